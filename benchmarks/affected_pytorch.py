@@ -20,7 +20,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.files_read import files_read
 from torchperf_ci.bench.selection import (
     CaseGrid,
     Selection,
@@ -30,9 +29,8 @@ from torchperf_ci.bench.selection import (
     settings_of,
 )
 from torchperf_ci.bench.worker_client import WorkerFailure
-from torchperf_ci.compare.affected import tree_change
+from torchperf_ci.compare.affected import changed_operators, files_read, tree_change
 from torchperf_ci.compare.pytorch_sources import NATIVE, UnknownEffectError
-from torchperf_ci.compare.touched_operators import changed_operators
 from torchperf_ci.config import Config
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.environments.revisions import Revision

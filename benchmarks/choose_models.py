@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 import torchperf_ci.suite
-from torchperf_ci.bench.suite_coverage import ChosenWorkload, choose, together
+from torchperf_ci.bench.suite_coverage import choose, together
 from torchperf_ci.bench.worker.protocol import ApiUse
 from torchperf_ci.suite.registry import ChosenModel, catalogue
 
@@ -33,14 +33,19 @@ def main() -> None:
     uses = measured(json.loads(Path(sys.argv[1]).read_text("utf-8")))
     first = [name for name, entry in catalogue().workloads.items() if name in uses and not entry.requires]
     chosen = choose(uses, first)
-    TABLE.write_text("\t".join(ChosenModel._fields) + "\n" + "".join(map(row, chosen)), encoding="utf-8")
-    free = [entry.name for entry in choose(uses, [])]
+    TABLE.write_text(
+        "\t".join(ChosenModel._fields)
+        + "\n"
+        + "".join(row(name, adds, uses) for name, adds in chosen.items()),
+        encoding="utf-8",
+    )
+    free = [*choose(uses, [])]
     generator = random.Random(0)
     shuffled = [generator.sample(free, len(free)) for _ in range(RANDOM_ORDERS)]
     print("models  greedy  random (mean of 200)  of this table")
     for count in (5, 10, 20, len(first), 30, len(first) + 30, len(uses)):
         mean = sum(covered(uses, order[:count]) for order in shuffled) / RANDOM_ORDERS
-        table = covered(uses, [entry.name for entry in chosen[:count]])
+        table = covered(uses, [*chosen][:count])
         print(f"{count:6}  {covered(uses, free[:count]):6}  {mean:20.0f}  {table:13}")
 
 
@@ -64,9 +69,11 @@ def covered(uses: dict[str, ApiUse], names: list[str]) -> int:
     return len(together(uses[name] for name in names).triples)
 
 
-def row(entry: ChosenWorkload) -> str:
-    """A line of the table."""
-    return f"{entry.name}\t{entry.cpu_seconds:.3f}\t{entry.triples}\t{entry.adds}\t{entry.alone}\n"
+def row(name: str, adds: int, uses: dict[str, ApiUse]) -> str:
+    """A line of the table: what a model has, adds to those before it, and has alone."""
+    own = uses[name]
+    alone = own.triples - together(use for other, use in uses.items() if other != name).triples
+    return f"{name}\t{own.cpu_seconds:.3f}\t{len(own.triples)}\t{adds}\t{len(alone)}\n"
 
 
 if __name__ == "__main__":

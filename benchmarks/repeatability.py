@@ -20,7 +20,7 @@ from report import cv, print_table
 
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import measure_pair, on_same_cpus
-from torchperf_ci.bench.process import Inquiry, build, measure, open_worker
+from torchperf_ci.bench.process import WorkerConversation, build, measure, open_worker
 from torchperf_ci.bench.worker.protocol import Block, FirstStep
 from torchperf_ci.machine.devices import device
 
@@ -37,10 +37,10 @@ LOOP = 10
 def plain_loop(case: Case, settings: Settings, scratch: Path) -> float:
     """Mean seconds of ten steps after one."""
     with open_worker(case, settings, scratch) as worker:
-        inquiry = Inquiry(worker, settings.timeout)
-        build(inquiry, case, settings)
-        inquiry.ask("first_step", FirstStep)
-        return inquiry.ask("block", Block, steps=LOOP).seconds
+        conversation = WorkerConversation(worker, settings.timeout)
+        build(conversation, case, settings)
+        conversation.ask("first_step", FirstStep)
+        return conversation.ask("block", Block, steps=LOOP).seconds
 
 
 def harness(case: Case, settings: Settings, scratch: Path) -> float:

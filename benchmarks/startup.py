@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from report import print_table
 
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.process import Inquiry, build, open_worker
+from torchperf_ci.bench.process import WorkerConversation, build, open_worker
 from torchperf_ci.bench.worker.protocol import CountedFlops, FirstStep, Leak, Peak, Samples, WarmUp
 
 if TYPE_CHECKING:
@@ -78,18 +78,18 @@ def worker_phases(folder: Path) -> dict[str, float]:
     seconds = {}
     start = time.perf_counter()
     with open_worker(case, settings, folder) as worker:
-        inquiry = Inquiry(worker, settings.timeout)
+        conversation = WorkerConversation(worker, settings.timeout)
         budget = {"budget": settings.budget}
         for verb, ask in {
-            "build": partial(build, inquiry, case, settings),
-            "first_step": partial(inquiry.ask, "first_step", FirstStep),
-            "warm_up": partial(inquiry.ask, "warm_up", WarmUp, **budget),
+            "build": partial(build, conversation, case, settings),
+            "first_step": partial(conversation.ask, "first_step", FirstStep),
+            "warm_up": partial(conversation.ask, "warm_up", WarmUp, **budget),
             "sample": partial(
-                inquiry.ask, "sample", Samples, inner=1000, target=settings.target_ci, **budget
+                conversation.ask, "sample", Samples, inner=1000, target=settings.target_ci, **budget
             ),
-            "peak": partial(inquiry.ask, "peak", Peak),
-            "leak": partial(inquiry.ask, "leak", Leak, **budget),
-            "flops": partial(inquiry.ask, "flops", CountedFlops),
+            "peak": partial(conversation.ask, "peak", Peak),
+            "leak": partial(conversation.ask, "leak", Leak, **budget),
+            "flops": partial(conversation.ask, "flops", CountedFlops),
         }.items():
             asked = time.perf_counter()
             ask()

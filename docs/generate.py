@@ -23,13 +23,13 @@ from torchperf_ci.config import Config
 from torchperf_ci.config_kinds import (
     Choice,
     Constant,
-    Kind,
-    Many,
-    Named,
+    ListOf,
+    MappingOf,
     Section,
     Share,
     Switch,
     Text,
+    ValueKind,
     key_name,
 )
 from torchperf_ci.markdown import to_markdown
@@ -99,22 +99,22 @@ def config_table() -> str:
     return markdown(("key", "value", "default", "meaning"), rows)
 
 
-def keys(prefix: str, of: type[Any]) -> Iterator[tuple[str, Kind, str, str]]:
+def keys(prefix: str, of: type[Any]) -> Iterator[tuple[str, ValueKind, str, str]]:
     """Every key that holds a value, outermost first."""
     for item in dataclasses.fields(of):
         name, kind = prefix + key_name(item), item.metadata["kind"]
         if isinstance(kind, Section):
             yield from keys(f"{name}.", kind.of)
-        elif isinstance(kind, Named) and isinstance(kind.item, Section):
+        elif isinstance(kind, MappingOf) and isinstance(kind.item, Section):
             yield from keys(f"{name}.NAME.", kind.item.of)
         else:
             yield name, kind, default_text(item), item.metadata["meaning"]
 
 
-def kind_text(kind: Kind) -> str:
+def kind_text(kind: ValueKind) -> str:
     """A kind of value in the words of the table."""
     match kind:
-        case Many(item):
+        case ListOf(item):
             return f"list of {kind_text(item)}"
         case Choice(options):
             return " ".join(f"`{option}`" for option in options)

@@ -44,7 +44,6 @@ MAY_IMPORT = {
     "machine": set(),
     "bench/worker": {"suite", "machine.devices"},
     "options": {"machine.devices"},
-    "help_text": set(),
     "actions": set(),
     "git": {"deadline"},
     "github": {"actions", "deadline"},

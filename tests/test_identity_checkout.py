@@ -7,7 +7,7 @@ import pytest
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.identity import MeasuredCommit, UnknownIdentityError, read_checkout, repository_name
-from torchperf_ci.options.keeping_commands import UploadOptions
+from torchperf_ci.options.storage_commands import UploadOptions
 from torchperf_ci.upload.metadata import gather_metadata
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 from torchperf_ci import cli, options
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options import options_of
-from torchperf_ci.options.keeping_commands import IngestOptions, QueryOptions, ReceiveOptions, UploadOptions
-from torchperf_ci.options.measuring_commands import RunOptions
+from torchperf_ci.options.measurement_commands import RunOptions
 from torchperf_ci.options.option import positive
+from torchperf_ci.options.storage_commands import IngestOptions, QueryOptions, ReceiveOptions, UploadOptions
 
 COMMANDS = [command.options_class for command in cli.COMMANDS]
 

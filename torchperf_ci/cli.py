@@ -12,10 +12,9 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchperf_ci import __version__
-from torchperf_ci.errors import TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
-from torchperf_ci.help_text import EPILOG, HelpFormatter
-from torchperf_ci.interruption import Stopped, nobody_reads, print_nothing_more, stoppable
-from torchperf_ci.options import Option, options_of, read, sections_of
+from torchperf_ci.errors import EXIT_CODES, TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
+from torchperf_ci.interruption import Stopped, output_is_closed, print_nothing_more, stoppable
+from torchperf_ci.options import HelpFormatter, Option, options_of, read, sections_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             print(end="", flush=True)  # flushing at the interpreter's exit would print an error
     except OSError as error:
-        code = READER_GONE if nobody_reads() else UsageError.exit_code
+        code = READER_GONE if output_is_closed() else UsageError.exit_code
         if code != READER_GONE:
             _complain(f"what is printed cannot be written: {error.strerror}")
         print_nothing_more()
@@ -119,7 +118,7 @@ def _run(argv: Sequence[str] | None) -> int:
         _annotate(str(error))
         return error.exit_code
     except Exception as error:  # whatever is left is our own bug
-        if isinstance(error, BrokenPipeError) and nobody_reads():
+        if isinstance(error, BrokenPipeError) and output_is_closed():
             raise
         import traceback
 
@@ -202,7 +201,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="torchperf",
         description="Continuous performance testing of PyTorch.",
-        epilog=EPILOG,
+        epilog=EXIT_CODES,
         formatter_class=HelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"torchperf {__version__}")
@@ -249,140 +248,140 @@ COMMANDS = (
         "plan",
         "Turn torchperf.yml into measuring jobs, or regressions into bisecting jobs.",
         "torchperf plan --costs costs.json --json",
-        "judging_commands:PlanOptions",
+        "analysis_commands:PlanOptions",
         "plan.command:plan_command",
     ),
     Command(
         "run",
         "Measure workloads on this machine and write v3 records.",
         "torchperf run --suite core --dtype bf16 --backend eager,inductor --out records",
-        "measuring_commands:RunOptions",
+        "measurement_commands:RunOptions",
         "bench.commands:run_command",
     ),
     Command(
         "list",
         "Show what can be run, what cannot, and why.",
         "torchperf list --suite all --filter 'vision/*'",
-        "measuring_commands:ListOptions",
+        "measurement_commands:ListOptions",
         "bench.commands:list_command",
     ),
     Command(
         "suite coverage",
         "Count the PyTorch functions and operators that the workloads use, and what candidates would add.",
         "torchperf suite coverage --suite core --candidate my_models.py",
-        "measuring_commands:CoverageOptions",
+        "measurement_commands:CoverageOptions",
         "bench.suite_coverage:coverage_command",
     ),
     Command(
         "suite discover",
         "Try architectures of the installed libraries, and write a suite of those that add coverage.",
         "torchperf suite discover --filter 'vision/timm_*' --out discovered.py",
-        "measuring_commands:DiscoverOptions",
-        "bench.suite_discovery:discover_command",
+        "measurement_commands:DiscoverOptions",
+        "bench.suite_coverage:discover_command",
     ),
     Command(
         "doctor",
         "Check whether this machine can produce trustworthy numbers, and say what to do about each finding.",
         "torchperf doctor --device cuda",
-        "measuring_commands:DoctorOptions",
+        "measurement_commands:DoctorOptions",
         "bench.commands:doctor_command",
     ),
     Command(
         "upload",
         "Upload records to a bucket, an upload API, a branch, a directory or a store.",
         "torchperf upload records --to s3://bucket --role arn:aws:iam::1234:role/uploader",
-        "keeping_commands:UploadOptions",
+        "storage_commands:UploadOptions",
         "upload.command:upload_command",
     ),
     Command(
         "pack",
         "Keep a data branch small: pack records older than a quarter into one object per month.",
         "torchperf pack branch:benchmarks",
-        "keeping_commands:PackOptions",
-        "upload.pack_branch:pack_command",
+        "storage_commands:PackOptions",
+        "upload.command:pack_command",
     ),
     Command(
         "receive",
         "Serve an upload API to clients with the credentials in UPLOADER_USERNAME and UPLOADER_PASSWORD.",
         "torchperf receive --bind 127.0.0.1:8080 --to s3://bucket",
-        "keeping_commands:ReceiveOptions",
+        "storage_commands:ReceiveOptions",
         "receive.command:receive_command",
     ),
     Command(
         "ingest",
         "Ingest records into the store, each exactly once no matter how often it runs.",
         "torchperf ingest s3://bucket/v3 --store clickhouse://user@host/benchmark",
-        "keeping_commands:IngestOptions",
+        "storage_commands:IngestOptions",
         "web.ingest_command:ingest_command",
     ),
     Command(
         "query",
         "Print results from the store.",
         "torchperf query --repo pytorch/pytorch --benchmark nightly --start 2026-08-01 --metrics 'latency(ms)'",
-        "keeping_commands:QueryOptions",
+        "storage_commands:QueryOptions",
         "store.command:query_command",
     ),
     Command(
         "serve",
         "Serve a store: the dashboard and the query API of the PyTorch OSS benchmark infrastructure.",
         "torchperf serve --store clickhouse://user@host/benchmark --bind 0.0.0.0:8000",
-        "keeping_commands:ServeOptions",
+        "storage_commands:ServeOptions",
         "web.serve:serve_command",
     ),
     Command(
         "site",
         "Write the dashboard of a store as static pages, for any web server or GitHub Pages.",
         "torchperf site public --store chdb://.torchperf/store",
-        "keeping_commands:SiteOptions",
+        "storage_commands:SiteOptions",
         "web.site:site_command",
     ),
     Command(
         "check",
         "Judge records against history; exit with 1 if something regressed or is broken.",
         "torchperf check records --against store --store clickhouse://user@host/benchmark",
-        "judging_commands:CheckOptions",
+        "analysis_commands:CheckOptions",
         "check.command:check_command",
     ),
     Command(
         "baseline update",
         "Update the committed baseline of the machines that measured the records, and keep the others.",
         "torchperf baseline update --reason 'PyTorch 2.13' records",
-        "judging_commands:BaselineUpdateOptions",
+        "analysis_commands:BaselineUpdateOptions",
         "check.command:baseline_update_command",
     ),
     Command(
         "history",
         "Show what changed when: the levels of every series over its stored history.",
         "torchperf history --store clickhouse://user@host/benchmark --branch main --since 2026-01-01",
-        "judging_commands:HistoryOptions",
+        "analysis_commands:HistoryOptions",
         "history:history_command",
     ),
     Command(
         "compare",
         "Measure two builds alternately on this machine, and judge whether head is slower than base.",
         "torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py",
-        "building_commands:CompareOptions",
+        "comparison_commands:CompareOptions",
         "compare.command:compare_command",
     ),
     Command(
         "bisect",
         "Find the commit that made something slower, and prove it.",
         "torchperf bisect --good v2.12.0 --bad main --workload vision/resnet18 --build './build.sh {env}'",
-        "building_commands:BisectOptions",
+        "comparison_commands:BisectOptions",
         "bisect.command:bisect_command",
     ),
     Command(
         "report",
         "Report verdicts and culprits in the job's summary, on the pull request, or in issues.",
         "torchperf report --verdicts verdicts.json --to comment --repo pytorch/pytorch --pull-request 1234",
-        "judging_commands:ReportOptions",
+        "analysis_commands:ReportOptions",
         "report.command:report_command",
     ),
     Command(
         "watch",
         "Open an issue if a scheduled workflow did not run or failed, and close it when it runs again.",
         "torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run",
-        "judging_commands:WatchOptions",
+        "analysis_commands:WatchOptions",
         "watch:watch_command",
     ),
     Command(

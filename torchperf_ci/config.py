@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.config_kinds import (
     Choice,
+    ConfigPosition,
     Constant,
-    Many,
-    Named,
-    Place,
+    Integer,
+    ListOf,
+    MappingOf,
     Section,
     Share,
     Steps,
     Switch,
     Text,
-    Whole,
     key,
     nearest,
 )
@@ -47,7 +47,7 @@ _STORE = Text(r"^(chdb|clickhouse)://", "chdb://PATH or clickhouse://USER@HOST/D
 class Runner:
     """A kind of machine."""
 
-    labels: tuple[str, ...] = key(Many(Text()), (), "Labels for `runs-on`; if omitted, the runner's name.")
+    labels: tuple[str, ...] = key(ListOf(Text()), (), "Labels for `runs-on`; if omitted, the runner's name.")
     device: str = key(Choice(DEVICES), "auto", "The device to measure on; `cuda` for ROCm, too.")
     tune: bool = key(
         Switch(), False, "Reduce noise on the machine as far as permitted, and restore it afterward."
@@ -59,17 +59,17 @@ class Suite:
     """What to measure, how and where: every workload in every mode, dtype and backend on every runner."""
 
     workloads: tuple[str, ...] = key(
-        Many(Text()),
+        ListOf(Text()),
         ("*",),
         "Names, patterns (`vision/*`), built-in suites (`quick`) and suite files (`*.py`).",
     )
-    modes: tuple[str, ...] = key(Many(Choice(MODES)), ("inference",), "`inference`, `training` or both.")
-    dtypes: tuple[str, ...] = key(Many(Choice(DTYPES)), ("fp32",), "The dtypes to run in.")
+    modes: tuple[str, ...] = key(ListOf(Choice(MODES)), ("inference",), "`inference`, `training` or both.")
+    dtypes: tuple[str, ...] = key(ListOf(Choice(DTYPES)), ("fp32",), "The dtypes to run in.")
     backends: tuple[str, ...] = key(
-        Many(Choice(BACKENDS)), ("eager",), "The backends that execute the model."
+        ListOf(Choice(BACKENDS)), ("eager",), "The backends that execute the model."
     )
-    runners: tuple[str, ...] = key(Many(Text()), (), "Names from `runners`; if omitted, all of them.")
-    shards: int = key(Whole(1), 1, "The number of jobs that the work of a runner is split into.")
+    runners: tuple[str, ...] = key(ListOf(Text()), (), "Names from `runners`; if omitted, all of them.")
+    shards: int = key(Integer(1), 1, "The number of jobs that the work of a runner is split into.")
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,15 @@ class Issues:
     """How issues are opened for confirmed regressions."""
 
     repo: str | None = key(_REPOSITORY, None, "The repository to open them in; if omitted, the job's own.")
-    labels: tuple[str, ...] = key(Many(Text()), (), "Labels for the issues, in addition to `torchperf`.")
-    max_per_night: int = key(Whole(0), 5, "The maximum to open in one night; the summary lists the rest.")
+    labels: tuple[str, ...] = key(ListOf(Text()), (), "Labels for the issues, in addition to `torchperf`.")
+    max_per_night: int = key(Integer(0), 5, "The maximum to open in one night; the summary lists the rest.")
     recovered_nights: int = key(
-        Whole(1),
+        Integer(1),
         3,
         "The number of consecutive nights with everything recovered after which an issue is closed.",
     )
     broken_nights: int = key(
-        Whole(1), 3, "The number of consecutive runs that a benchmark must fail before an issue is opened."
+        Integer(1), 3, "The number of consecutive runs that a benchmark must fail before an issue is opened."
     )
     mention_authors: bool = key(
         Switch(),
@@ -133,13 +133,13 @@ class Config:
     version: int = key(Constant(1), 1, "The version of this format.")
     name: str = key(Text(), "torchperf", "The benchmark's name: `benchmark.name` of the records.")
     runners: Mapping[str, Runner] = key(
-        Named(Section(Runner)), dict, "Where to measure: one entry per kind of machine."
+        MappingOf(Section(Runner)), dict, "Where to measure: one entry per kind of machine."
     )
     suites: Mapping[str, Suite] = key(
-        Named(Section(Suite)), dict, "What to measure: which workloads, how and on which runners."
+        MappingOf(Section(Suite)), dict, "What to measure: which workloads, how and on which runners."
     )
     policy: Mapping[str, Rule] = key(
-        Named(Section(Rule)),
+        MappingOf(Section(Rule)),
         default_policy,
         "When a change matters, by metric; other metrics keep their defaults.",
     )
@@ -171,10 +171,10 @@ def load(path: Path) -> Config:
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror}; give the configuration's path with --config"
         raise UsageError(msg) from error
-    place = Place(str(path))
-    given: Config = Section(Config).read(_document(content, str(path)), place)
+    position = ConfigPosition(str(path))
+    given: Config = Section(Config).read(_document(content, str(path)), position)
     for steps, problem in _contradictions(given):
-        raise ConfigError(str(path), place.lines[steps], f"{'.'.join(map(str, steps))}: {problem}")
+        raise ConfigError(str(path), position.lines[steps], f"{'.'.join(map(str, steps))}: {problem}")
     return replace(given, policy=_with_defaults(given.policy), runners=_labelled(given.runners))
 
 

@@ -31,14 +31,14 @@ Steps = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class ConfigPosition:
     """The position of a value: the file, the keys that lead to it, and the lines of all values read so far."""
 
     file: str
     steps: Steps = ()
     lines: dict[Steps, int] = field(default_factory=dict)
 
-    def at(self, step: str | int, node: Node) -> Place:
+    def at(self, step: str | int, node: Node) -> ConfigPosition:
         """Return the position of ``node`` below this one, and record its line for checks between values."""
         steps = (*self.steps, step)
         self.lines[steps] = line_of(node)
@@ -50,10 +50,10 @@ class Place:
         return ConfigError(self.file, line_of(node), f"{name}: {problem}" if name else problem)
 
 
-class Kind(Protocol):
+class ValueKind(Protocol):
     """A kind of value. ``read`` raises :class:`ConfigError`."""
 
-    def read(self, node: Node, place: Place) -> Any: ...
+    def read(self, node: Node, position: ConfigPosition) -> Any: ...
 
     def schema(self) -> JsonSchema: ...
 
@@ -65,13 +65,13 @@ class Text:
     pattern: str = r"\S"
     form: str = "text"
 
-    def read(self, node: Node, place: Place) -> str:
+    def read(self, node: Node, position: ConfigPosition) -> str:
         if not _is(node, "str"):
-            raise place.error(
+            raise position.error(
                 node, f"must be {self.form}, not {_shown(node)}; if you mean that text, quote it"
             )
         if not re.search(self.pattern, node.value):
-            raise place.error(node, f"must be {self.form}, not {_shown(node)}")
+            raise position.error(node, f"must be {self.form}, not {_shown(node)}")
         return str(node.value)
 
     def schema(self) -> JsonSchema:
@@ -84,10 +84,10 @@ class Choice:
 
     options: tuple[str, ...]
 
-    def read(self, node: Node, place: Place) -> str:
+    def read(self, node: Node, position: ConfigPosition) -> str:
         if not _is(node, "str") or node.value not in self.options:
             near = resembling(str(node.value), self.options, 0.7)  # gpu is not a typo of xpu
-            raise place.error(node, f"must be one of {', '.join(self.options)}, not {_shown(node)}{near}")
+            raise position.error(node, f"must be one of {', '.join(self.options)}, not {_shown(node)}{near}")
         return str(node.value)
 
     def schema(self) -> JsonSchema:
@@ -98,9 +98,9 @@ class Choice:
 class Switch:
     """True or false."""
 
-    def read(self, node: Node, place: Place) -> bool:
+    def read(self, node: Node, position: ConfigPosition) -> bool:
         if not _is(node, "bool"):
-            raise place.error(node, f"must be true or false, not {_shown(node)}")
+            raise position.error(node, f"must be true or false, not {_shown(node)}")
         return node.value.lower() in _TRUE
 
     def schema(self) -> JsonSchema:
@@ -108,15 +108,17 @@ class Switch:
 
 
 @dataclass(frozen=True)
-class Whole:
+class Integer:
     """A whole number of at least ``minimum``."""
 
     minimum: int
 
-    def read(self, node: Node, place: Place) -> int:
+    def read(self, node: Node, position: ConfigPosition) -> int:
         written_plainly = _is(node, "int") and re.fullmatch(r"[0-9]{1,9}", node.value)
         if not written_plainly or int(node.value) < self.minimum:
-            raise place.error(node, f"must be a whole number of at least {self.minimum}, not {_shown(node)}")
+            raise position.error(
+                node, f"must be a whole number of at least {self.minimum}, not {_shown(node)}"
+            )
         return int(node.value)
 
     def schema(self) -> JsonSchema:
@@ -129,9 +131,9 @@ class Constant:
 
     value: int
 
-    def read(self, node: Node, place: Place) -> int:
+    def read(self, node: Node, position: ConfigPosition) -> int:
         if not _is(node, "int") or node.value != str(self.value):
-            raise place.error(node, f"must be {self.value}, the only one known here, not {_shown(node)}")
+            raise position.error(node, f"must be {self.value}, the only one known here, not {_shown(node)}")
         return self.value
 
     def schema(self) -> JsonSchema:
@@ -142,14 +144,14 @@ class Constant:
 class Share:
     """A share from 0 to below 1, as a percentage such as ``3%`` or a number such as 0.03."""
 
-    def read(self, node: Node, place: Place) -> float:
+    def read(self, node: Node, position: ConfigPosition) -> float:
         share = None
         if _is(node, "str") and re.search(_PERCENT, node.value):
             share = float(node.value[:-1]) / 100
         elif _is(node, "float", "int") and re.fullmatch(r"[0-9]*\.?[0-9]+", node.value):
             share = float(node.value)
         if share is None or share >= 1:
-            raise place.error(node, f"must be a percentage below 100% such as 3%, not {_shown(node)}")
+            raise position.error(node, f"must be a percentage below 100% such as 3%, not {_shown(node)}")
         return share
 
     def schema(self) -> JsonSchema:
@@ -158,15 +160,17 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Many:
+class ListOf:
     """A nonempty list of values of one kind."""
 
-    item: Kind
+    item: ValueKind
 
-    def read(self, node: Node, place: Place) -> tuple[Any, ...]:
+    def read(self, node: Node, position: ConfigPosition) -> tuple[Any, ...]:
         if _form(node) != "list" or not node.value:
-            raise place.error(node, f"must be a list of at least one item, like [a, b], not {_shown(node)}")
-        return tuple(self.item.read(item, place.at(index, item)) for index, item in enumerate(node.value))
+            raise position.error(
+                node, f"must be a list of at least one item, like [a, b], not {_shown(node)}"
+            )
+        return tuple(self.item.read(item, position.at(index, item)) for index, item in enumerate(node.value))
 
     def schema(self) -> JsonSchema:
         return {"type": "array", "items": self.item.schema(), "minItems": 1}
@@ -178,14 +182,14 @@ class Section:
 
     of: type[Any]
 
-    def read(self, node: Node, place: Place) -> Any:
+    def read(self, node: Node, position: ConfigPosition) -> Any:
         known = {key_name(item): item for item in dataclasses.fields(self.of)}
         values = {}
-        for name, key_node, value_node in _pairs(node, place):
+        for name, key_node, value_node in _pairs(node, position):
             if name not in known:
-                raise place.error(key_node, f"unknown key {name!r}{nearest(name, known)}")
-            kind: Kind = known[name].metadata["kind"]
-            values[known[name].name] = kind.read(value_node, place.at(name, value_node))
+                raise position.error(key_node, f"unknown key {name!r}{nearest(name, known)}")
+            kind: ValueKind = known[name].metadata["kind"]
+            values[known[name].name] = kind.read(value_node, position.at(name, value_node))
         return self.of(**values)
 
     def schema(self) -> JsonSchema:
@@ -194,19 +198,21 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Named:
+class MappingOf:
     """A mapping from names that the user chooses to values of one kind."""
 
-    item: Kind
+    item: ValueKind
 
-    def read(self, node: Node, place: Place) -> dict[str, object]:
-        return {name: self.item.read(value, place.at(name, value)) for name, _, value in _pairs(node, place)}
+    def read(self, node: Node, position: ConfigPosition) -> dict[str, object]:
+        return {
+            name: self.item.read(value, position.at(name, value)) for name, _, value in _pairs(node, position)
+        }
 
     def schema(self) -> JsonSchema:
         return {"type": ["object", "null"], "additionalProperties": self.item.schema()}
 
 
-def key(kind: Kind, default: Any, meaning: str) -> Any:
+def key(kind: ValueKind, default: Any, meaning: str) -> Any:
     """Declare a dataclass field as a key of the file; a callable ``default`` is called for each new value."""
     factory: Callable[[], Any] = default if callable(default) else lambda: default
     return field(default_factory=factory, metadata={"kind": kind, "meaning": meaning})
@@ -223,23 +229,23 @@ def line_of(node: Node) -> int:
 
 
 def _key_schema(item: dataclasses.Field[Any]) -> JsonSchema:
-    kind: Kind = item.metadata["kind"]
+    kind: ValueKind = item.metadata["kind"]
     return {"description": item.metadata["meaning"], **kind.schema()}
 
 
-def _pairs(node: Node, place: Place) -> list[tuple[str, Node, Node]]:
+def _pairs(node: Node, position: ConfigPosition) -> list[tuple[str, Node, Node]]:
     """Return the keys and values of a mapping; null, as in ``quick:``, is an empty mapping."""
     if _is(node, "null"):
         return []
     if _form(node) != "mapping":
-        raise place.error(node, f"must be a mapping of keys to values, not {_shown(node)}")
+        raise position.error(node, f"must be a mapping of keys to values, not {_shown(node)}")
     first: dict[str, int] = {}
     for key_node, _ in node.value:
         if _form(key_node) != "scalar":
-            raise place.error(key_node, "a key must be a word, not a list or a mapping")
+            raise position.error(key_node, "a key must be a word, not a list or a mapping")
         if key_node.value in first:
             line = first[key_node.value]
-            raise place.error(key_node, f"{key_node.value!r} is already given on line {line}; remove one")
+            raise position.error(key_node, f"{key_node.value!r} is already given on line {line}; remove one")
         first[key_node.value] = line_of(key_node)
     return [(key_node.value, key_node, value_node) for key_node, value_node in node.value]
 

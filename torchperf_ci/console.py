@@ -17,11 +17,11 @@ from torchperf_ci.document import (
     Commands,
     Folded,
     Heading,
+    Highlighted,
     Note,
     Paragraph,
     Replaceable,
     Table,
-    Toned,
     pieces,
     shown_on,
     text_of,
@@ -394,6 +394,6 @@ def _begins_a_part(block: Block) -> bool:
 
 
 def _styles(table: Table) -> dict[str, str]:
-    """Return the styles of toned words, by their text."""
-    toned = [part for row in table.rows for cell in row for part in pieces(cell) if isinstance(part, Toned)]
-    return {part.text: _STYLES[part.tone] for part in toned}
+    """Return the styles of highlighted words, by their text."""
+    words = [word for row in table.rows for cell in row for word in pieces(cell)]
+    return {word.text: _STYLES[word.tone] for word in words if isinstance(word, Highlighted)}

@@ -16,14 +16,14 @@ A command builds one :class:`Document` from its results, and passes it to ``cons
 Three rules:
 
 - **A string is plain text, wherever it comes from.** Each renderer escapes it for its own format, so callers never
-  escape anything. Formatted text consists of ``Bold``, ``Code``, ``Link``, ``Mention``, ``Toned`` and ``Unbroken``;
+  escape anything. Formatted text consists of ``Bold``, ``Code``, ``Link``, ``Mention``, ``Highlighted`` and ``NoWrap``;
   several pieces in a row are a tuple, see :data:`Words`.
 - **Empty blocks are not shown**, nor are their titles: a note without lines, a table without rows, a fold without
   content. So callers need not check first.
 - **Pass all rows.** A renderer shows as many as fit, and says how many it left out. ``most`` is for lists that nobody
   reads beyond that length.
 
-A fold is open on a terminal. Blocks for pages only, or for terminals only, go into ``Only``.
+A fold is open on a terminal. Blocks for pages only, or for terminals only, go into ``OnlyOn``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Mention:
 
 
 @dataclass
-class Toned:
+class Highlighted:
     """A word that is good or bad news: marked by an emoji on a page, by color on a terminal."""
 
     text: str
@@ -78,13 +78,13 @@ class Toned:
 
 
 @dataclass
-class Unbroken:
+class NoWrap:
     """Text that stays on one line, however narrow its column is."""
 
     text: str
 
 
-Piece: TypeAlias = str | Bold | Code | Link | Mention | Toned | Unbroken
+Piece: TypeAlias = str | Bold | Code | Link | Mention | Highlighted | NoWrap
 Words: TypeAlias = Piece | tuple[Piece, ...]
 """A line of text: one piece, or several in a row."""
 
@@ -213,7 +213,7 @@ class Hidden:
 
 
 @dataclass
-class Only:
+class OnlyOn:
     """Blocks for pages only (Markdown and HTML), or for terminals only."""
 
     medium: Literal["page", "terminal"]
@@ -221,7 +221,7 @@ class Only:
 
 
 Block: TypeAlias = (
-    Heading | Paragraph | Note | Bullets | Commands | Table | Chart | Folded | Replaceable | Hidden | Only
+    Heading | Paragraph | Note | Bullets | Commands | Table | Chart | Folded | Replaceable | Hidden | OnlyOn
 )
 
 
@@ -243,7 +243,7 @@ def shown_on(medium: Literal["page", "terminal"], blocks: Sequence[Block]) -> It
     """Yield the nonempty blocks for one medium."""
     for block in blocks:
         match block:
-            case Only():
+            case OnlyOn():
                 if block.medium == medium:
                     yield from shown_on(medium, block.blocks)
             case Folded() | Replaceable():

@@ -8,6 +8,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+EXIT_CODES = """\
+exit codes:
+  0   done, nothing wrong
+  1   a regression is confirmed; with doctor --strict, a check did not pass
+  2   usage or configuration error
+  3   some workloads or records failed or were refused, or init skipped existing files; the rest is done and kept
+  4   not delivered; spooled, and can be resumed
+  5   inconclusive
+  70  a bug in torchperf
+  130 stopped by Ctrl-C, 143 by SIGTERM; prints what is kept and the command that continues
+"""
+"""All exit codes, as the end of ``--help`` explains them."""
+
 _MOST_TOLD = 12
 """Most names that a message lists."""
 
@@ -115,7 +128,7 @@ class PlaceForbiddenError(PlaceUnreadableError):
     """The credentials in use have no permission to read a place."""
 
 
-class UnfitObjectError(PlaceUnreadableError):
+class InvalidObjectError(PlaceUnreadableError):
     """One object of a place cannot be used, because it is a link or too large; the others are not affected."""
 
     def __init__(self, where: str, reason: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci import actions, config
 from torchperf_ci.console import print_document, say
-from torchperf_ci.document import Column, Document, Note, Table, Toned, counted, day_of, short
+from torchperf_ci.document import Column, Document, Highlighted, Note, Table, counted, day_of, short
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.options import is_given
 from torchperf_ci.series.from_records import points_of_records
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.document import Words
-    from torchperf_ci.options.judging_commands import HistoryOptions
+    from torchperf_ci.options.analysis_commands import HistoryOptions
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.series.level_changes import (
         ChangeWord,
@@ -251,7 +251,7 @@ def _change_row(name: SeriesName, change: LevelChange) -> tuple[Words, ...]:
     run = f" ({change.first.run})" if is_file and change.first.run else ""
     return (
         day_of(change.first.timestamp) or f"point {change.index}{run}",
-        Toned(change.word, _TONES[change.word]),
+        Highlighted(change.word, _TONES[change.word]),
         str(name) if isinstance(name, Path) else case_text(name),
         "" if isinstance(name, Path) else short(name.metric, _NAME_LENGTH),
         _levels(change),

@@ -52,7 +52,7 @@ def program() -> Sequence[str]:
     return (COMMAND_NAME,) if named and file.exists() and file.samefile(named) else (str(file),)
 
 
-def nobody_reads() -> bool:
+def output_is_closed() -> bool:
     """Whether the reader of our output has ended, as ``head`` does early."""
     outputs = select.poll()
     for stream in _outputs():

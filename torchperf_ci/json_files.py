@@ -33,7 +33,7 @@ _TOLD = 200
 """Most characters of a file's content, or of a JSON path, that a message quotes."""
 
 
-class _UnfitError(Exception):
+class _InvalidError(Exception):
     """The content of a file is not valid; the message says why."""
 
 
@@ -73,7 +73,7 @@ class JsonFormat:
         except OSError as error:
             msg = f"{path}: cannot be read: {error.strerror}"
             raise self.error(msg) from error
-        except _UnfitError as error:
+        except _InvalidError as error:
             msg = f"{path}: {error}"
             raise self.error(msg) from error
         return self.parse(str(path), content)
@@ -83,7 +83,7 @@ class JsonFormat:
         try:
             members = _parsed(content)
             self._check(members)
-        except _UnfitError as error:
+        except _InvalidError as error:
             msg = f"{name}: {error}"
             raise self.error(msg) from error
         except RecursionError as error:
@@ -95,11 +95,11 @@ class JsonFormat:
         version = members.get("version") if isinstance(members, dict) else None
         if isinstance(version, int) and version > self.version:
             msg = f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
-            raise _UnfitError(msg)
+            raise _InvalidError(msg)
         for error in self._validator.iter_errors(members):
             place, problem = one_line(error.json_path), one_line(error.message)
             msg = f"{place[:_TOLD]}: {problem[:_TOLD]}"
-            raise _UnfitError(msg)
+            raise _InvalidError(msg)
 
     @cached_property
     def _validator(self) -> Validator:
@@ -167,7 +167,7 @@ def _content(path: Path, size_limit: int) -> bytes:
         content = file.read(size_limit + 1)
     if len(content) > size_limit:
         msg = f"is larger than {size_limit // 2**20} MiB"
-        raise _UnfitError(msg)
+        raise _InvalidError(msg)
     return content
 
 
@@ -177,7 +177,7 @@ def _parsed(content: bytes) -> Any:
         json.dumps(members, ensure_ascii=False).encode()  # raises for lone surrogates
     except ValueError as error:
         msg = f"is no JSON that can be used: {str(error)[:_TOLD]}"
-        raise _UnfitError(msg) from error
+        raise _InvalidError(msg) from error
     return members
 
 

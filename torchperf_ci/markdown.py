@@ -22,15 +22,15 @@ from torchperf_ci.document import (
     Folded,
     Heading,
     Hidden,
+    Highlighted,
     Link,
     Mention,
     Note,
-    Only,
+    NoWrap,
+    OnlyOn,
     Paragraph,
     Replaceable,
     Table,
-    Toned,
-    Unbroken,
     pieces,
     short,
     shown_on,
@@ -174,7 +174,7 @@ def _block(block: Block, shares: Iterator[int]) -> str:
             return f"<!-- {name} -->\n{inner}\n<!-- /{name} -->"
         case Hidden():
             return "<!-- " + re.sub(r"--|[<>\r\n]", "", block.text) + " -->"
-        case Only():
+        case OnlyOn():
             return ""
 
 
@@ -229,9 +229,9 @@ def _piece(piece: Piece) -> str:
             return f"[{shown}]({piece.url})" if WEB.fullmatch(piece.url) else shown
         case Mention():
             return f"@{piece.login}" if LOGIN.fullmatch(piece.login) else escaped(piece.login)
-        case Toned():
+        case Highlighted():
             return f"{MARKS[piece.tone]} {escaped(piece.text)}"
-        case Unbroken():
+        case NoWrap():
             return _unbroken(escaped(piece.text))
 
 

@@ -157,6 +157,11 @@ def name_and_unit(metric: str) -> tuple[str, str]:
     return name.rstrip(), unit[:-1]
 
 
+def rounded(value: float) -> float:
+    """Round to six significant digits, which is far below any noise and takes half the bytes."""
+    return float(f"{value:.6g}")
+
+
 def _has(words: str, name: str) -> bool:
     return re.search(rf"(?:^|_)(?:{words})(?:_|$)", name) is not None
 

@@ -18,15 +18,15 @@ from torchperf_ci.document import (
     Folded,
     Heading,
     Hidden,
+    Highlighted,
     Link,
     Mention,
     Note,
-    Only,
+    NoWrap,
+    OnlyOn,
     Paragraph,
     Replaceable,
     Table,
-    Toned,
-    Unbroken,
     pieces,
     shown_on,
 )
@@ -144,7 +144,7 @@ def _block(block: Block) -> str:
             return f"<details><summary>{_line(block.title)}</summary>\n{_blocks(block.blocks)}\n</details>"
         case Replaceable():
             return _blocks(block.blocks)
-        case Hidden() | Only():
+        case Hidden() | OnlyOn():
             return ""
 
 
@@ -182,9 +182,9 @@ def _piece(piece: Piece) -> str:
             return f'<a href="{escape(piece.url)}">{shown}</a>' if WEB.fullmatch(piece.url) else shown
         case Mention():
             return _text(f"@{piece.login}")
-        case Toned():
+        case Highlighted():
             return f"{MARKS[piece.tone]} {_text(piece.text)}"
-        case Unbroken():
+        case NoWrap():
             return f'<span class="unbroken">{_text(piece.text)}</span>'
 
 

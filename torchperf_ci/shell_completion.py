@@ -12,7 +12,7 @@ from torchperf_ci import config
 from torchperf_ci.errors import TorchperfError, UsageError
 from torchperf_ci.interruption import COMMAND_NAME
 from torchperf_ci.metrics import METRICS
-from torchperf_ci.options.measuring_commands import SUITES
+from torchperf_ci.options.measurement_commands import SUITES
 from torchperf_ci.options.option import DEVICES
 
 if TYPE_CHECKING:

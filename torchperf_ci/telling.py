@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -40,3 +41,8 @@ def tell(
     actions.annotate(annotations)
     for name, value in outputs.items():
         actions.set_output(name, str(value))
+
+
+def print_json(data: object, indent: int = 2) -> None:
+    """Print data as JSON on stdout, in which a runner finds no workflow command. The numbers must be finite."""
+    sys.stdout.write(f"{actions.inert_json(json.dumps(data, indent=indent, allow_nan=False))}\n")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torchperf_ci.document import Piece, Words
     from torchperf_ci.github import GitHubClient
     from torchperf_ci.issues.publishing import PublishedIssues
-    from torchperf_ci.options.judging_commands import WatchOptions
+    from torchperf_ci.options.analysis_commands import WatchOptions
 
 
 _SECONDS = 120.0

@@ -10,10 +10,10 @@ import pytest
 import yaml
 
 from torchperf_ci.options import options_of
-from torchperf_ci.options.building_commands import BisectOptions, CompareOptions
-from torchperf_ci.options.judging_commands import CheckOptions, PlanOptions, ReportOptions, WatchOptions
-from torchperf_ci.options.keeping_commands import IngestOptions, SiteOptions, UploadOptions
-from torchperf_ci.options.measuring_commands import RunOptions
+from torchperf_ci.options.analysis_commands import CheckOptions, PlanOptions, ReportOptions, WatchOptions
+from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
+from torchperf_ci.options.measurement_commands import RunOptions
+from torchperf_ci.options.storage_commands import IngestOptions, SiteOptions, UploadOptions
 
 if TYPE_CHECKING:
     from torchperf_ci.options import Option

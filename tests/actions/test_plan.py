@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from made_status import a_status
 
-from torchperf_ci.bench import costs
+from torchperf_ci.bench.case import read_costs
 from torchperf_ci.places import open_place
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
@@ -115,9 +115,7 @@ def test_the_outputs_name_the_jobs_and_count_the_bisections(plans: Any) -> None:
 
 
 def test_the_costs_come_out_of_a_store_and_only_for_them_it_is_installed(plans: Any) -> None:
-    assert costs.read_costs(plans.evidence / "plan/costs.json") == {
-        "cpu": {"resnet.inference.fp32.eager": 12.5}
-    }
+    assert read_costs(plans.evidence / "plan/costs.json") == {"cpu": {"resnet.inference.fp32.eager": 12.5}}
     assert outputs(plans, "costs")["costs"] == str(plans.evidence / "plan/costs.json")
     assert "-store/" in outputs(plans, "costs")["command"]
     assert "-store/" not in outputs(plans, "plan")["command"]

@@ -11,7 +11,7 @@ import pytest
 
 from torchperf_ci.bench import user_command
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.pairs import ArmFailure
+from torchperf_ci.bench.pairs import SideFailure
 from torchperf_ci.bench.user_command import (
     QUADS,
     CommandArm,
@@ -91,7 +91,7 @@ def test_quads_are_as_many_as_fit_and_never_none(
 
 
 def test_the_arm_that_fails_is_named(an_arm: MakeArm) -> None:
-    with pytest.raises(ArmFailure, match="failed: it exited with code 7") as failure:
+    with pytest.raises(SideFailure, match="failed: it exited with code 7") as failure:
         measure_command_pair(
             "sh run.sh", an_arm("base", "echo '{\"time\": 1}'"), an_arm("head", "exit 7"), read
         )
@@ -108,7 +108,7 @@ def test_only_what_every_run_prints_is_compared(an_arm: MakeArm) -> None:
 
 def test_builds_with_nothing_in_common_are_told(an_arm: MakeArm) -> None:
     base, head = an_arm("base", "echo '{\"old\": 1}'"), an_arm("head", "echo '{\"new\": 1}'")
-    with pytest.raises(ArmFailure, match="base prints old and head new"):
+    with pytest.raises(SideFailure, match="base prints old and head new"):
         measure_command_pair("sh run.sh", base, head, read)
 
 

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench import costs, selection
-from torchperf_ci.bench.case import Case
+from torchperf_ci.bench import selection
+from torchperf_ci.bench.case import Case, read_costs, write_costs
 from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import DescribedWorkload
 from torchperf_ci.config import Config
 from torchperf_ci.errors import UsageError
-from torchperf_ci.options.measuring_commands import RunOptions
+from torchperf_ci.options.measurement_commands import RunOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,13 +19,13 @@ COSTS = {"cuda": {"vision-a.inference.fp32.eager": 12.5}, "cpu": {}}
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
-    costs.write_costs(tmp_path / "deep" / "costs.json", COSTS)
-    assert costs.read_costs(tmp_path / "deep" / "costs.json") == COSTS
+    write_costs(tmp_path / "deep" / "costs.json", COSTS)
+    assert read_costs(tmp_path / "deep" / "costs.json") == COSTS
 
 
 def test_nothing_known_is_a_good_file(tmp_path: Path) -> None:
-    costs.write_costs(tmp_path / "costs.json", {})
-    assert costs.read_costs(tmp_path / "costs.json") == {}
+    write_costs(tmp_path / "costs.json", {})
+    assert read_costs(tmp_path / "costs.json") == {}
 
 
 def test_the_key_is_the_name_of_the_records_file_without_the_batch_size() -> None:
@@ -52,14 +52,14 @@ def test_a_file_that_is_none_is_refused(content: str, message: str, tmp_path: Pa
     path = tmp_path / "costs.json"
     path.write_text(content)
     with pytest.raises(UsageError) as error:
-        costs.read_costs(path)
+        read_costs(path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read: No such file"):
-        costs.read_costs(tmp_path / "costs.json")
+        read_costs(tmp_path / "costs.json")
 
 
 def test_a_run_with_a_file_that_is_not_there_does_not_begin(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from torchperf_ci.bench.pairs import (
     BLOCK_SECONDS,
     FEWEST_QUADS,
     QUADS,
-    ArmFailure,
     Pair,
+    SideFailure,
     _quad,
     _refuse_another_workload,
     calibrated_steps,
@@ -119,12 +119,12 @@ def test_head_may_begin_and_is_head_all_the_same(
 ) -> None:
     asked = list[tuple[str, str]]()
 
-    class Noted(pairs.Arm):
+    class Noted(pairs.PairSide):
         def ask(self, verb: str, kind: type, **arguments):
             asked.append((self._side, verb))
             return super().ask(verb, kind, **arguments)
 
-    monkeypatch.setattr(pairs, "Arm", Noted)
+    monkeypatch.setattr(pairs, "PairSide", Noted)
     pair = measure_pair(CASE, *on_same_cpus(base, head), tmp_path, head_first=True)
     assert pair.log_ratio > math.log(2)
     assert pair.head_peak - pair.base_peak > 2**25
@@ -148,7 +148,7 @@ def test_a_compiled_pair_tells_its_graph_breaks(base: Settings, head: Settings, 
 
 def test_the_arm_that_fails_is_named_with_its_reason(base: Settings, tmp_path: Path) -> None:
     head = replace(base, python="/bin/false")
-    with pytest.raises(ArmFailure, match="exited with code 1") as failure:
+    with pytest.raises(SideFailure, match="exited with code 1") as failure:
         measure_pair(CASE, *on_same_cpus(base, head), tmp_path)
     assert failure.value.side == "head"
 
@@ -158,7 +158,7 @@ def test_a_workload_that_head_makes_of_another_config_is_no_pair() -> None:
         return SimpleNamespace(answers=WorkerAnswers(Built(0, config=config)))
 
     _refuse_another_workload(arm("1"), arm("1"))
-    with pytest.raises(ArmFailure, match="its config is 2, base's 1"):
+    with pytest.raises(SideFailure, match="its config is 2, base's 1"):
         _refuse_another_workload(arm("1"), arm("2"))
 
 

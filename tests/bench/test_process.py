@@ -17,8 +17,8 @@ import pytest
 from torchperf_ci.bench.process import (
     MOST_TIMEOUTS,
     STEPS_GRANTED,
-    Inquiry,
     ProcessOutcome,
+    WorkerConversation,
     build,
     measure,
     open_worker,
@@ -135,13 +135,13 @@ def test_a_look_that_fails_loses_only_itself(outcome_of: Measure) -> None:
 
 def leave_no_time_for(hurried: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker's time is up when this verb is asked."""
-    ask = Inquiry.ask
+    ask = WorkerConversation.ask
 
-    def hurry(self: Inquiry, verb: str, kind: type, **arguments: object) -> object:
+    def hurry(self: WorkerConversation, verb: str, kind: type, **arguments: object) -> object:
         self._left = 0.0 if verb == hurried else self._left
         return ask(self, verb, kind, **arguments)
 
-    monkeypatch.setattr(Inquiry, "ask", hurry)
+    monkeypatch.setattr(WorkerConversation, "ask", hurry)
 
 
 def test_a_look_that_has_no_time_left_costs_no_number(
@@ -169,7 +169,7 @@ def test_a_hang_in_c_ends_with_the_timeout(
 ) -> None:
     case = faulty("hangs")
     with open_worker(case, quick, tmp_path) as worker:
-        build(Inquiry(worker, 120), case, quick)
+        build(WorkerConversation(worker, 120), case, quick)
         with pytest.raises(WorkerFailure, match="first_step took longer than 1 s") as failure:
             worker.ask("first_step", 1.0, FirstStep)
     assert failure.value.status == "timeout"
@@ -185,9 +185,9 @@ def test_only_the_workers_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> No
             clock += 3
             granted.append(timeout)
 
-    inquiry = Inquiry(Busy(), timeout=10)
+    conversation = WorkerConversation(Busy(), timeout=10)
     for _ in range(2):
-        inquiry.ask("block", Block)
+        conversation.ask("block", Block)
         clock += 100  # the other arm's turn
     assert granted == [10, 7]
 
@@ -202,9 +202,9 @@ def test_compiling_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
             clock += 9 if verb == "build" else 0.6
             granted.append((verb, timeout))
 
-    inquiry = Inquiry(Compiling(), timeout=10)
+    conversation = WorkerConversation(Compiling(), timeout=10)
     for verb in ("build", "first_step", "warm_up"):
-        inquiry.ask(verb, Done)
+        conversation.ask(verb, Done)
     assert granted == [("build", 10), ("first_step", 10), ("warm_up", 1)]
 
 
@@ -223,9 +223,9 @@ def test_after_a_long_first_step_the_rest_may_take_longer_but_not_for_ever(
             clock += first_step
             granted.append(timeout)
 
-    inquiry = Inquiry(Long(), timeout=10)
+    conversation = WorkerConversation(Long(), timeout=10)
     for verb in ("first_step", "warm_up", "first_step", "sample"):
-        inquiry.ask(verb, Done)
+        conversation.ask(verb, Done)
     assert granted == [10, rest, 10, rest - first_step]
 
 

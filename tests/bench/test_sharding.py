@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.bench.case import Case
-from torchperf_ci.bench.costs import cases_of_shard
+from torchperf_ci.bench.case import Case, cases_of_shard
 
 SECONDS = st.floats(0, 1e6, allow_subnormal=False)
 

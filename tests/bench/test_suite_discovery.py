@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.suite_discovery import _with_models
+from torchperf_ci.bench.suite_coverage import _with_models
 from torchperf_ci.cli import main
 from torchperf_ci.suite.registry import catalogue
 
@@ -43,7 +43,7 @@ def test_what_runs_and_adds_something_becomes_a_suite(
 def test_where_nothing_is_new_nothing_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchperf_ci.bench.suite_discovery._architectures", lambda *_: {})
+    monkeypatch.setattr("torchperf_ci.bench.suite_coverage._architectures", lambda *_: {})
     out = tmp_path / "discovered.py"
     assert main(["suite", "discover", "--out", str(out)]) == 0
     assert "0 of 0 architectures tried run and add something: nothing is written" in capsys.readouterr().err

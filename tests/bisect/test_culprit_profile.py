@@ -31,7 +31,7 @@ from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.devices import device
-from torchperf_ci.options.building_commands import BisectOptions
+from torchperf_ci.options.comparison_commands import BisectOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

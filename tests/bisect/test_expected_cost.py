@@ -11,7 +11,7 @@ from torchperf_ci.bisect.commits import BuildSequence
 from torchperf_ci.bisect.measurement_setup import BisectLimits
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.environments.revisions import Revision
-from torchperf_ci.options.building_commands import BisectOptions
+from torchperf_ci.options.comparison_commands import BisectOptions
 
 
 def line(suspects: int, subject: str = "Faster") -> BuildSequence:

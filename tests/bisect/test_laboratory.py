@@ -12,7 +12,7 @@ import pytest
 
 from torchperf_ci.bench import pairs, user_command
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.pairs import ArmFailure
+from torchperf_ci.bench.pairs import SideFailure
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.bisect import laboratory
 from torchperf_ci.bisect.laboratory import Laboratory
@@ -232,7 +232,7 @@ def test_a_workload_that_crashes_is_a_failure_where_it_does_so_alone(a_laborator
 
 
 def test_what_runs_alone_only_is_a_failure_of_head(a_laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = ArmFailure("base", WorkerFailure("oom", "2 GiB too few"))
+    short = SideFailure("base", WorkerFailure("oom", "2 GiB too few"))
     monkeypatch.setattr(laboratory, "measure_pair", Mock(side_effect=short))
     lab = a_laboratory(WORKLOAD, "under_test.py", PRODUCT, PRODUCT)
     found = lab.measure(PlannedPair(WORKLOAD.name, 0, 1, "locate"))

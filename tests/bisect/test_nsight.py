@@ -15,7 +15,7 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bisect.culprit_profile import nsight_commands
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.environments.wheels import Nightly
-from torchperf_ci.options.building_commands import BisectOptions
+from torchperf_ci.options.comparison_commands import BisectOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

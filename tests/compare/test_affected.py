@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.bench.files_read import FilesRead
 from torchperf_ci.compare import command
-from torchperf_ci.compare.affected import tree_change, why_affected
+from torchperf_ci.compare.affected import FilesRead, tree_change, why_affected
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import UsageError
 from torchperf_ci.verdicts.verdict import read_verdicts

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from torchperf_ci.bench.pairs import ArmFailure
+from torchperf_ci.bench.pairs import SideFailure
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.case_verdicts import ComparisonPolicy, is_settled, judge_cases, suites
@@ -228,7 +228,7 @@ def test_a_case_that_fails_has_one_verdict(judged, a_compared_case, base, head, 
 
 
 def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_case) -> None:
-    lost = [ArmFailure("head", WorkerFailure("oom", "CUDA out of memory"))] * 2
+    lost = [SideFailure("head", WorkerFailure("oom", "CUDA out of memory"))] * 2
     verdict = judged(ComparedCase(a_case(), alone={"base": PASS, "head": PASS}, lost=lost))["status"]
     assert verdict.verdict == "missing"
     assert "each side runs alone, but not alongside the other: head: oom: CUDA out of memory" in verdict.why

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.pairs import ArmFailure
+from torchperf_ci.bench.pairs import SideFailure
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare import comparison_loop
@@ -46,8 +46,8 @@ def clock(monkeypatch):
     return clock
 
 
-def crash() -> ArmFailure:
-    return ArmFailure("head", WorkerFailure("crashed", "killed"))
+def crash() -> SideFailure:
+    return SideFailure("head", WorkerFailure("crashed", "killed"))
 
 
 @dataclass

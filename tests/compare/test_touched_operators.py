@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from torchperf_ci.compare.affected import ChangedOperators, changed_operators
 from torchperf_ci.compare.pytorch_sources import UnknownEffectError
-from torchperf_ci.compare.touched_operators import ChangedOperators, changed_operators
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.git import Git

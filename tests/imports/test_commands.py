@@ -14,7 +14,7 @@ import pytest
 from tool_files import MADE
 
 from torchperf_ci import cli
-from torchperf_ci.places.directory import DirectoryPlace
+from torchperf_ci.places.place import DirectoryPlace
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.store.migrations import open_existing
 

@@ -15,10 +15,9 @@ from contents import contents
 from scripted_http import scripted_server
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError, UnfitObjectError, UsageError
+from torchperf_ci.errors import InvalidObjectError, NotDeliveredError, PlaceUnreadableError, UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.data_repository import DataRepository
-from torchperf_ci.places.git_remote import Remote
+from torchperf_ci.places.data_repository import DataRepository, Remote
 from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
@@ -289,5 +288,5 @@ def test_a_link_in_the_branch_is_named_and_not_followed(tmp_path: Path, remote: 
     place = open_place(f"branch:data@{remote}")
     assert list(place.keys()) == ["a.json", "b.json"]
     assert place.get("a.json") == b"[]"
-    with pytest.raises(UnfitObjectError, match="it is a link, not a regular file"):
+    with pytest.raises(InvalidObjectError, match="it is a link, not a regular file"):
         place.get("b.json")

@@ -8,12 +8,12 @@ from contents import contents
 
 from torchperf_ci.errors import (
     ConflictError,
+    InvalidObjectError,
     NotDeliveredError,
     PlaceUnreadableError,
-    UnfitObjectError,
     UsageError,
 )
-from torchperf_ci.places import directory, open_place
+from torchperf_ci.places import open_place, place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +32,7 @@ def test_a_failed_put_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pyte
     def fail(_source: object, _target: object) -> None:
         raise OSError(95, "Operation not supported")
 
-    monkeypatch.setattr(directory.os, "link", fail)
+    monkeypatch.setattr(place.os, "link", fail)
     with pytest.raises(NotDeliveredError, match="hard links"):
         open_place(str(tmp_path)).put("v3/a", b"x")
     assert not list((tmp_path / "v3").iterdir())
@@ -58,7 +58,7 @@ def test_links_are_not_followed_out_of_the_directory_and_files_among_them_are_na
         ("pipe.json", "it is no regular file"),
         ("folder/secret", "Not a directory|Too many levels|a link"),
     ):
-        with pytest.raises(UnfitObjectError, match=reason):
+        with pytest.raises(InvalidObjectError, match=reason):
             opened.get(key)
 
 

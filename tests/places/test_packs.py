@@ -18,7 +18,7 @@ import pytest
 from contents import contents
 
 from torchperf_ci import cli
-from torchperf_ci.errors import ConflictError, NotDeliveredError, UnfitObjectError
+from torchperf_ci.errors import ConflictError, InvalidObjectError, NotDeliveredError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.places import packs
 from torchperf_ci.places.branch import BranchPlace
@@ -208,7 +208,7 @@ def test_a_damaged_pack_is_told_and_left_alone(place, lying) -> None:
     place.put(PACKED[0], b"not a pack")
     place.pack("2026-05")
     assert {PACKED[0], "packed/2026-03.2.tar.gz"} <= {*lying()}
-    with pytest.raises(UnfitObjectError, match="is named as a pack"):
+    with pytest.raises(InvalidObjectError, match="is named as a pack"):
         place.get(PACKED[0])
     keys = [*place.keys()]
     assert sorted(keys) == sorted([*BRANCH, PACKED[0]])
@@ -232,20 +232,20 @@ def test_a_month_beyond_the_limit_has_several_packs(place, lying, monkeypatch) -
 def test_a_pack_that_unpacks_to_more_than_any_of_ours_is_refused(monkeypatch) -> None:
     [(content, _)] = write_packs([PlacedObject("a", "t", b"0" * 5000)])
     monkeypatch.setattr(packs, "_MOST_UNPACKED", 2000)
-    with pytest.raises(UnfitObjectError, match="unpacks to more than"):
+    with pytest.raises(InvalidObjectError, match="unpacks to more than"):
         list(read_pack("p", content))
 
 
 @pytest.mark.parametrize("cut", [0, 1, 40, -1, -9])
 def test_a_pack_that_is_cut_off_is_refused(cut: int) -> None:
     [(content, _)] = write_packs([PlacedObject(key, "t", key.encode() * 99) for key in "abc"])
-    with pytest.raises(UnfitObjectError, match="none or damaged"):
+    with pytest.raises(InvalidObjectError, match="none or damaged"):
         list(read_pack("p", content[:cut]))
 
 
 def test_a_pack_with_a_hostile_key_is_refused() -> None:
     content = packs._write_pack([PlacedObject("v3/../../a.json", "t", b"1")])
-    with pytest.raises(UnfitObjectError, match=r"'\.\.' cannot be a part"):
+    with pytest.raises(InvalidObjectError, match=r"'\.\.' cannot be a part"):
         list(read_pack("p", content))
 
 
@@ -257,7 +257,7 @@ def test_an_archive_of_somebody_else_is_refused() -> None:
         link.linkname = "/etc/shadow"
         archive.addfile(link)
         archive.addfile(link)
-    with pytest.raises(UnfitObjectError):
+    with pytest.raises(InvalidObjectError):
         list(read_pack("p", buffer.getvalue()))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from torchperf_ci import config
 from torchperf_ci.errors import UsageError
-from torchperf_ci.options.measuring_commands import SUITES
+from torchperf_ci.options.measurement_commands import SUITES
 from torchperf_ci.plan.jobs import MeasurementJob, jobs_of, matrix, unused_runners
 from torchperf_ci.suite import registry
 

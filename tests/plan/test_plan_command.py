@@ -11,7 +11,7 @@ from made_points import series
 from made_status import a_status
 
 from torchperf_ci import cli
-from torchperf_ci.bench import costs
+from torchperf_ci.bench.case import read_costs
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import (
     CommitRange,
@@ -145,7 +145,7 @@ def test_costs_of_the_last_runs_are_written(
     dsn = ingested(here, bert=30.5, resnet=4)
     assert plan("--costs", "costs.json", "--store", dsn) == 0
     known = {"bert.inference.fp32.eager": 30.5, "resnet.inference.fp32.eager": 4.0}
-    assert costs.read_costs(here / "costs.json") == {"cpu": known}
+    assert read_costs(here / "costs.json") == {"cpu": known}
     assert "costs of 2 cases on cpu in costs.json" in capsys.readouterr().err
     assert outputs(job)["costs"] == str(here / "costs.json")
 
@@ -158,7 +158,7 @@ def test_no_store_costs_no_night(
     dsn: str, why: str, here: Path, job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert plan("--costs", "costs.json", "--store", dsn) == 0
-    assert costs.read_costs(here / "costs.json") == {}
+    assert read_costs(here / "costs.json") == {}
     notices = [line for line in capsys.readouterr().err.splitlines() if line.startswith("::notice")]
     assert any(why in line for line in notices)
     assert any("no costs of 'nightly' are known yet" in line for line in notices)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench import costs
+from torchperf_ci.bench.case import read_costs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +56,7 @@ def test_a_run_costs_what_the_next_one_is_split_by(tmp_path: Path) -> None:
     head = ("--head-branch", "main", "--head-sha", "f" * 40)
     torchperf("upload", "records", "--to", store, "--repo-name", "octo/road", *head)
     torchperf("plan", "--costs", "costs.json", "--store", store)
-    known = costs.read_costs(tmp_path / "costs.json")
+    known = read_costs(tmp_path / "costs.json")
     assert set(known["cpu"]) == {f"road-{name}.inference.fp32.eager" for name in "abc"}
     assert min(known["cpu"].values()) > 0
 

@@ -23,13 +23,12 @@ from hypothesis import strategies as st
 from serving_app import receiving_in, serving_app
 from starlette.responses import Response
 
-from torchperf_ci.http_server import listening
+from torchperf_ci import http_server
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess, UploaderCredentials
+from torchperf_ci.receive import command as upload_api
 from torchperf_ci.receive import request as requests
-from torchperf_ci.receive import upload_api
-from torchperf_ci.receive.command import receiving_app
-from torchperf_ci.receive.upload_api import UploadReceiver
+from torchperf_ci.receive.command import UploadReceiver, receiving_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,7 +122,7 @@ def test_of_twenty_writers_of_one_key_one_wins_and_nineteen_are_told(
 
 
 def test_a_client_that_drips_its_request_is_let_go(address, monkeypatch) -> None:
-    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.4)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.4)
     dripping = say(address, b"POST / HT")
     stop = threading.Event()
 
@@ -148,7 +147,7 @@ def test_a_body_that_drips_is_a_408(address, monkeypatch) -> None:
 
 @pytest.mark.parametrize("sent", [b"POST / HTTP/1.1\r\nHost: x\r\nContent-Le", b"POST / HTTP/1.1\r\n", b"P"])
 def test_headers_that_do_not_come_are_a_408_which_is_logged(address, monkeypatch, capfd, sent) -> None:
-    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.2)
     answer, content = rest(say(address, sent)).split(b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert json.loads(content) == {"message": "the request took more than 0.2 s"}
@@ -158,13 +157,13 @@ def test_headers_that_do_not_come_are_a_408_which_is_logged(address, monkeypatch
 
 
 def test_who_says_nothing_at_all_is_not_answered(address, monkeypatch) -> None:
-    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.2)
     assert rest(say(address)) == b""
 
 
 def test_who_takes_nothing_of_an_answer_is_let_go(monkeypatch) -> None:
-    monkeypatch.setattr(listening, "STALLED_SECONDS", 0.2)
-    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "STALLED_SECONDS", 0.2)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.2)
     with serving_app(Response(b"x" * 64 * 2**20)) as server, say(server.address, head(0)) as stalled:
         assert stalled.recv(1) == b"H"
         deadline = time.monotonic() + 30
@@ -175,8 +174,8 @@ def test_who_takes_nothing_of_an_answer_is_let_go(monkeypatch) -> None:
 
 
 def test_who_takes_an_answer_slowly_gets_all_of_it(monkeypatch) -> None:
-    monkeypatch.setattr(listening, "STALLED_SECONDS", 0.3)
-    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(http_server, "STALLED_SECONDS", 0.3)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.3)
     size = 40 * 2**20
     with serving_app(Response(b"x" * size)) as server, say(server.address, head(0)) as slow:
         got = 0
@@ -187,7 +186,7 @@ def test_who_takes_an_answer_slowly_gets_all_of_it(monkeypatch) -> None:
 
 
 def test_who_still_sends_after_its_answer_is_let_go(monkeypatch) -> None:
-    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.3)
     with (
         serving_app(Response(b"no")) as server,
         say(server.address, b"POST / HTTP/1.1\r\nHost: x\r\n") as endless,
@@ -241,8 +240,8 @@ def test_a_content_that_takes_too_long_is_refused_and_its_turn_is_over(address, 
 
 
 def test_idle_connections_do_not_keep_others_out_for_long(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(listening, "HEAD_SECONDS", 0.5)
-    monkeypatch.setattr(listening, "CONNECTIONS", 2)
+    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.5)
+    monkeypatch.setattr(http_server, "CONNECTIONS", 2)
     with serving_in(open_place(str(tmp_path / "kept"))) as address, say(address) as one, say(address):
         assert post(address, b"{}") == (503, {"message": "there are too many connections; try again later"})
         rest(one)

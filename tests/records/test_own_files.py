@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.bench import costs
+from torchperf_ci.bench.case import write_costs
 from torchperf_ci.check import baselines
 from torchperf_ci.records.reading import is_own_file, parse_records
 from torchperf_ci.verdicts.verdict import Judgement, verdicts_json
@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
     (folder / "verdicts.json.gz").write_bytes(gzip.compress(verdicts.encode()))
     (folder / "culprits.json").write_text(json.dumps(CULPRITS))
     baselines.write_baselines(folder / "baseline.json", [])
-    costs.write_costs(folder / "costs.json", {"cpu": {"add": 1.5}})
+    write_costs(folder / "costs.json", {"cpu": {"add": 1.5}})
     return folder
 
 

@@ -16,9 +16,8 @@ from torchperf_ci.series.from_store import groups_of_store, points_of_store
 from torchperf_ci.series.points import Series
 from torchperf_ci.store.client import RefusedStatementError, Store, statement
 from torchperf_ci.store.command import StoreQuery, run_query
-from torchperf_ci.store.derived_tables import refresh
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.migrations import migrations, open_existing, open_store
+from torchperf_ci.store.migrations import migrations, open_existing, open_store, refresh
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ import pytest
 from torchperf_ci.errors import StoreError
 from torchperf_ci.store import client
 from torchperf_ci.store.ingest import ingest_objects
-from torchperf_ci.store.loading import Incoming
+from torchperf_ci.store.loading import StagingTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ def test_an_ingest_without_room_says_so_and_can_be_run_again(
     first = ingest_objects(store, "b", [("first.json", b'{"metric": {"name": "m"}}')])
     assert first.records == 1
     with monkeypatch.context() as patch:
-        patch.setattr(Incoming, "add_lines", cramped(Incoming.add_lines))
+        patch.setattr(StagingTable, "add_lines", cramped(StagingTable.add_lines))
         with pytest.raises(StoreError, match="make room and run this again"):
             ingest_objects(store, "b", [("large.json", records())])
     assert store.rows("SELECT count() FROM oss_ci_benchmark_v3") == [(1,)]

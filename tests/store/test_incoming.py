@@ -12,7 +12,7 @@ import pytest
 from torchperf_ci.store import loading
 from torchperf_ci.store.client import RefusedStatementError
 from torchperf_ci.store.ingest import ingest_objects
-from torchperf_ci.store.loading import Incoming
+from torchperf_ci.store.loading import StagingTable
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def test_at_a_server_somebody_else_may_be_faster(
 ) -> None:
     """They publish after we looked and before we publish."""
     monkeypatch.setattr(loading, "CHANGING", nullcontext())
-    slow, fast = Incoming(store, "bucket"), Incoming(second, "bucket")
+    slow, fast = StagingTable(store, "bucket"), StagingTable(second, "bucket")
     store.embedded = False
     for writer, model in ((slow, "ours"), (fast, theirs)):
         named = {"model": {"name": model}, "_meta": {"bucket": "bucket", "key": "a.json"}}
@@ -105,7 +105,7 @@ def test_a_statement_under_way_at_a_server_is_waited_for(
             raise RefusedStatementError(msg, busy.pop())
         run(sql, parameters)
 
-    arriving = Incoming(store, "bucket")
+    arriving = StagingTable(store, "bucket")
     arriving.add_lines([b'{"model": {"name": "a"}, "_meta": {"bucket": "bucket", "key": "a.json"}}'])
     monkeypatch.setattr(store, "run", refuse)
     (arrival,) = arriving.publish()
@@ -115,7 +115,7 @@ def test_a_statement_under_way_at_a_server_is_waited_for(
 
 def test_a_batch_begins_although_a_server_forgot_the_table(store: Store) -> None:
     """As it does with what a session made when it hears nothing for a minute."""
-    arriving = Incoming(store, "bucket")
+    arriving = StagingTable(store, "bucket")
     store.run("DROP TEMPORARY TABLE torchperf_incoming")
     arriving.clear()
     arriving.add_lines([b'{"_meta": {"bucket": "bucket", "key": "a.json"}}'])
@@ -132,7 +132,7 @@ def test_a_statement_that_a_server_refuses_is_not_tried_again(
         msg = "no rights"
         raise RefusedStatementError(msg, 497)
 
-    arriving = Incoming(store, "bucket")
+    arriving = StagingTable(store, "bucket")
     arriving.add_lines([b'{"_meta": {"bucket": "bucket", "key": "a.json"}}'])
     monkeypatch.setattr(loading, "STATEMENT_TIMEOUT", 1)
     monkeypatch.setattr(store, "run", refuse)
@@ -143,7 +143,7 @@ def test_a_statement_that_a_server_refuses_is_not_tried_again(
 
 def test_a_batch_is_published_as_one_part(store: Store) -> None:
     """Which the engine writes whole or not at all, however it came and whatever is set."""
-    arriving = Incoming(store, "bucket")
+    arriving = StagingTable(store, "bucket")
     for number in range(5):
         store.run(f"INSERT INTO torchperf_incoming (_meta) VALUES (('bucket', '{number}.json'))")
     store.run("SET min_insert_block_size_rows = 1, min_insert_block_size_bytes = 1, max_insert_threads = 4")

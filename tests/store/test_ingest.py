@@ -11,7 +11,7 @@ import pytest
 from seaweedfs import BUCKET
 
 from torchperf_ci import cli
-from torchperf_ci.places import branch, data_repository, directory, open_place
+from torchperf_ci.places import branch, data_repository, open_place, place
 from torchperf_ci.places import s3 as s3_place
 from torchperf_ci.records import files
 from torchperf_ci.store import ingest
@@ -271,7 +271,7 @@ def test_objects_that_are_too_large_are_refused_by_name(
     store: Store, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(source, {"v3/a.json": lines("large" * 100), "v3/b.json": lines("b")})
-    for module in (ingest, directory, s3_place, branch, data_repository, files):
+    for module in (ingest, place, s3_place, branch, data_repository, files):
         monkeypatch.setattr(module, "MAX_BYTES", 1000)
     outcome = ingest_place(store, open_place(source))
     assert models(store) == ["b"]

@@ -10,8 +10,8 @@ import pytest
 
 from torchperf_ci.bench import process
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.process import Inquiry, open_worker
-from torchperf_ci.bench.torchbench_names import PAPER, paper_models
+from torchperf_ci.bench.commands import PAPER, paper_models
+from torchperf_ci.bench.process import WorkerConversation, open_worker
 from torchperf_ci.bench.worker.protocol import FirstStep
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.suite.registry import BadSuiteFileError, catalogue
@@ -126,10 +126,10 @@ def test_models_run_by_their_own_steps_and_what_they_lack_is_said(root: Path, tm
     settings = Settings(sys.executable, "cpu", (f"torchbench:{root}",), timeout=120)
     case = Case("torchbench/plain", "training", "fp32", "eager", 1)
     with open_worker(case, settings, tmp_path) as worker:
-        inquiry = Inquiry(worker, settings.timeout)
+        conversation = WorkerConversation(worker, settings.timeout)
 
         def build(name: str, mode: str = "training") -> None:
-            process.build(inquiry, replace(case, workload=f"torchbench/{name}", mode=mode), settings)
+            process.build(conversation, replace(case, workload=f"torchbench/{name}", mode=mode), settings)
 
         built = (
             ("plain", "training"),
@@ -139,7 +139,7 @@ def test_models_run_by_their_own_steps_and_what_they_lack_is_said(root: Path, tm
         )
         for name, mode in built:
             build(name, mode)
-            inquiry.ask("first_step", FirstStep)
+            conversation.ask("first_step", FirstStep)
         for name, (_, why) in LACKS.items():
             with pytest.raises(WorkerFailure) as failure:
                 build(name)

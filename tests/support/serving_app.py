@@ -6,9 +6,8 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from torchperf_ci.http_server.listening import HttpServer
-from torchperf_ci.receive.command import receiving_app
-from torchperf_ci.receive.upload_api import UploadReceiver
+from torchperf_ci.http_server import HttpServer
+from torchperf_ci.receive.command import UploadReceiver, receiving_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from serving_app import receiving_in
 
-from torchperf_ci.places.directory import DirectoryPlace
-from torchperf_ci.places.place import UploaderCredentials
+from torchperf_ci.places.place import DirectoryPlace, UploaderCredentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from torchperf_ci.http_server.listening import HttpServer
+    from torchperf_ci.http_server import HttpServer
 
 SHA = "1f" * 20
 

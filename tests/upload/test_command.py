@@ -9,7 +9,7 @@ import pytest
 from uploading import CHANGE, kept, outputs, rows, upload
 
 if TYPE_CHECKING:
-    from torchperf_ci.http_server.listening import HttpServer
+    from torchperf_ci.http_server import HttpServer
 
 
 def test_records_arrive_complete_under_the_contracts_keys(

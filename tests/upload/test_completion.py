@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.upload.completion import Completion, inexact
-from torchperf_ci.upload.metadata import Metadata
+from torchperf_ci.upload.metadata import Completion, Metadata, inexact
 
 METADATA = Metadata("measure", "octo/perf", "refs/heads/main", "1f", 71, 2, 9)
 METRIC = {"name": "latency(ms)", "benchmark_values": [1.5]}

@@ -11,13 +11,13 @@ import pytest
 from seaweedfs import BUCKET
 
 from torchperf_ci import cli
-from torchperf_ci.store.judged import judged_texts
+from torchperf_ci.store.kept_results import judged_texts
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.http_server.listening import HttpServer
+    from torchperf_ci.http_server import HttpServer
 
 CHANGE = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1f" * 20, "--workflow-id", "71")
 VERDICTS = json.dumps({"version": 1, "command": "check", "verdicts": []}, indent=1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from seaweedfs import S3Server
 
-    from torchperf_ci.http_server.listening import HttpServer
+    from torchperf_ci.http_server import HttpServer
 
 ROUNDS, KILLS = 10, 2
 FILES, RECORDS = 12, 2

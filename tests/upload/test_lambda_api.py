@@ -11,8 +11,7 @@ from serving import serving
 from serving_app import receiving_in
 
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, RecordsError, UsageError
-from torchperf_ci.places.directory import DirectoryPlace
-from torchperf_ci.places.place import UploaderCredentials
+from torchperf_ci.places.place import DirectoryPlace, UploaderCredentials
 from torchperf_ci.upload.spool import SentRequests
 from torchperf_ci.upload.targets import UploadApi, checked_url
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.options.keeping_commands import UploadOptions
+from torchperf_ci.options.storage_commands import UploadOptions
 from torchperf_ci.upload.metadata import Metadata, gather_metadata
 
 BY_HAND = {"repo_name": "pytorch/pytorch", "head_branch": "nightly", "head_sha": "be2ad7"}

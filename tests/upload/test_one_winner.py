@@ -19,7 +19,7 @@ from torchperf_ci.upload.targets import open_target
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.http_server.listening import HttpServer
+    from torchperf_ci.http_server import HttpServer
 
 KEY = "v3/octo/perf/main/1f/H100/benchmark_results.json"
 WRITERS = 20

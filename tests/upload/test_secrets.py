@@ -17,7 +17,7 @@ from torchperf_ci.places.place import PlaceAccess
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.http_server.listening import HttpServer
+    from torchperf_ci.http_server import HttpServer
 
 TOKEN = "ghs_token-of-the-job"
 MASK = re.compile(r"^::add-mask::(.*)$", re.MULTILINE)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.options.keeping_commands import UploadOptions
-from torchperf_ci.upload.completion import this_runner
+from torchperf_ci.options.storage_commands import UploadOptions
+from torchperf_ci.upload.metadata import this_runner
 from torchperf_ci.upload.payload import commit_key
 
 if TYPE_CHECKING:

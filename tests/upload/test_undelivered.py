@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from uploading import CHANGE, kept, outputs, upload
 
-from torchperf_ci.places.directory import DirectoryPlace
+from torchperf_ci.places.place import DirectoryPlace
 
 if TYPE_CHECKING:
-    from torchperf_ci.http_server.listening import HttpServer
+    from torchperf_ci.http_server import HttpServer
 
 
 def test_without_a_connection_everything_is_spooled_and_resumed_elsewhere(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from dashboard_nights import night_records, put_nights
+from torchperf_ci.store.derived_tables import refresh
 
 from torchperf_ci import config
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
@@ -17,9 +18,8 @@ from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.client import AnswerLimits
 from torchperf_ci.store.command import StoreQuery
-from torchperf_ci.store.derived_tables import refresh
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.judged import keep_judged
+from torchperf_ci.store.kept_results import keep_judged
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web import answers, documents
 from torchperf_ci.web.answers import Answers

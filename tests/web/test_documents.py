@@ -17,7 +17,7 @@ from torchperf_ci.places import open_place
 from torchperf_ci.series.points import Point, Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.judged import keep_judged
+from torchperf_ci.store.kept_results import keep_judged
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web.catalogue import RunFacts
 from torchperf_ci.web.documents import Documents, UnknownDocumentError

@@ -25,7 +25,7 @@ from starlette.requests import Request
 from torchperf_ci import config
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import UploaderCredentials
-from torchperf_ci.receive.upload_api import UploadReceiver
+from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web import endpoints
 from torchperf_ci.web.answers import Answers

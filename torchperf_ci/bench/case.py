@@ -1,16 +1,25 @@
-"""A case (a workload in one configuration) and the settings with which all cases of a run are measured."""
+"""A case, the settings with which all cases of a run are measured, and what cases cost, which divides them into shards.
+
+A case is a workload in one configuration. The file of costs is that of ``torchperf plan --costs``.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
+from torchperf_ci import json_files
+from torchperf_ci.errors import UsageError
 from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, Device, TorchGpu
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Sequence
+
 
 AUTO_BATCH = "auto"
 
@@ -81,3 +90,87 @@ class Settings:
             for key, value in asdict(self).items()
             if key != "cpus"
         }
+
+
+COSTS_VERSION = 1
+COSTS_SIZE_LIMIT = 64 * 2**20
+"""Largest file that is read, in bytes; 10,000 cases take less than 1 MiB."""
+
+Costs = Mapping[str, Mapping[str, float]]
+"""Seconds by torch device, then by :attr:`Case.cost_key`."""
+
+_COSTS_FORMAT = json_files.JsonFormat(
+    Path(__file__).with_name("costs.schema.json"), COSTS_VERSION, UsageError
+)
+
+
+def write_costs(path: Path, costs: Costs) -> None:
+    """Write ``costs`` to ``path`` atomically, creating missing directories.
+
+    Raises :class:`UsageError` if a directory cannot be created, :class:`OutputDirectoryError` if the file cannot be
+    written.
+    """
+    ordered = {device: dict(sorted(known.items())) for device, known in sorted(costs.items())}
+    _COSTS_FORMAT.write(path, json_files.json_text({"version": COSTS_VERSION, "costs": ordered}))
+
+
+def read_costs(path: Path) -> Costs:
+    """Read and validate a file of costs. Raises :class:`UsageError` that says what is wrong and where in the file."""
+    costs: Costs = _COSTS_FORMAT.read(path, COSTS_SIZE_LIMIT)["costs"]
+    return costs
+
+
+FIRST_COMPILATION = 30.0
+"""Extra seconds that the first process of a compiled case takes."""
+
+
+def expected_seconds(
+    cases: Sequence[Case], settings: Settings, start_seconds: float, anchored: bool
+) -> float:
+    """Estimate the duration of a run. ``start_seconds`` is how long starting a worker has just taken.
+
+    A process takes that long to start, about as long again for first steps and everything that is not sampled, and
+    samples for its budget. A pair with the anchor is two more processes.
+    """
+    each = 2 * start_seconds + settings.budget
+    processes = len(cases) * settings.processes * (3 if anchored else 1)
+    return processes * each + FIRST_COMPILATION * sum(case.compiled for case in cases)
+
+
+Shard = tuple[int, int]
+"""The shard's number, counted from 1, and the number of shards."""
+
+
+def cases_of_shard(
+    cases: Sequence[Case], shard: Shard, costs: Mapping[str, float] | None = None
+) -> tuple[Case, ...]:
+    """Return the cases of a shard, in their order. Each case is in exactly one shard.
+
+    Without ``costs`` (seconds by cost key) a shard gets every ``shard[1]``-th case, so that shards have equally
+    many. With costs, shards take about equally long: the longest remaining case goes to the least busy shard (longest
+    processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the optimum). A case without a known cost
+    counts as the median of the known ones.
+    """
+    number, of = shard
+    if costs is None:
+        return tuple(cases[number - 1 :: of])
+    chosen = _assigned_shards(_expected_seconds(cases, costs), of)
+    return tuple(case for case, owner in zip(cases, chosen, strict=True) if owner == number - 1)
+
+
+def _expected_seconds(cases: Sequence[Case], costs: Mapping[str, float]) -> list[float]:
+    found = [costs.get(case.cost_key) for case in cases]
+    known = [seconds for seconds in found if seconds is not None]
+    usual = median(known) if known else 1.0
+    return [usual if seconds is None else seconds for seconds in found]
+
+
+def _assigned_shards(seconds: Sequence[float], shards: int) -> list[int]:
+    """Return the shard of each case, from 0. Among equally busy shards, the one with the fewest cases comes first."""
+    chosen = [0] * len(seconds)
+    busy = [(0.0, 0, shard) for shard in range(shards)]
+    for case in sorted(range(len(seconds)), key=lambda case: -seconds[case]):
+        total, cases, shard = min(busy)
+        busy[shard] = (total + seconds[case], cases + 1, shard)
+        chosen[case] = shard
+    return chosen

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, console
 from torchperf_ci.bench import selection, summary
-from torchperf_ci.bench.costs import expected_seconds
+from torchperf_ci.bench.case import expected_seconds
 from torchperf_ci.bench.pairs import Anchor, find_anchor
 from torchperf_ci.bench.process import exercise_device
 from torchperf_ci.bench.results import CaseResult, RunSetting
 from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
 from torchperf_ci.bench.selection import select_cases
-from torchperf_ci.bench.torchbench_names import paper_models
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
@@ -33,16 +31,18 @@ from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.record import Dependency
+from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.selection import EnvironmentUnderTest, Selection
     from torchperf_ci.bench.worker.protocol import DescribedWorkload, TorchEnvironment
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.machine.examination import DeviceExercise
-    from torchperf_ci.options.measuring_commands import DoctorOptions, ListOptions, RunOptions
+    from torchperf_ci.options.measurement_commands import DoctorOptions, ListOptions, RunOptions
+
 
 PAPER_COLUMNS = (
     Column("in the paper"),
@@ -120,7 +120,7 @@ def list_command(options: ListOptions) -> int:
         return _list_paper(under_test.known.workloads, json_output=options.json)
     entries = selection.selected_workloads(options.suite, options.filter, config, under_test.known)
     if options.json:
-        _print_json(
+        print_json(
             {
                 "workloads": [*map(asdict, entries)],
                 "suites": under_test.known.suites,
@@ -136,7 +136,7 @@ def list_command(options: ListOptions) -> int:
 def _list_paper(workloads: Mapping[str, object], *, json_output: bool) -> int:
     models = [*paper_models(workloads)]
     if json_output:
-        _print_json([asdict(model) for model in models])
+        print_json([asdict(model) for model in models])
         return 0
     rows = [(model.name, model.ours, model.checkout, model.why_not) for model in models]
     console.print_document(Document("", [Table(PAPER_COLUMNS, rows)]), sys.stdout, most=len(rows))
@@ -154,7 +154,7 @@ def doctor_command(options: DoctorOptions) -> int:
     device, exercised = _to_examine(options)
     findings = examine(device, exercised)
     if options.json:
-        _print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
+        print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
     else:
         document = summary.findings_document(findings)
         console.say(text_of(document.title), "", out=sys.stdout)
@@ -206,7 +206,7 @@ def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json
     document, shown = summary.run_document(results, setting), sys.stderr if json_output else sys.stdout
     console.print_document(document, shown, most=len(results))
     if json_output:
-        _print_json(summary.results_as_json(results, setting))
+        print_json(summary.results_as_json(results, setting))
     console.say(f"{summary.headline(results)}; records in {out}", *summary.run_notes(results))
     if not actions.in_actions():
         return
@@ -214,10 +214,6 @@ def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json
     actions.annotate(summary.failure_annotations(results))
     actions.set_output("passed", str(sum(result.status == "pass" for result in results)))
     actions.set_output("failed", str(len(summary.failed_cases(results))))
-
-
-def _print_json(data: Any) -> None:
-    print(actions.inert_json(json.dumps(data, indent=2)))
 
 
 def _setting(
@@ -246,3 +242,58 @@ def _dependencies(environment: TorchEnvironment) -> dict[str, Dependency]:
     )
     others = {name: Dependency(version=version) for name, version in environment.dependencies.items()}
     return {"pytorch": torch, **others}
+
+
+_PRINTED = """
+alexnet densenet121 mnasnet1_0 mobilenet_v2 mobilenet_v2_quantized_qat mobilenet_v3_large phlippe_densenet
+phlippe_resnet resnet152 resnet18 resnet50 resnet50_quantized_qat resnext50_32x4d shufflenet_v2_x1_0
+squeezenet1_1 timm_efficientnet timm_nfnet timm_regnet timm_resnest vgg16 detectron2_fasterrcnn_r_101_c4
+detectron2_fasterrcnn_r_101_dc5 detectron2_fasterrcnn_r_101_fpn detectron2_fasterrcnn_r_50_c4
+detectron2_fasterrcnn_r_50_dc5 detectron2_fasterrcnn_r_50_fpn detectron2_maskrcnn doctr_det_predictor
+doctr_reco_predictor timm_efficientdet timm_vovnet vision_maskrcnn timm_vision_transformer_large
+pytorch_CycleGAN_and_pix2pix dcgan public_image_generator1 public_image_generator2
+detectron2_maskrcnn_r_101_c4 detectron2_maskrcnn_r_101_fpn detectron2_maskrcnn_r_50_c4
+detectron2_maskrcnn_r_50_fpn detectron2_fcos_r_50_fpn yolov3 Background_Matting pytorch_unet Super_SloMo
+BERT_pytorch hf_Bert hf_Bert_large hf_Longformer fambench_xlmr hf_BigBird hf_Reformer hf_Albert
+hf_DistilBert hf_T5 hf_T5_base hf_T5_large hf_Bart hf_public_text_generator1 hf_public_text_generator1_large
+attention_is_all_you_need_pytorch fastNLP_Bert nvidia_deeprecommender dlrm drq soft_actor_critic
+LearningToPaint speech_transformer demucs tacotron2 tts_angular pytorch_struct
+pyhpc_turbulent_kinetic_energy pyhpc_equation_of_state pyhpc_isoneutral_mixing functorch_dp_cifar10
+functorch_maml_omniglot opacus_cifar10 moco maml maml_omniglot lennard_jones
+"""
+PAPER = tuple(_PRINTED.split())
+"""The models in table 1 of Hao et al., TorchBench: Benchmarking PyTorch with High API Surface Coverage, 2023.
+
+The paper says 84 models and prints 83 names; two names are misprinted, and four are invented to hide who owns the
+models, which are in :data:`HIDDEN`.
+"""
+HIDDEN = (
+    *("hf_public_text_generator1", "hf_public_text_generator1_large"),
+    *("public_image_generator1", "public_image_generator2"),
+)
+CHECKOUT = "torchbench"
+"""The domain of workloads from a TorchBench checkout: the first part of their names."""
+
+
+@dataclass(frozen=True)
+class PaperModel:
+    """A model of the paper: its name, our workload and the checkout's workload of that name, or why neither exists."""
+
+    name: str
+    ours: str
+    checkout: str
+    why_not: str
+
+
+def paper_models(workloads: Mapping[str, object]) -> Iterator[PaperModel]:
+    """Yield one entry per name, in the paper's order. ``workloads`` are a catalogue's workloads by name."""
+    ours = {name.partition("/")[2]: name for name in workloads if name.partition("/")[0] != CHECKOUT}
+    for name in PAPER:
+        checkout = f"{CHECKOUT}/{name}"
+        there = checkout if checkout in workloads else ""
+        missing = "" if name in ours or there else _why_not(name)
+        yield PaperModel(name, ours.get(name, ""), there, missing)
+
+
+def _why_not(name: str) -> str:
+    return "the paper hides which model this is" if name in HIDDEN else "the checkout has it no more"

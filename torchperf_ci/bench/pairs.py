@@ -21,7 +21,7 @@ import numpy as np
 
 from torchperf_ci import metrics
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.process import NOTHING_COMPILED, Inquiry, cache_of, open_worker, prepare
+from torchperf_ci.bench.process import NOTHING_COMPILED, WorkerConversation, cache_of, open_worker, prepare
 from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, Peak
 from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices, random_variables
 from torchperf_ci.machine.interference import watch_interference
@@ -102,7 +102,7 @@ class Pair:
         }[metric]
 
 
-class ArmFailure(WorkerFailure):
+class SideFailure(WorkerFailure):
     """One arm of a pair failed; ``side`` says which."""
 
     def __init__(self, side: Side, failure: WorkerFailure) -> None:
@@ -110,8 +110,8 @@ class ArmFailure(WorkerFailure):
         self.side = side
 
 
-class Arm(Inquiry):
-    """Sends requests to one of the two workers. Failures are raised as :class:`ArmFailure`."""
+class PairSide(WorkerConversation):
+    """Sends requests to one of the two workers. Failures are raised as :class:`SideFailure`."""
 
     def __init__(self, side: Side, worker: Worker, timeout: float) -> None:
         super().__init__(worker, timeout)
@@ -122,17 +122,17 @@ class Arm(Inquiry):
         try:
             return super().ask(verb, kind, **arguments)
         except WorkerFailure as failure:
-            raise ArmFailure(self._side, failure) from None
+            raise SideFailure(self._side, failure) from None
 
     def make_ready(self, case: Case, settings: Settings) -> int:
         """Build the step on the CPUs that it will run on and return the number of steps in a sample.
 
-        Raises :class:`ArmFailure` for a compiled case whose step would run eagerly.
+        Raises :class:`SideFailure` for a compiled case whose step would run eagerly.
         """
         self._worker.pin(settings.cpus)
         inner = prepare(self, case, settings)
         if case.compiled and not self.ask("compilation", Compilation).graphs:
-            raise ArmFailure(self._side, WorkerFailure("unsupported", NOTHING_COMPILED))
+            raise SideFailure(self._side, WorkerFailure("unsupported", NOTHING_COMPILED))
         return inner
 
 
@@ -147,11 +147,11 @@ def measure_pair(
     base: Settings,
     head: Settings,
     scratch: Path,
-    started: AbstractContextManager[tuple[Arm, Arm]] | None = None,
+    started: AbstractContextManager[tuple[PairSide, PairSide]] | None = None,
     *,
     head_first: bool = False,
 ) -> Pair:
-    """Measure one pair of fresh processes. Raises :class:`ArmFailure` if an arm cannot run the case.
+    """Measure one pair of fresh processes. Raises :class:`SideFailure` if an arm cannot run the case.
 
     Both settings must be on the same CPUs (:func:`on_same_cpus`). Compiled code, except choices made by timing, is kept
     below ``scratch`` for the next pair of the case. ``started`` are the pair's workers if they were started in advance.
@@ -189,37 +189,37 @@ def start_pair(
     cpus: tuple[int, ...] = (),
     *,
     head_first: bool = False,
-) -> Iterator[tuple[Arm, Arm]]:
+) -> Iterator[tuple[PairSide, PairSide]]:
     """Start the workers of base and head, which import torch on ``cpus`` (empty: any) until they are made ready."""
     with ExitStack() as stack:
 
-        def arm(side: Side, settings: Settings) -> Arm:
+        def arm(side: Side, settings: Settings) -> PairSide:
             free, variables = replace(settings, cpus=cpus), {**IDLE, **random_variables()}
             worker = stack.enter_context(open_worker(case, free, scratch / side, variables))
-            return Arm(side, worker, settings.timeout)
+            return PairSide(side, worker, settings.timeout)
 
         sides: tuple[tuple[Side, Settings], ...] = (("base", base), ("head", head))
         started = {side: arm(side, settings) for side, settings in (sides[::-1] if head_first else sides)}
         yield started["base"], started["head"]
 
 
-def _refuse_another_workload(base: Arm, head: Arm) -> None:
-    """Raise :class:`ArmFailure` if the workload's config differs, as it may between two releases of a library."""
+def _refuse_another_workload(base: PairSide, head: PairSide) -> None:
+    """Raise :class:`SideFailure` if the workload's config differs, as it may between two releases of a library."""
     before, now = (arm.answers.build and arm.answers.build.config for arm in (base, head))
     if before != now:
         side: Side = "head"
         reason = f"the workload is another one: its config is {now}, base's {before}"
-        raise ArmFailure(side, WorkerFailure("unsupported", reason))
+        raise SideFailure(side, WorkerFailure("unsupported", reason))
 
 
-def _import_torch(*arms: Arm) -> None:
+def _import_torch(*arms: PairSide) -> None:
     """Wait until all arms have imported torch, which they do in parallel, because it takes longer than a block."""
     with ThreadPoolExecutor(len(arms)) as pool:
         for answer in [pool.submit(arm.ask, "ready", Done) for arm in arms]:
             answer.result()
 
 
-def calibrated_steps(*arms: tuple[Inquiry, int]) -> int:
+def calibrated_steps(*arms: tuple[WorkerConversation, int]) -> int:
     """Return the number of steps in a block.
 
     Each arm is timed over the steps of one sample, because a single step would mostly time the device's latency.
@@ -228,7 +228,9 @@ def calibrated_steps(*arms: tuple[Inquiry, int]) -> int:
     return math.ceil(len(arms) * BLOCK_SECONDS / max(seconds, 1e-9))
 
 
-def measured_quads(base: Inquiry, head: Inquiry, steps: int) -> list[tuple[float, float]]:
+def measured_quads(
+    base: WorkerConversation, head: WorkerConversation, steps: int
+) -> list[tuple[float, float]]:
     """Return seconds per step of both arms for each quad, measured until the quads agree.
 
     Only their spread decides when to stop, never the size of the difference.
@@ -247,17 +249,17 @@ def _are_alike(log_ratios: Sequence[float]) -> bool:
     return student * stdev(log_ratios) / math.sqrt(quads) <= ALIKE
 
 
-def _quad(base: Inquiry, head: Inquiry, steps: int) -> tuple[float, float]:
+def _quad(base: WorkerConversation, head: WorkerConversation, steps: int) -> tuple[float, float]:
     """Return seconds per step of both arms over A B B A. A drift that is linear over the quad cancels out."""
     a1, b1, b2, a2 = (_block(arm, steps) for arm in (base, head, head, base))
     return (a1 + a2) / 2, (b1 + b2) / 2
 
 
-def _block(arm: Inquiry, steps: int) -> float:
+def _block(arm: WorkerConversation, steps: int) -> float:
     return arm.ask("block", Block, steps=steps).seconds
 
 
-def _graph_breaks(arm: Inquiry, case: Case) -> int | None:
+def _graph_breaks(arm: WorkerConversation, case: Case) -> int | None:
     return arm.ask("compilation", Compilation).graph_breaks if case.compiled else None
 
 
@@ -281,7 +283,7 @@ class PrestartedWorkers:
 
     _key: PairKey | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
-    _started: tuple[Arm, Arm] | None = None
+    _started: tuple[PairSide, PairSide] | None = None
 
     def start(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
@@ -300,7 +302,7 @@ class PrestartedWorkers:
 
     def taken(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
-    ) -> AbstractContextManager[tuple[Arm, Arm]]:
+    ) -> AbstractContextManager[tuple[PairSide, PairSide]]:
         """Return a context manager with the pair's workers, which starts them if they were not started in advance."""
         key, started, stack = (case, base, head, scratch, head_first), self._started, self._stack.pop_all()
         self._started = None
@@ -316,7 +318,7 @@ class PrestartedWorkers:
 
 
 @contextmanager
-def _held_open(stack: ExitStack, started: tuple[Arm, Arm]) -> Iterator[tuple[Arm, Arm]]:
+def _held_open(stack: ExitStack, started: tuple[PairSide, PairSide]) -> Iterator[tuple[PairSide, PairSide]]:
     with stack:
         yield started
 
@@ -347,12 +349,12 @@ def find_anchor(given: str | None, settings: Settings) -> Anchor | None:
 
 
 def measure_against(anchor: Anchor, case: Case, settings: Settings, scratch: Path) -> Pair:
-    """Measure one pair with the anchor as base. Raises :class:`ArmFailure`."""
+    """Measure one pair with the anchor as base. Raises :class:`SideFailure`."""
     base, head = on_same_cpus(replace(settings, python=anchor.python), settings)
     return measure_pair(case, base, head, scratch / "anchored")
 
 
-def why_unpaired(failure: ArmFailure) -> str:
+def why_unpaired(failure: SideFailure) -> str:
     """Return one sentence that says why there is no pair."""
     arm = {"base": "the anchor", "head": "the build under test, beside the anchor"}[failure.side]
     return f"{arm}: {failure.status}: {failure.reason}"

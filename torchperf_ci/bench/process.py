@@ -93,7 +93,7 @@ MOST_TIMEOUTS = 4
 """The time that a process may take after its first step, at most, in timeouts."""
 
 
-class Inquiry:
+class WorkerConversation:
     """Sends requests to one worker and keeps its answers.
 
     The answers may take ``timeout`` seconds in total, and more if the first step took long (:data:`STEPS_GRANTED`).
@@ -159,15 +159,15 @@ def measure(
             watch_interference(device, closely=False) as whole,
             open_worker(case, settings, scratch) as worker,
         ):
-            inquiry = Inquiry(worker, settings.timeout, tell)
-            answers = inquiry.answers
-            inner = prepare(inquiry, case, settings)
-            if case.compiled and not inquiry.ask("compilation", Compilation).graphs:
+            conversation = WorkerConversation(worker, settings.timeout, tell)
+            answers = conversation.answers
+            inner = prepare(conversation, case, settings)
+            if case.compiled and not conversation.ask("compilation", Compilation).graphs:
                 return ProcessOutcome("unsupported", NOTHING_COMPILED, answers=answers)
-            if first and case.compiled and not (agreement := inquiry.ask("agreement", Agreement)).agrees:
+            if first and case.compiled and not (agreement := conversation.ask("agreement", Agreement)).agrees:
                 return ProcessOutcome("inaccurate", _disagreement(agreement), answers=answers)
-            observed = _sample(inquiry, inner, worker.pid, settings, device)
-            missing = _inspect(inquiry, case, settings, first=first)
+            observed = _sample(conversation, inner, worker.pid, settings, device)
+            missing = _inspect(conversation, case, settings, first=first)
     except WorkerFailure as failure:
         return ProcessOutcome(
             failure.status,
@@ -191,18 +191,18 @@ def _reason(failure: WorkerFailure, settings: Settings) -> str:
     )
 
 
-def prepare(inquiry: Inquiry, case: Case, settings: Settings) -> int:
+def prepare(conversation: WorkerConversation, case: Case, settings: Settings) -> int:
     """Build, run the first step (which compiles) and warm up. Return the number of steps in a sample."""
-    built = build(inquiry, case, settings)
-    inquiry.ask("first_step", FirstStep)
+    built = build(conversation, case, settings)
+    conversation.ask("first_step", FirstStep)
     if built.is_function:
-        inquiry.ask("dtype_check", Done)
-    return inquiry.ask("warm_up", WarmUp, budget=settings.budget).inner
+        conversation.ask("dtype_check", Done)
+    return conversation.ask("warm_up", WarmUp, budget=settings.budget).inner
 
 
-def build(inquiry: Inquiry, case: Case, settings: Settings) -> Built:
+def build(conversation: WorkerConversation, case: Case, settings: Settings) -> Built:
     """Build the step of a case."""
-    return inquiry.ask(
+    return conversation.ask(
         "build",
         Built,
         workload=case.workload,
@@ -273,7 +273,9 @@ def _imported_from(path: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _sample(inquiry: Inquiry, inner: int, pid: int, settings: Settings, device: Device) -> dict[str, str]:
+def _sample(
+    conversation: WorkerConversation, inner: int, pid: int, settings: Settings, device: Device
+) -> dict[str, str]:
     """Take the samples and return what was observed meanwhile.
 
     Clock, power and temperature of a GPU are those during the samples only, without the settling before them.
@@ -281,7 +283,7 @@ def _sample(inquiry: Inquiry, inner: int, pid: int, settings: Settings, device: 
     energy, start = device.energy_joules(), time.monotonic()
     read: list[GpuReading] = []
     with watch_interference(device, pid, found=read) as observed:
-        answer = inquiry.ask(
+        answer = conversation.ask(
             "sample", Samples, inner=inner, target=settings.target_ci, budget=settings.budget
         )
         end = time.monotonic()
@@ -295,7 +297,9 @@ def _sample(inquiry: Inquiry, inner: int, pid: int, settings: Settings, device: 
     return observed
 
 
-def _inspect(inquiry: Inquiry, case: Case, settings: Settings, *, first: bool) -> dict[str, str]:
+def _inspect(
+    conversation: WorkerConversation, case: Case, settings: Settings, *, first: bool
+) -> dict[str, str]:
     """Measure everything besides latency. A request that fails or has no time left is missing; the others still run."""
     budget = {"budget": settings.budget}
     looks: list[tuple[str, Any, Mapping[str, float]]] = [("peak", Peak, {})]
@@ -310,10 +314,10 @@ def _inspect(inquiry: Inquiry, case: Case, settings: Settings, *, first: bool) -
             missing[verb] = gone
             continue
         try:
-            inquiry.ask(verb, kind, **arguments)
+            conversation.ask(verb, kind, **arguments)
         except WorkerFailure as failure:
             missing[verb] = str(failure)
-            gone = "" if inquiry.alive else missing[verb]
+            gone = "" if conversation.alive else missing[verb]
     return missing
 
 
@@ -344,12 +348,12 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
     best, best_throughput = 0, 0.0
     room = ((settings.seen.memory_mib << 20) or available_memory()) * BATCH_MEMORY_SHARE
     with open_worker(case, settings, scratch) as worker:
-        inquiry = Inquiry(worker, settings.timeout)
+        conversation = WorkerConversation(worker, settings.timeout)
         size = 1
         while size <= LARGEST_BATCH_SIZE:
             try:
-                throughput = _throughput(inquiry, replace(case, batch_size=size), settings)
-                used = inquiry.ask("peak", Peak).device
+                throughput = _throughput(conversation, replace(case, batch_size=size), settings)
+                used = conversation.ask("peak", Peak).device
             except WorkerFailure:
                 if not best:
                     raise
@@ -361,13 +365,13 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
     return best
 
 
-def _throughput(inquiry: Inquiry, case: Case, settings: Settings) -> float:
+def _throughput(conversation: WorkerConversation, case: Case, settings: Settings) -> float:
     """Return samples per second over a short block after the first steps."""
-    build(inquiry, case, settings)
-    inquiry.ask("first_step", FirstStep)
-    once = inquiry.ask("block", Block, steps=1).seconds
+    build(conversation, case, settings)
+    conversation.ask("first_step", FirstStep)
+    once = conversation.ask("block", Block, steps=1).seconds
     steps = max(1, round(BATCH_BLOCK_SECONDS / max(once, 1e-9)))
-    seconds = min(inquiry.ask("block", Block, steps=steps).seconds for _ in range(3))
+    seconds = min(conversation.ask("block", Block, steps=steps).seconds for _ in range(3))
     return case.batch_size / seconds
 
 

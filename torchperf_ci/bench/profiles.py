@@ -11,7 +11,7 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.bench.process import Inquiry, open_worker, prepare
+from torchperf_ci.bench.process import WorkerConversation, open_worker, prepare
 from torchperf_ci.bench.worker.protocol import Phases, ProfiledSteps
 from torchperf_ci.records.files import replace_file
 
@@ -72,10 +72,12 @@ def take_profile(case: Case, settings: Settings, scratch: Path, trace: Path | No
     below ``scratch``.
     """
     with open_worker(case, settings, scratch, KERNELS_SHOWN) as worker:
-        inquiry = Inquiry(worker, settings.timeout)
-        prepare(inquiry, case, settings)
-        phases = inquiry.ask("phases", Phases, budget=settings.budget)  # before the profiler slows them down
-        profiled = inquiry.ask("profile", ProfiledSteps, trace=str(trace or ""))
+        conversation = WorkerConversation(worker, settings.timeout)
+        prepare(conversation, case, settings)
+        phases = conversation.ask(
+            "phases", Phases, budget=settings.budget
+        )  # before the profiler slows them down
+        profiled = conversation.ask("profile", ProfiledSteps, trace=str(trace or ""))
     return profile_of(profiled, phases)
 
 

@@ -27,6 +27,7 @@ from torchperf_ci.metrics import (
     THROUGHPUT,
     WARM_COMPILE_CPU_TIME,
     WARM_COMPILE_TIME,
+    rounded,
 )
 from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, build_record
 
@@ -242,21 +243,21 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
     if not seconds:
         return
     extra: dict[str, object] = {
-        "samples_ms": [[_rounded(s * 1e3) for s in answer.seconds] for answer in samples],
+        "samples_ms": [[rounded(s * 1e3) for s in answer.seconds] for answer in samples],
         "steps_per_sample": [answer.inner for answer in samples],
         "half_width": [answer.half_width for answer in samples],
         "converged": [answer.converged for answer in samples],
-        "wall_ms": [_rounded(answer.wall_per_step * 1e3) for answer in samples],
-        "cpu_ms": [_rounded(answer.cpu_per_step * 1e3) for answer in samples],
+        "wall_ms": [rounded(answer.wall_per_step * 1e3) for answer in samples],
+        "cpu_ms": [rounded(answer.cpu_per_step * 1e3) for answer in samples],
         "first_step_ms": [
-            _rounded(first.wall * 1e3) for first in result.answers(lambda told: told.first_step)
+            rounded(first.wall * 1e3) for first in result.answers(lambda told: told.first_step)
         ],
         "warm_up": [asdict(answer) for answer in result.answers(lambda told: told.warm_up)],
         "settling": [asdict(answer.settling) for answer in samples if answer.settling] or None,
         "observed": [dict(outcome.observed) for outcome in result.outcomes],
         "disturbed": result.disturbed,
         "phases_ms": [
-            {phase: _rounded(s * 1e3) for phase, s in answer.items()}
+            {phase: rounded(s * 1e3) for phase, s in answer.items()}
             for answer in result.answers(lambda told: told.phases)
         ],
     }
@@ -269,9 +270,9 @@ def _anchored(result: CaseResult, anchor: Anchor) -> Metric:
     """One ratio per pair, and the quads that it is the median of. Ratios are comparable only for the same anchor."""
     extra = {
         "anchor": anchor.build,
-        "anchor_ms": [_rounded(pair.base_seconds * 1e3) for pair in result.pairs],
-        "head_ms": [_rounded(pair.head_seconds * 1e3) for pair in result.pairs],
-        "quads": [[_rounded(math.exp(ratio)) for ratio in pair.log_ratios] for pair in result.pairs],
+        "anchor_ms": [rounded(pair.base_seconds * 1e3) for pair in result.pairs],
+        "head_ms": [rounded(pair.head_seconds * 1e3) for pair in result.pairs],
+        "quads": [[rounded(math.exp(ratio)) for ratio in pair.log_ratios] for pair in result.pairs],
     }
     return Metric(ANCHORED, result.ratios, extra)
 
@@ -328,8 +329,3 @@ def _compile_time(
         }
         yield Metric(wall, [first.wall for first, _ in processes], caches)
         yield Metric(cpu, [first.cpu for first, _ in processes], caches)
-
-
-def _rounded(value: float) -> float:
-    """Round to six significant digits, which is far below any noise and halves the record's size."""
-    return float(f"{value:.6g}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import json_files
-from torchperf_ci.bench.pairs import ArmFailure, Pair, measure_against, why_unpaired
+from torchperf_ci.bench.pairs import Pair, SideFailure, measure_against, why_unpaired
 from torchperf_ci.bench.process import ProcessOutcome, find_batch_size, measure
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
 from torchperf_ci.bench.worker.protocol import WorkerAnswers
@@ -267,7 +267,7 @@ def _one_pair(case: Case, plan: RunPlan, journal: RunJournal, scratch: Path) -> 
     assert plan.setting.anchor
     try:
         pair = measure_against(plan.setting.anchor, _sized(case, journal), plan.setting.settings, scratch)
-    except ArmFailure as failure:
+    except SideFailure as failure:
         journal.cannot_pair(case.key, why_unpaired(failure))
         return ProcessOutcome("not measured", why_unpaired(failure))
     journal.add_pair(case.key, pair)

@@ -10,8 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.costs import Costs, cases_of_shard, read_costs
+from torchperf_ci.bench.case import Case, Costs, Settings, cases_of_shard, read_costs
 from torchperf_ci.bench.process import start_worker
 from torchperf_ci.bench.worker.protocol import Description
 from torchperf_ci.bench.worker_client import WorkerFailure

@@ -1,25 +1,30 @@
-"""The command ``torchperf suite coverage``: measure how much of PyTorch workloads use, rank them, and report it."""
+"""The commands ``torchperf suite coverage`` and ``suite discover``: how much of PyTorch workloads use, and could use.
+
+The first reports what they use, the second tries architectures and keeps those that add coverage to the suite.
+"""
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import actions, console
+from torchperf_ci import console
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.process import Inquiry, build, start_worker
+from torchperf_ci.bench.process import WorkerConversation, build, start_worker
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, Triple
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import find as find_config
 from torchperf_ci.console import Progress
 from torchperf_ci.document import Column, Document, Note, Paragraph, Table, counted, text_of
+from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import MODES
+from torchperf_ci.records.files import check_writable, replace_file
+from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +32,9 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.worker.protocol import AddedUse
     from torchperf_ci.bench.worker_client import Worker
+    from torchperf_ci.config import Config
     from torchperf_ci.document import Block
-    from torchperf_ci.options.measuring_commands import CoverageOptions
+    from torchperf_ci.options.measurement_commands import CoverageOptions, DiscoverOptions
 
 
 HARMLESS = ("failed", "unsupported")
@@ -108,51 +114,30 @@ def measure_use(cases: Sequence[Case], settings: Settings) -> MeasuredUse:
 
 
 def _use(worker: Worker, case: Case, settings: Settings) -> ApiUse:
-    inquiry = Inquiry(worker, settings.timeout)
-    build(inquiry, case, settings)
-    return inquiry.ask("api_use", ApiUse)
+    conversation = WorkerConversation(worker, settings.timeout)
+    build(conversation, case, settings)
+    return conversation.ask("api_use", ApiUse)
 
 
-@dataclass(frozen=True)
-class ChosenWorkload:
-    """A workload and its coverage in triples (operator family, dtype, layout).
+def choose(uses: Mapping[str, ApiUse], first: Sequence[str]) -> dict[str, int]:
+    """Order all of ``uses``: ``first`` as given, then whichever adds the most triples per CPU second, ties by name.
 
-    ``adds`` counts the triples that no workload chosen earlier has, ``alone`` those that no other workload has.
+    Returns how many triples (operator family, dtype, layout) each adds to those before it.
     """
-
-    name: str
-    cpu_seconds: float
-    triples: int
-    adds: int
-    alone: int
-
-
-def choose(uses: Mapping[str, ApiUse], first: Sequence[str]) -> list[ChosenWorkload]:
-    """Order all of ``uses``: ``first`` as given, then whichever adds the most triples per CPU second, ties by name."""
-    covered = together(uses[name] for name in first)
-    order, left = [*first], {*uses} - {*first}
-    while left:
-        best = min(
-            left, key=lambda name: (-len(uses[name].triples - covered.triples) / uses[name].cpu_seconds, name)
+    covered = frozenset[Triple]()
+    chosen: dict[str, int] = {}
+    for number in range(len(uses)):
+        best = (
+            first[number]
+            if number < len(first)
+            else min(
+                uses.keys() - chosen.keys(),
+                key=lambda name: (-len(uses[name].triples - covered) / uses[name].cpu_seconds, name),
+            )
         )
-        order.append(best)
-        left.remove(best)
-        covered = together((covered, uses[best]))
-    return [_described(order, number, uses) for number in range(len(order))]
-
-
-def _described(order: Sequence[str], number: int, uses: Mapping[str, ApiUse]) -> ChosenWorkload:
-    name = order[number]
-    before = together(uses[other] for other in order[:number])
-    others = together(uses[other] for other in order if other != name)
-    own = uses[name]
-    return ChosenWorkload(
-        name,
-        own.cpu_seconds,
-        len(own.triples),
-        len(own.triples - before.triples),
-        len(own.triples - others.triples),
-    )
+        chosen[best] = len(uses[best].triples - covered)
+        covered |= uses[best].triples
+    return chosen
 
 
 MOST_UNTESTED = 20
@@ -170,12 +155,9 @@ METHOD = {
 def coverage_command(options: CoverageOptions) -> int:
     """Count on the CPU what the suite uses of PyTorch and what the candidates would add."""
     config = find_config(options.config)
+    suites = [*options.suite, *options.candidate]
     settings = selection.settings_of(
-        config,
-        suite=(*options.suite, *options.candidate),
-        python=options.python,
-        device="cpu",
-        timeout=options.timeout,
+        config, suite=suites, python=options.python, device="cpu", timeout=options.timeout
     )
     under_test = selection.describe_environment(settings)
     settings = under_test.settings(settings)
@@ -190,7 +172,7 @@ def coverage_command(options: CoverageOptions) -> int:
     except WorkerFailure as failure:
         raise selection.error_of(failure, settings) from None
     if options.json:
-        print(actions.inert_json(json.dumps(as_json(measured, suite), indent=1)))
+        print_json(as_json(measured, suite), indent=1)
         return 0
     document = coverage_document(measured, suite, under_test.environment.torch_version)
     console.print_document(document, sys.stdout, most=len(cases), rest="all of them with --json")
@@ -303,3 +285,114 @@ def _names(use: ApiUse) -> dict[str, object]:
         "families": sorted(use.operators),
         "triples": sorted(use.triples),
     }
+
+
+MOST_SECONDS = 2.0
+"""Most CPU seconds that a step of a model may take."""
+_HEAD = '''"""Models that `torchperf suite discover` found, whichever adds the most per CPU second first.
+
+A name identifies a series for good: what stands here keeps its arguments.
+"""
+
+'''
+_MODELS = "\nMODELS = (\n"
+_MODULES = {
+    "huggingface": "hugging_face",
+    "timm_classifier": "timm_models",
+    "torchvision_classifier": "torchvision_models",
+}
+
+
+def discover_command(options: DiscoverOptions) -> int:
+    """Write the architectures that run and add coverage to the suite into a suite file.
+
+    Models already in the file stay, because their names identify series, and count as part of the suite. Raises
+    :class:`UsageError` if the file was not written by this command.
+    """
+    out = Path(options.out)
+    check_writable(out)
+    before = _text_of(out)
+    config = find_config(options.config)
+    suite = [*(options.suite or ["models"]), *([str(out)] if before else [])]
+    settings = selection.settings_of(
+        config, suite=suite, python=options.python, device="cpu", timeout=options.timeout
+    )
+    try:
+        with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
+            found = _architectures(settings, options.filter, Path(folder))
+            file = Path(folder) / "found.py"
+            file.write_text(_with_models("", [*found.values()]), "utf-8")
+            files = (*settings.files, str(file))
+            chosen = _tried(suite, config, replace(settings, files=files), [*found]) if found else {}
+    except WorkerFailure as failure:
+        raise selection.error_of(failure, settings) from None
+    for name, (adds, cpu_seconds) in chosen.items():
+        print(f"{name}: {counted(adds, 'new triple')}, {cpu_seconds:.2f} CPU seconds a step")
+    if chosen:
+        replace_file(out, _with_models(before, [found[name] for name in chosen]))
+    where = out if chosen else "nothing is written"
+    console.say(
+        f"{len(chosen)} of {counted(len(found), 'architecture')} tried run and add something: {where}"
+    )
+    return 0
+
+
+def _text_of(out: Path) -> str:
+    """Return the content of the file, empty if it does not exist. Raises :class:`UsageError` if it is not ours."""
+    if not out.exists():
+        return ""
+    text = out.read_text("utf-8")
+    if _MODELS not in text or not text.endswith("\n)\n"):
+        msg = f"{out} is no suite that this command has written: name another file with --out"
+        raise UsageError(msg)
+    return text
+
+
+def _architectures(settings: Settings, filters: Sequence[str], folder: Path) -> Mapping[str, str]:
+    """Return the expression that builds each architecture, by the name that its workload would have."""
+    with start_worker(settings, folder) as worker:
+        return worker.ask(
+            "architectures",
+            settings.timeout,
+            dict[str, str],
+            files=list(settings.files),
+            filters=list(filters),
+        )
+
+
+def _tried(
+    suite: Sequence[str], config: Config, settings: Settings, found: Sequence[str]
+) -> dict[str, tuple[int, float]]:
+    """Return the found workloads that run within the time limit and add coverage to the suite, best first.
+
+    Each has the number of triples that it adds, and the CPU seconds of its steps.
+    """
+    under_test = selection.describe_environment(settings)
+    known = selection.selected_workloads(suite, (), config, under_test.known)
+    first = [entry.name for entry in known]
+    cases = select_cases(
+        Selection([CaseGrid([*first, *found], MODES, ("fp32",), ("eager",))]), under_test.known, "cpu"
+    )
+    measured = measure_use(cases, under_test.settings(settings))
+    failed = {case.workload for case in measured.failures}
+    slow = {case.workload for case, use in measured.uses.items() if use.cpu_seconds > MOST_SECONDS}
+    uses = {
+        name: use
+        for name, use in measured.workloads().items()
+        if name in first or name not in {*failed, *slow}
+    }
+    chosen = choose(uses, [name for name in first if name in uses])
+    return {name: (adds, uses[name].cpu_seconds) for name, adds in chosen.items() if name in found and adds}
+
+
+def _with_models(before: str, calls: Sequence[str]) -> str:
+    """Return the text of the suite file with ``calls`` appended to its models. If ``before`` is empty, start a file."""
+    head, _, models = (before or f"{_HEAD}{_MODELS})\n").partition(_MODELS)
+    used = {call.partition("(")[0] for call in calls}
+    imports = "".join(
+        line
+        for function, module in _MODULES.items()
+        if function in used and (line := f"from torchperf_ci.suite.{module} import {function}\n") not in head
+    )
+    added = "".join(f"    {call},\n" for call in calls)
+    return f"{head}{imports}{_MODELS}{models.removesuffix(')' + chr(10))}{added})\n"

@@ -15,11 +15,11 @@ from torchperf_ci.document import (
     Column,
     Document,
     Folded,
+    Highlighted,
     Note,
-    Only,
+    OnlyOn,
     Paragraph,
     Table,
-    Toned,
     change_text,
     counted,
     duration,
@@ -62,7 +62,7 @@ def run_document(results: Sequence[CaseResult], setting: RunSetting) -> Document
         *(_about_anchor(results, setting.anchor, setting.settings.processes) if setting.anchor else ()),
         Folded("Machine", [facts(dict(sorted(runner["extra_info"].items())))]),
     ]
-    blocks: list[Block] = [Only("page", above), results_table(results), Only("page", below)]
+    blocks: list[Block] = [OnlyOn("page", above), results_table(results), OnlyOn("page", below)]
     return Document(f"{mark} {setting.benchmark}: {headline(results)}", blocks)
 
 
@@ -168,7 +168,7 @@ def results_table(results: Sequence[CaseResult]) -> Table:
 def _row(result: CaseResult, *, anchored: bool) -> tuple[Words, ...]:
     case, latencies = result.case, result.latencies
     name = (case.workload, case.mode, case.dtype, case.backend, str(case.batch_size or "auto"))
-    status = Toned(result.status, "bad") if result.status in LOUD else result.status
+    status = Highlighted(result.status, "bad") if result.status in LOUD else result.status
     if not latencies:
         return (*name, "void" if result.void else "", *[""] * (3 + anchored), status)
     widths = [answer.half_width for answer in result.samples if answer.half_width is not None]

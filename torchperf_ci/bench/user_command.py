@@ -19,7 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
-from torchperf_ci.bench.pairs import QUADS, ArmFailure
+from torchperf_ci.bench.pairs import QUADS, SideFailure
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.bench.worker_client import LOG_TAIL_LINES, LOOK_SECONDS, WorkerFailure, random_variables
 from torchperf_ci.errors import UsageError
@@ -208,7 +208,7 @@ def measure_command_pair(
     """Return ln(head/base) of each number that all runs print, by name: the median over the quads.
 
     ``read`` determines whether larger numbers are better or worse. Each quad runs base head head base, or
-    head base base head with ``head_first``. Both arms must be on the same CPUs. Raises :class:`ArmFailure` if an arm
+    head base base head with ``head_first``. Both arms must be on the same CPUs. Raises :class:`SideFailure` if an arm
     cannot run the command, or if no number is printed by both arms.
     """
     arms: dict[Side, CommandArm] = {"base": base, "head": head}
@@ -217,7 +217,7 @@ def measure_command_pair(
         try:
             return run_user_command(command, arms[side], read)
         except WorkerFailure as failure:
-            raise ArmFailure(side, failure) from None
+            raise SideFailure(side, failure) from None
 
     def quad() -> Quad:
         if not head_first:
@@ -238,13 +238,13 @@ def _log_ratio(quad: Quad, name: str) -> float:
 
 
 def _common_names(quads: Sequence[Quad]) -> Sequence[str]:
-    """Return the names that every run prints, in the order of the first run. Raises :class:`ArmFailure` for none."""
+    """Return the names that every run prints, in the order of the first run. Raises :class:`SideFailure` for none."""
     runs = [run for quad in quads for run in quad]
     names = [name for name in runs[0] if all(name in run for run in runs)]
     if not names:
         side: Side = "head"
         printed = " and head ".join(", ".join([*run][:MOST_NAMED]) for run in quads[0][:2])
-        raise ArmFailure(
+        raise SideFailure(
             side, WorkerFailure("failed", f"base prints {printed}: nothing is the same in all runs")
         )
     return names

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.commits import BuildSequence
     from torchperf_ci.bisect.measurement_setup import BisectLimits
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, PlannedPair
-    from torchperf_ci.options.building_commands import BisectOptions
+    from torchperf_ci.options.comparison_commands import BisectOptions
 
 
 PAIRS_TO_CONFIRM = 8

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.config import Config
     from torchperf_ci.culprits.culprit import Bisection
-    from torchperf_ci.options.building_commands import BisectOptions
+    from torchperf_ci.options.comparison_commands import BisectOptions
     from torchperf_ci.verdicts.verdict import Judgement
 
 

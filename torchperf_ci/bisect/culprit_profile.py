@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.cache import EnvironmentCache
     from torchperf_ci.environments.wheels import Nightly
-    from torchperf_ci.options.building_commands import BisectOptions
+    from torchperf_ci.options.comparison_commands import BisectOptions
 
 
 SYSTEMS, COMPUTE = "nsys", "ncu"

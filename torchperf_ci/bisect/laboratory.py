@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from torchperf_ci.bench.pairs import ArmFailure, measure_pair, on_same_cpus
+from torchperf_ci.bench.pairs import SideFailure, measure_pair, on_same_cpus
 from torchperf_ci.bench.process import find_batch_size, measure
 from torchperf_ci.bench.user_command import CommandArm, measure_command_pair, run_user_command
 from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices
@@ -64,9 +64,9 @@ class ProbePairing(Protocol):
     """How one kind of probe is measured."""
 
     def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
-        """Measure fresh processes of both builds; raises :class:`ArmFailure`."""
+        """Measure fresh processes of both builds; raises :class:`SideFailure`."""
 
-    def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
+    def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Say on which of the two builds the probe does not run, after a pair has failed."""
 
 
@@ -85,10 +85,10 @@ class WorkloadPairing:
         if not ratios:
             side: Side = "head"
             reason = f"there is no number of {', '.join(self.probe.metrics)} above 0"
-            raise ArmFailure(side, WorkerFailure("failed", reason))
+            raise SideFailure(side, WorkerFailure("failed", reason))
         return PairNumbers(ratios, self.probe.values(pair), pair.observed)
 
-    def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
+    def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build that failed if it also fails alone; beside the other one, memory may have been short."""
         suspect = base if failure.side == "base" else head
         settings = replace(suspect.arm.settings, budget=BRIEF_SECONDS, target_ci=1.0)
@@ -137,7 +137,7 @@ class CommandPairing:
         resolution = dict.fromkeys(tied, max(units)) if max(units) else {}
         return PairNumbers(ratios, observed=observed, resolution=resolution)
 
-    def fault(self, failure: ArmFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
+    def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build whose run failed; the two never run at the same time."""
         at_fault = base if failure.side == "base" else head
         return ProbeFailure(self._probe.name, at_fault.position, _failure_text(failure))
@@ -150,7 +150,7 @@ class CommandPairing:
         try:
             run_user_command(self._probe.command, arm, self._probe.costs)
         except WorkerFailure as failure:
-            raise ArmFailure(side, failure) from None
+            raise SideFailure(side, failure) from None
         self._tried.add(arm)
 
 
@@ -254,7 +254,7 @@ class Laboratory(Generic[Source]):
         for _ in range(TRIES):
             try:
                 return pairing.pair(base, head, head_first=step.head_first)
-            except ArmFailure as lost:
+            except SideFailure as lost:
                 failure = lost
         return pairing.fault(failure, base, head)
 

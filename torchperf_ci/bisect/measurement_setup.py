@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
-    from torchperf_ci.options.building_commands import BisectOptions
+    from torchperf_ci.options.comparison_commands import BisectOptions
     from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.environments.wheels import Distribution, Nightly
-    from torchperf_ci.options.building_commands import BisectOptions
+    from torchperf_ci.options.comparison_commands import BisectOptions
     from torchperf_ci.verdicts.verdict import Judgement
 
     Ends = tuple[Nightly, Nightly]

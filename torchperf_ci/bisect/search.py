@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.environments.wheels import Nightly
-    from torchperf_ci.options.building_commands import BisectOptions
+    from torchperf_ci.options.comparison_commands import BisectOptions
 
 
 def investigate(

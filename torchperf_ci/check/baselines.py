@@ -19,6 +19,7 @@ from torchperf_ci import __version__, json_files
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
+from torchperf_ci.metrics import rounded
 from torchperf_ci.records.files import replace_file
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import CASE_FACTS, Point, Series, measured_values
@@ -152,10 +153,10 @@ def _parted(facts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _rounded_value(point: Point) -> float:
-    """Return the value to six significant digits, which is far below any noise; an outcome in words as 1 or 0."""
+    """Return the rounded value; an outcome in words as 1 or 0."""
     if point.value is None:
         return float(bool(passed(point)))
-    return point.value if point.value.is_integer() else float(f"{point.value:.6g}")
+    return point.value if point.value.is_integer() else rounded(point.value)
 
 
 _GIT_SECONDS = 10.0

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from torchperf_ci.check.baselines import Baseline
-    from torchperf_ci.options.judging_commands import BaselineUpdateOptions, CheckOptions
+    from torchperf_ci.options.analysis_commands import BaselineUpdateOptions, CheckOptions
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.series.from_records import RecordedPoints
     from torchperf_ci.series.points import Points
@@ -76,7 +76,7 @@ def check_command(options: CheckOptions) -> int:
     given = options.format or ""
     collected = _collected(options.new_dir, given) if options.new_dir else None
     if options.sensitivity or options.calibrate:
-        _gauge(collected.points if collected else {}, options, settings)
+        _show_sensitivity_or_calibration(collected.points if collected else {}, options, settings)
         return 0
     if collected is None:
         msg = "say which records are new: torchperf check DIR"
@@ -144,7 +144,12 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
     others = without_own_runs(past.points, new)
     verdicts = judge_all(others, new, settings.policy)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
-    notes = [*_notes(collected, past), several_machines(new), _only_own(past.points, others), *absent]
+    notes = [
+        *_notes(collected, past),
+        several_machines(new),
+        _nothing_compared_note(past.points, others),
+        *absent,
+    ]
     again = _again(options, settings)
     head = _head(options.new_dir or "", new)
     return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], reproduction=again)
@@ -158,7 +163,7 @@ def _again(options: CheckOptions, settings: config.Config) -> RepeatOptions | No
     return RepeatOptions(options=words, folder=folder)
 
 
-def _gauge(new: Points, options: CheckOptions, settings: config.Config) -> None:
+def _show_sensitivity_or_calibration(new: Points, options: CheckOptions, settings: config.Config) -> None:
     """Show sensitivity or calibration for the series of the new records, or for all of the past without new records."""
     if options.sensitivity and options.calibrate:
         msg = "--sensitivity and --calibrate are two questions: ask one"
@@ -217,7 +222,7 @@ def _head(folder: str, new: Points) -> str:
 
 def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:
     """Return notes on what is unexpected in the new records and in the past; some may be empty."""
-    refused = f"{_no_good(len(collected.refused))}, and not judged" if collected.refused else ""
+    refused = f"{_refused_text(len(collected.refused))}, and not judged" if collected.refused else ""
     twice = (
         f"there twice, and counted once: {counted(collected.duplicates, 'record')}"
         if collected.duplicates
@@ -230,15 +235,15 @@ def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:
 
 def _left_out(past: RecordedPast) -> str:
     count = len(past.refused)
-    return f"{_no_good(count, f' of {past.name}')}, and left out of the past" if count else ""
+    return f"{_refused_text(count, f' of {past.name}')}, and left out of the past" if count else ""
 
 
-def _no_good(count: int, where: str = "") -> str:
+def _refused_text(count: int, where: str = "") -> str:
     kind = "is no good record" if count == 1 else "are no good records"
     return f"{counted(count, 'element')}{where} {kind}"
 
 
-def _only_own(past: Points, others: Points) -> str:
+def _nothing_compared_note(past: Points, others: Points) -> str:
     """Return a note if all runs of the past are considered to be the new runs themselves; else empty."""
     if not past or any(others.values()):
         return ""
@@ -254,7 +259,7 @@ def _show_refused(refused: Sequence[Problem]) -> None:
 
 def _raise_refused(collected: RecordedPoints, rest: str) -> None:
     if collected.refused:
-        msg = f"{_no_good(len(collected.refused))}; {rest}"
+        msg = f"{_refused_text(len(collected.refused))}; {rest}"
         raise RecordsRefusedError(msg)
 
 

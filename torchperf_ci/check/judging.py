@@ -162,7 +162,7 @@ def _moment(point: Point) -> str:
     return " ".join(part for part in parts if part) or "an earlier run"
 
 
-def spoken_for(pairings: Iterable[SeriesPairing]) -> set[Series]:
+def judged_by_anchor(pairings: Iterable[SeriesPairing]) -> set[Series]:
     """Return latency series that are not judged themselves because the anchored series of their case can be judged."""
     anchored = (pairing for pairing in pairings if pairing.series.metric == ANCHORED)
     return {
@@ -172,7 +172,7 @@ def spoken_for(pairings: Iterable[SeriesPairing]) -> set[Series]:
     }
 
 
-def followed(pairings: Iterable[SeriesPairing], verdicts: Iterable[Verdict]) -> Sequence[Verdict]:
+def verdicts_from_anchor(pairings: Iterable[SeriesPairing], verdicts: Iterable[Verdict]) -> Sequence[Verdict]:
     """Return verdicts for series that follow their anchored series, even if their own past is from another machine."""
     speaking = {verdict.series.case: verdict for verdict in verdicts if verdict.series.metric == ANCHORED}
     return [_follow_anchored(pairing, speaking[pairing.series.case]) for pairing in pairings]
@@ -304,7 +304,7 @@ def _no_number(metric: str, new: Sequence[Point], old: Sequence[Point], rule: Me
 def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     comparable = [pairing for pairing in pairings if pairing.old]
     counts = [pairing for pairing in comparable if rules[pairing.series].kind == "count"]
-    silent = spoken_for(comparable)
+    silent = judged_by_anchor(comparable)
     numbers = [
         pairing
         for pairing in comparable
@@ -315,7 +315,7 @@ def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
         *(_without_past(pairing) for pairing in pairings if not pairing.old and pairing.series not in silent),
         *(judge_count(pairing, rules[pairing.series].direction) for pairing in counts),
         *judged,
-        *followed([pairing for pairing in pairings if pairing.series in silent], judged),
+        *verdicts_from_anchor([pairing for pairing in pairings if pairing.series in silent], judged),
     ]
 
 

@@ -9,17 +9,19 @@ affect every case.
 
 from __future__ import annotations
 
+import json
 import os
 import unicodedata
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.files_read import FilesRead, files_read, unbuilt_devices
+from torchperf_ci.bench.process import WorkerConversation, open_worker, prepare
+from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak, UnbuiltDevices
 from torchperf_ci.bench.worker_client import WorkerFailure
-from torchperf_ci.compare.pytorch_sources import UnknownEffectError
-from torchperf_ci.compare.touched_operators import ChangedOperators, changed_operators
+from torchperf_ci.compare.pytorch_sources import UnknownEffectError, is_native, is_unbuilt, sources_at
+from torchperf_ci.compare.touched_operators import touched_operators
 from torchperf_ci.console import Progress
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
@@ -30,18 +32,89 @@ from torchperf_ci.metrics import LATENCY
 from torchperf_ci.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.compare.compared_builds import ComparedBuild
 
 
+HARMLESS_PROGRAMS = frozenset(
+    {
+        *("as", "c++", "cc", "clang", "clang++", "g++", "gcc", "icpx", "ld", "nvcc", "ptxas", "hipcc"),
+        *("ldconfig", "lscpu", "uname", "nvidia-smi", "rocm-smi", "sysctl"),
+    }
+)
+"""Compilers and programs that describe the machine. They read no Python files."""
+SYSTEM = (("/", "bin"), ("/", "opt"), ("/", "sbin"), ("/", "usr"))
+
+
+@dataclass(frozen=True)
+class FilesRead:
+    """The paths that Python opened, both as given and with links resolved.
+
+    ``startup`` are those of the paths that run before tracing can start. ``unknown`` lists what could not be traced.
+    ``operators`` are the operators that the steps run, without namespace and overload; empty if not requested.
+    """
+
+    paths: frozenset[str]
+    startup: frozenset[str] = frozenset()
+    unknown: tuple[str, ...] = ()
+    operators: frozenset[str] = frozenset()
+
+
+def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool = False) -> FilesRead:
+    """Build and run the case as a measurement does, traced from before its suite file is read.
+
+    Raises :class:`WorkerFailure` if the case cannot be measured.
+    """
+    log = scratch / f"{case.key}.files"
+    with open_worker(case, settings, scratch) as worker:
+        conversation = WorkerConversation(worker, settings.timeout)
+        conversation.ask("begin_file_trace", Done, log=str(log))
+        if operators:
+            conversation.ask("begin_operator_trace", Done)
+        prepare(conversation, replace(case, batch_size=case.batch_size or 1), settings)
+        conversation.ask("peak", Peak)
+        if case.compiled:
+            conversation.ask("compilation", Compilation)
+        ran = conversation.ask("operators", OperatorsRun) if operators else OperatorsRun((), ())
+        conversation.ask("end_file_trace", Done)
+    read = _read(log.read_text("utf-8").splitlines())
+    return replace(read, unknown=(*read.unknown, *ran.unknown), operators=frozenset(ran.operators))
+
+
+def unbuilt_devices(case: Case, settings: Settings, scratch: Path) -> tuple[str, ...]:
+    """Return the ATen folders of devices that this torch was not built for. Raises :class:`WorkerFailure`."""
+    with open_worker(case, settings, scratch) as worker:
+        return tuple(worker.ask("unbuilt_devices", settings.timeout, UnbuiltDevices).devices)
+
+
+def _read(lines: Iterable[str]) -> FilesRead:
+    facts: dict[str, set[str]] = {"file": set(), "startup": set(), "program": set(), "unseen": set()}
+    for line in lines:
+        kind, value = json.loads(line)
+        facts[kind].add(value)
+    programs = sorted(program for program in facts["program"] if not _is_harmless(program))
+    unknown = [*sorted(facts["unseen"]), *(f"it starts {name}, which nobody follows" for name in programs)]
+    return FilesRead(frozenset(facts["file"]), frozenset(facts["startup"]), tuple(unknown))
+
+
+def _is_harmless(program: str) -> bool:
+    """Whether a program reads no Python.
+
+    A program of a known name counts only without a path or in a system folder, because a repository may have its own
+    program of the same name.
+    """
+    path = Path(program)
+    return path.name in HARMLESS_PROGRAMS and (path.name == program or path.parts[:2] in SYSTEM)
+
+
 FOLLOWED = (".py", ".md", ".rst")
 """Extensions of files that only Python reads, so that tracing sees every reader."""
 PLAIN_FILES = ("100644", "100755")
 """Git's modes of regular files, as opposed to links and submodules."""
-MOST_NAMED = 3
+MOST_NAMED, MOST_OPERATORS_NAMED = 3, 5
 TWO_COMMITS = "--affected looks at what two commits differ in: give commits with --base and --head"
 
 
@@ -136,6 +209,78 @@ class Readers:
         return why_affected(files_read(case, settings, scratch), self.changed, self.roots)
 
 
+_TESTS = ("test/", "torch/testing/_internal/")
+"""Folders whose Python files a build copies unchanged or ignores."""
+
+
+@dataclass(frozen=True)
+class ChangedOperators:
+    """A change that affects the cases that run one of the operators or read one of the ``python`` files.
+
+    ``python`` has changed Python and text files, which a build may install anywhere.
+    """
+
+    operators: frozenset[str]
+    python: Collection[str] = ()
+
+    @property
+    def why_not(self) -> str:
+        """Why a case is not affected."""
+        if not self.operators:
+            return "nothing changes that this build is made of"
+        names = _named(sorted(self.operators), ", ", MOST_OPERATORS_NAMED)
+        return f"on base, it runs none of the operators whose sources changed: {names}"
+
+    def by(self, case: Case, settings: Settings, scratch: Path) -> str:
+        """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""
+        if case.compiled:
+            return "compiled code may call kernels without operators"
+        if not case.batch_size:
+            return "which batch size it gets is not known"
+        found = files_read(case, settings, scratch, operators=True)
+        if found.unknown:
+            return found.unknown[0]
+        if ran := sorted(found.operators & self.operators):
+            return f"runs {ran[0]}"
+        return next((f"reads {path}" for path in sorted(self.python) if _reads(found.paths, path)), "")
+
+
+def _reads(paths: Collection[str], changed: str) -> bool:
+    return any(f"/{path}".endswith(f"/{changed}") for path in paths)
+
+
+def changed_operators(
+    git: Git, base: Revision, head: Revision, changed: Sequence[str], unbuilt: Collection[str]
+) -> ChangedOperators:
+    """Return the operators that the ``changed`` files affect.
+
+    Raises :class:`UnknownEffectError` if that cannot be determined, and :class:`GitError`.
+    """
+    python = [path for path in changed if _is_followed(path)]
+    kernels = [path for path in changed if is_native(path) and not is_unbuilt(path, unbuilt)]
+    others = [path for path in changed if path not in {*python, *kernels}]
+    if unknown := [path for path in others if not is_unbuilt(path, unbuilt)]:
+        msg = f"{unknown[0]} changes, and what is made of it is not known"
+        raise UnknownEffectError(msg)
+    sources = sources_at(git, base.sha, unbuilt)
+    for path in others:
+        if path.rpartition("/")[2] in sources.included:
+            msg = f"{path} may be included by what is built"
+            raise UnknownEffectError(msg)
+    if not kernels:
+        return ChangedOperators(frozenset(), python)
+    texts = [(path, _text(git, base, path), _text(git, head, path)) for path in kernels]
+    return ChangedOperators(touched_operators(sources, texts), python)
+
+
+def _is_followed(path: str) -> bool:
+    return path.endswith((".md", ".rst")) or (path.startswith(_TESTS) and path.endswith(".py"))
+
+
+def _text(git: Git, revision: Revision, path: str) -> str:
+    return git("cat-file", "blob", f"{revision.sha}:{path}").decode("utf-8", "replace")
+
+
 def _in_checkout(base: ComparedBuild, repo: Path, change: TreeChange) -> Readers:
     if change.unknown:
         raise UnknownEffectError(_named(change.unknown, "; "))
@@ -220,6 +365,6 @@ def _git(repo: Path) -> Git:
     return Git(repo, Deadline.after(ASK_SECONDS))
 
 
-def _named(names: Sequence[str], between: str) -> str:
-    more = len(names) - MOST_NAMED
-    return between.join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _named(names: Sequence[str], between: str, most: int = MOST_NAMED) -> str:
+    more = len(names) - most
+    return between.join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.compare.compared_builds import ComparedBuild
     from torchperf_ci.config import Config
-    from torchperf_ci.options.building_commands import CompareOptions
+    from torchperf_ci.options.comparison_commands import CompareOptions
 
 
 LEAST_BUDGET, BUDGET_A_CASE = 600.0, 60.0

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.config import Config
-    from torchperf_ci.options.building_commands import CompareOptions
+    from torchperf_ci.options.comparison_commands import CompareOptions
 
 
 SAME_ON_BOTH = (

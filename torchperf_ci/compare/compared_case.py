@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torchperf_ci.bench.case import Case
-    from torchperf_ci.bench.pairs import ArmFailure, Pair, Side
+    from torchperf_ci.bench.pairs import Pair, Side, SideFailure
     from torchperf_ci.bench.process import ProcessOutcome
     from torchperf_ci.stats.effect import Effect
 
@@ -38,7 +38,7 @@ class ComparedCase:
     controls: list[tuple[int, float]] = field(default_factory=list)
     seconds: float = 0.0
     alone: dict[Side, ProcessOutcome] = field(default_factory=dict)
-    lost: list[ArmFailure] = field(default_factory=list)
+    lost: list[SideFailure] = field(default_factory=list)
     settled: bool = False
     place: int = 0
 

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from statistics import median, stdev
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.pairs import ArmFailure, PrestartedWorkers, Side, measure_pair
+from torchperf_ci.bench.pairs import PrestartedWorkers, Side, SideFailure, measure_pair
 from torchperf_ci.bench.process import find_batch_size, measure
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.case_verdicts import has_enough_repeats, is_settled
@@ -125,7 +125,7 @@ class PairRunner:
                 self.prestarted.start(following.case, *sides, head_first=following.head_begins)
             compared.pairs.append(measure_pair(case, *sides, started, head_first=head_first))
             compared.seconds = time.monotonic() - start
-        except ArmFailure as failure:
+        except SideFailure as failure:
             compared.lost.append(failure)
             self.examine(compared)
 
@@ -150,7 +150,7 @@ class PairRunner:
             (self.base, self.base, self.scratch / "control"),
             compared.control_begins_with_head,
         )
-        with suppress(ArmFailure):
+        with suppress(SideFailure):
             pair = measure_pair(compared.case, *sides, head_first=head_first)
             compared.controls.append((len(compared.pairs), pair.log_ratio))
 

@@ -13,26 +13,18 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.files_read import files_read
 from torchperf_ci.compare.cpp_items import plain
 from torchperf_ci.compare.pytorch_sources import (
     COMPILED,
     PyTorchSources,
     UnknownEffectError,
-    is_native,
-    is_unbuilt,
     readable,
-    sources_at,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable
 
-    from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.compare.cpp_items import Item
-    from torchperf_ci.environments.revisions import Revision
-    from torchperf_ci.git import Git
 
 
 _REGISTERS = re.compile(r"(?:ALSO_)?REGISTER_\w*DISPATCH")
@@ -206,77 +198,3 @@ def _ends_with(pattern: re.Pattern[str], text: str) -> bool:
 
 def _short(item: Item) -> str:
     return " ".join(item.text.split())[:60]
-
-
-_TESTS = ("test/", "torch/testing/_internal/")
-"""Folders whose Python files a build copies unchanged or ignores."""
-MOST_NAMED = 5
-
-
-@dataclass(frozen=True)
-class ChangedOperators:
-    """A change that affects the cases that run one of the operators or read one of the ``python`` files.
-
-    ``python`` has changed Python and text files, which a build may install anywhere.
-    """
-
-    operators: frozenset[str]
-    python: Collection[str] = ()
-
-    @property
-    def why_not(self) -> str:
-        """Why a case is not affected."""
-        if not self.operators:
-            return "nothing changes that this build is made of"
-        names = ", ".join(sorted(self.operators)[:MOST_NAMED])
-        more = f" and {len(self.operators) - MOST_NAMED} more" if len(self.operators) > MOST_NAMED else ""
-        return f"on base, it runs none of the operators whose sources changed: {names}{more}"
-
-    def by(self, case: Case, settings: Settings, scratch: Path) -> str:
-        """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""
-        if case.compiled:
-            return "compiled code may call kernels without operators"
-        if not case.batch_size:
-            return "which batch size it gets is not known"
-        found = files_read(case, settings, scratch, operators=True)
-        if found.unknown:
-            return found.unknown[0]
-        if ran := sorted(found.operators & self.operators):
-            return f"runs {ran[0]}"
-        return next((f"reads {path}" for path in sorted(self.python) if _reads(found.paths, path)), "")
-
-
-def _reads(paths: Collection[str], changed: str) -> bool:
-    return any(f"/{path}".endswith(f"/{changed}") for path in paths)
-
-
-def changed_operators(
-    git: Git, base: Revision, head: Revision, changed: Sequence[str], unbuilt: Collection[str]
-) -> ChangedOperators:
-    """Return the operators that the ``changed`` files affect.
-
-    Raises :class:`UnknownEffectError` if that cannot be determined, and :class:`GitError`.
-    """
-    python = [path for path in changed if _is_followed(path)]
-    kernels = [path for path in changed if is_native(path) and not is_unbuilt(path, unbuilt)]
-    others = [path for path in changed if path not in {*python, *kernels}]
-    if unknown := [path for path in others if not is_unbuilt(path, unbuilt)]:
-        msg = f"{unknown[0]} changes, and what is made of it is not known"
-        raise UnknownEffectError(msg)
-    sources = sources_at(git, base.sha, unbuilt)
-    for path in others:
-        if path.rpartition("/")[2] in sources.included:
-            msg = f"{path} may be included by what is built"
-            raise UnknownEffectError(msg)
-    if not kernels:
-        return ChangedOperators(frozenset(), python)
-    texts = [(path, _text(git, base, path), _text(git, head, path)) for path in kernels]
-    return ChangedOperators(touched_operators(sources, texts), python)
-
-
-def _is_followed(path: str) -> bool:
-    return path.endswith((".md", ".rst")) or (path.startswith(_TESTS) and path.endswith(".py"))
-
-
-def _text(git: Git, revision: Revision, path: str) -> str:
-    return git("cat-file", "blob", f"{revision.sha}:{path}").decode("utf-8", "replace")

@@ -33,7 +33,7 @@ from torchperf_ci.document import (
     Heading,
     Link,
     Note,
-    Only,
+    OnlyOn,
     Paragraph,
     counted,
     short,
@@ -94,14 +94,14 @@ def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
             Note([short(note, TEXT_LENGTH) for note in (why, *bisection.notes) if note]),
             *_culprits(bisection.culprits, server),
             *result_tables(bisection),
-            Only(
+            OnlyOn(
                 "page",
                 [
                     *(Folded(table.title, [replace(table, title="")]) for table in tables),
                     Paragraph(". ".join(spent), small=True),
                 ],
             ),
-            Only(
+            OnlyOn(
                 "terminal",
                 [Heading("Details"), Note([*(f"{table.title} (in the file)" for table in tables), *spent])],
             ),
@@ -193,8 +193,8 @@ def _found_text(culprits: Sequence[Culprit]) -> str:
 def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:
     for culprit in culprits[:_MOST_CULPRITS]:
         yield Heading(culprit_name(culprit))
-        yield Only("terminal", [Paragraph(byline(culprit))])
-        yield Only("page", [Paragraph((byline(culprit), *culprit_links(culprit, server)))])
+        yield OnlyOn("terminal", [Paragraph(byline(culprit))])
+        yield OnlyOn("page", [Paragraph((byline(culprit), *culprit_links(culprit, server)))])
         yield from map(Paragraph, details(culprit))
         yield effects_table(culprit)
         yield from inside_blocks(culprit)

@@ -16,8 +16,8 @@ from torchperf_ci.imports.imported_case import (
     TIME,
     ImportedCase,
     ImportedFile,
-    UnfitResult,
-    UnfitResultError,
+    InvalidResult,
+    InvalidResultError,
     commit_stamp,
     facts,
     items,
@@ -61,13 +61,13 @@ def is_companion(value: object) -> bool:
 def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
     """Return the cases of a file. ``units`` are the known units by benchmark.
 
-    Raises :class:`UnfitResultError`.
+    Raises :class:`InvalidResultError`.
     """
     columns = value.get("result_columns")
     names = [name for name in columns if isinstance(name, str)] if isinstance(columns, list) else []
     if value.get("version") != _VERSION or names != columns:
         reason = f"is no file of asv's format {_VERSION}; run `asv update`"
-        raise UnfitResultError(reason, "$.version")
+        raise InvalidResultError(reason, "$.version")
     results = members(value["results"], "the results of benchmarks", "$.results")
     date = value.get("date")
     seconds = int(number(date, "$.date") / 1000) if date is not None else None
@@ -80,7 +80,7 @@ def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
 
 def _cases(
     value: Mapping[str, object], names: Sequence[str], results: Mapping[str, object], units: Mapping[str, str]
-) -> Iterator[ImportedCase | UnfitResult]:
+) -> Iterator[ImportedCase | InvalidResult]:
     environment = facts({"env_name": value["env_name"]}).get("env_name", "")
     for name, row in results.items():
         path = f'$.results["{name[:LONGEST_NAME]}"]'
@@ -89,8 +89,8 @@ def _cases(
             described = _machine(value.get("params"), columns.get("version"))
             for case, metrics in _combinations(name_of(name, path), columns, units.get(name, ""), path):
                 yield ImportedCase(path, row, case, metrics, environment, machine=described)
-        except UnfitResultError as error:
-            yield UnfitResult(error.path or path, row, str(error))
+        except InvalidResultError as error:
+            yield InvalidResult(error.path or path, row, str(error))
 
 
 def _combinations(
@@ -101,7 +101,7 @@ def _combinations(
     choices = [items(values, "the values of a parameter", path) for values in given]
     if math.prod(map(len, choices)) > _MOST_COMBINATIONS:
         reason = f"has more than {_MOST_COMBINATIONS} combinations of its parameters"
-        raise UnfitResultError(reason, path)
+        raise InvalidResultError(reason, path)
     result, samples = columns.get("result"), columns.get("samples")
     results = None if result is None else items(result, "a list of results", path)
     for index, chosen in enumerate(itertools.product(*choices)):

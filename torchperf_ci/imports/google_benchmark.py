@@ -14,8 +14,8 @@ from torchperf_ci.imports.imported_case import (
     TIME,
     ImportedCase,
     ImportedFile,
-    UnfitResult,
-    UnfitResultError,
+    InvalidResult,
+    InvalidResultError,
     facts,
     items,
     members,
@@ -62,7 +62,7 @@ def recognises(value: object) -> bool:
 
 
 def read(value: Mapping[str, object]) -> ImportedFile:
-    """Return the cases of a file. Raises :class:`UnfitResultError`."""
+    """Return the cases of a file. Raises :class:`InvalidResultError`."""
     context = members(value["context"], "a context", "$.context")
     listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
     seconds = unix_seconds(context.get("date"))
@@ -71,15 +71,15 @@ def read(value: Mapping[str, object]) -> ImportedFile:
     return ImportedFile(TOOL, _cases(listed, about), {"timestamp": seconds} if seconds else {})
 
 
-def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[ImportedCase | UnfitResult]:
+def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[ImportedCase | InvalidResult]:
     entries: dict[str, dict[str, Mapping[str, object]]] = defaultdict(dict)
     for index, entry in enumerate(listed):
         path = f"$.benchmarks[{index}]"
         try:
             result = members(entry, "a benchmark", path)
             entries[name_of(result.get("run_name") or result.get("name"), f"{path}.name")][path] = result
-        except UnfitResultError as error:
-            yield UnfitResult(error.path or path, entry, str(error))
+        except InvalidResultError as error:
+            yield InvalidResult(error.path or path, entry, str(error))
     for name, runs in entries.items():
         first = next(iter(runs))
         try:
@@ -87,8 +87,8 @@ def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[Im
             if metrics:
                 label = facts({"label": runs[first].get("label")})
                 yield ImportedCase(first, [*runs.values()], name, metrics, about={**about, **label})
-        except UnfitResultError as error:
-            yield UnfitResult(error.path or first, [*runs.values()], str(error))
+        except InvalidResultError as error:
+            yield InvalidResult(error.path or first, [*runs.values()], str(error))
 
 
 def _measured(runs: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[str, object]]:
@@ -112,7 +112,7 @@ def _metrics(runs: Mapping[str, Mapping[str, object]]) -> Iterator[Metric]:
         unit = run.get("time_unit")
         if not isinstance(unit, str) or unit not in MILLISECONDS:
             reason = "is not a unit of time"
-            raise UnfitResultError(reason, f"{path}.time_unit")
+            raise InvalidResultError(reason, f"{path}.time_unit")
         for metric, member in ((TIME, "real_time"), (_CPU_TIME, "cpu_time")):
             values[metric].append(number(run.get(member), f"{path}.{member}") * MILLISECONDS[unit])
         for counter, value in run.items():

@@ -38,7 +38,7 @@ _DIGITS = 12
 """Number of digits of a fingerprint, which identifies a machine in a store."""
 
 
-class UnfitResultError(Exception):
+class InvalidResultError(Exception):
     """A result or a whole file cannot be converted; the message is the reason, ``path`` the JSON path."""
 
     def __init__(self, reason: str, path: str = "") -> None:
@@ -63,7 +63,7 @@ class ImportedCase:
 
 
 @dataclass(frozen=True)
-class UnfitResult:
+class InvalidResult:
     """A result at the JSON ``path`` that cannot be converted, and why."""
 
     path: str
@@ -80,7 +80,7 @@ class ImportedFile:
     """
 
     tool: str
-    cases: Iterator[ImportedCase | UnfitResult]
+    cases: Iterator[ImportedCase | InvalidResult]
     stamp: Mapping[str, str | int] = field(default_factory=dict)
 
     def with_ids(self, content: bytes) -> ImportedFile:
@@ -113,66 +113,66 @@ class ImportedFile:
 
 def cases_of(
     listed: Sequence[object], path: str, case: Callable[[object, str], ImportedCase]
-) -> Iterator[ImportedCase | UnfitResult]:
-    """Yield the ``case`` of each entry in the list at ``path``, or a refusal if it raises :class:`UnfitResultError`."""
+) -> Iterator[ImportedCase | InvalidResult]:
+    """Yield the ``case`` of each entry of the list at ``path``, or a refusal for an :class:`InvalidResultError`."""
     for index, entry in enumerate(listed):
         place = f"{path}[{index}]"
         try:
             yield case(entry, place)
-        except UnfitResultError as error:
-            yield UnfitResult(error.path or place, entry, str(error))
+        except InvalidResultError as error:
+            yield InvalidResult(error.path or place, entry, str(error))
 
 
 def members(value: object, what: str, path: str = "") -> Mapping[str, object]:
-    """Return ``value`` if it is a JSON object. Raises :class:`UnfitResultError` otherwise."""
+    """Return ``value`` if it is a JSON object. Raises :class:`InvalidResultError` otherwise."""
     if not isinstance(value, dict):
         reason = f"{excerpt(value)} is not {what}"
-        raise UnfitResultError(reason, path)
+        raise InvalidResultError(reason, path)
     if isinstance(value, RepeatedKeys):
         reason = f"the key {excerpt(value.repeated)} stands there more than once; keep the one that is meant"
-        raise UnfitResultError(reason, path)
+        raise InvalidResultError(reason, path)
     return value
 
 
 def items(value: object, what: str, path: str = "") -> Sequence[Any]:
-    """Return ``value`` if it is a JSON list. Raises :class:`UnfitResultError` otherwise."""
+    """Return ``value`` if it is a JSON list. Raises :class:`InvalidResultError` otherwise."""
     if not isinstance(value, list):
         reason = f"{excerpt(value)} is not {what}"
-        raise UnfitResultError(reason, path)
+        raise InvalidResultError(reason, path)
     return value
 
 
 def name_of(value: object, path: str) -> str:
-    """Return ``value`` if it is a valid name. Raises :class:`UnfitResultError` otherwise."""
+    """Return ``value`` if it is a valid name. Raises :class:`InvalidResultError` otherwise."""
     if not isinstance(value, str) or not value.strip():
         reason = f"{excerpt(value)} is not a name"
-        raise UnfitResultError(reason, path)
+        raise InvalidResultError(reason, path)
     if len(value) > LONGEST_NAME:
         reason = f"the name has more than {LONGEST_NAME} characters; give it a shorter one"
-        raise UnfitResultError(reason, path)
+        raise InvalidResultError(reason, path)
     return value
 
 
 def number(value: object, path: str) -> float:
-    """Return ``value`` if it is a finite number; text is not converted. Raises :class:`UnfitResultError` otherwise."""
+    """Return ``value`` if it is a finite number; text is not converted. Else raises :class:`InvalidResultError`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         reason = f"{excerpt(value)} is not a number"
-        raise UnfitResultError(reason, path)
+        raise InvalidResultError(reason, path)
     try:
         if math.isfinite(value):
             return value
     except OverflowError:
         pass
     reason = f"{excerpt(value)} is not a finite number"
-    raise UnfitResultError(reason, path)
+    raise InvalidResultError(reason, path)
 
 
 def numbers(value: object, path: str, scale: float = 1.0) -> list[float]:
-    """Return the numbers of a list, multiplied by ``scale``. Raises :class:`UnfitResultError`, also if it is empty."""
+    """Return the numbers of a list, multiplied by ``scale``. Raises :class:`InvalidResultError`, also for none."""
     listed = items(value, "a list of numbers", path)
     if not listed:
         reason = "holds no number"
-        raise UnfitResultError(reason, path)
+        raise InvalidResultError(reason, path)
     return [number(each, f"{path}[{index}]") * scale for index, each in enumerate(listed)]
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torchperf_ci.imports import asv
-from torchperf_ci.imports.imported_case import ImportedFile, UnfitResult, UnfitResultError
+from torchperf_ci.imports.imported_case import ImportedFile, InvalidResult, InvalidResultError
 from torchperf_ci.records.files import MAX_BYTES, check_elements, checkpoint, read_regular
 from torchperf_ci.records.parser import whole
 from torchperf_ci.records.reading import (
@@ -57,38 +57,44 @@ def _convert(content: bytes, name: str, given: str, folder: Path | None) -> Reco
         if found is None:
             return None
         converter.take(found.with_ids(content))
-    except UnfitResultError as error:
-        converter.refuse(UnfitResult(error.path or "$", None, str(error)), text)
+    except InvalidResultError as error:
+        converter.refuse(InvalidResult(error.path or "$", None, str(error)), text)
     except RecursionError:
-        converter.refuse(UnfitResult("$", None, "is nested too deeply"), text)
+        converter.refuse(InvalidResult("$", None, "is nested too deeply"), text)
     return converter.reading()
 
 
+class _ToolFormat(Protocol):
+    """The format of one tool: a class or a module."""
+
+    def recognises(self, value: object) -> bool: ...
+
+    def read(self, value: Any) -> ImportedFile: ...
+
+
 def _file(value: object, given: str, folder: Path | None) -> ImportedFile | None:
-    from torchperf_ci.imports import (  # imported on use, because few files need them
-        codspeed,
-        github_action_benchmark,
-        google_benchmark,
-        hyperfine,
-        pytest_benchmark,
-        torch_benchmark,
+    from torchperf_ci.imports import google_benchmark  # imported on use, because few files need them
+    from torchperf_ci.imports.list_formats import (
+        CodSpeed,
+        GitHubActionBenchmark,
+        Hyperfine,
+        PytestBenchmark,
+        TorchBenchmark,
     )
 
-    if isinstance(value, dict):
-        if asv.recognises(value):
-            return asv.read(value, _asv_units(folder))
-        if pytest_benchmark.recognises(value):
-            return pytest_benchmark.read(value)
-        if codspeed.recognises(value):
-            return codspeed.read(value)
-        if google_benchmark.recognises(value):
-            return google_benchmark.read(value)
-        if hyperfine.recognises(value):
-            return hyperfine.read(value)
-    if torch_benchmark.recognises(value):
-        return torch_benchmark.read(value)
-    if isinstance(value, list) and github_action_benchmark.recognises(value):
-        return github_action_benchmark.read(value, given)
+    if isinstance(value, dict) and asv.recognises(value):
+        return asv.read(value, _asv_units(folder))
+    formats: tuple[_ToolFormat, ...] = (
+        PytestBenchmark,
+        CodSpeed,
+        google_benchmark,
+        Hyperfine,
+        TorchBenchmark,
+    )
+    if known := next((one for one in formats if one.recognises(value)), None):
+        return known.read(value)
+    if isinstance(value, list) and GitHubActionBenchmark.recognises(value):
+        return GitHubActionBenchmark.read(value, given)
     return None
 
 
@@ -114,11 +120,11 @@ class _Converter:
         for case in found.cases:
             checkpoint()
             check_elements(len(self._records) + len(self._refused) + 1)
-            if isinstance(case, UnfitResult):
+            if isinstance(case, InvalidResult):
                 self.refuse(case, _text(case.source))
             elif (case.name, case.backend) in self._names:
                 reason = f"{case.name!r} stands there twice; give each a name of its own"
-                self.refuse(UnfitResult(case.path, case.source, reason), _text(case.source))
+                self.refuse(InvalidResult(case.path, case.source, reason), _text(case.source))
             else:
                 self._names.add((case.name, case.backend))
                 self._take_case(found, case)
@@ -134,15 +140,15 @@ class _Converter:
                     self._problems.append(Problem(self._file, 1, case.path, reason, "changed"))
             if refused := [finding for finding in findings if finding.severity == "refused"]:
                 reason = f"{path_text(refused[0].steps).removeprefix('.')}: {refused[0].reason}"
-                self.refuse(UnfitResult(case.path, case.source, reason), _text(case.source))
+                self.refuse(InvalidResult(case.path, case.source, reason), _text(case.source))
                 return
             text = json.dumps(record, ensure_ascii=False)
             self._records.append(LocatedRecord(record, self._file, 1, case.path, text, found.tool))
 
-    def refuse(self, unfit: UnfitResult, text: str) -> None:
-        self._note(unfit.path, unfit.reason)
+    def refuse(self, invalid: InvalidResult, text: str) -> None:
+        self._note(invalid.path, invalid.reason)
         self._refused.append(
-            RefusedElement(self._file, 1, unfit.path, (f"{unfit.path}: {unfit.reason}",), text)
+            RefusedElement(self._file, 1, invalid.path, (f"{invalid.path}: {invalid.reason}",), text)
         )
 
     def _note(self, path: str, reason: str, *, flag: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import MOST, Column, Folded, Replaceable, Table, Unbroken, change_text, short
+from torchperf_ci.document import MOST, Column, Folded, NoWrap, Replaceable, Table, change_text, short
 from torchperf_ci.metrics import is_latency, name_and_unit
 from torchperf_ci.verdicts.verdict import Verdict
 from torchperf_ci.verdicts.verdict_document import difference_text, levels_text
@@ -186,4 +186,4 @@ def _source(row: IssueRow) -> str:
 
 
 def _unbroken(text: str) -> Words:
-    return Unbroken(text) if text else ""
+    return NoWrap(text) if text else ""

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from torchperf_ci.options.option import Option, is_given, options_of, read, sections_of
+from torchperf_ci.options.option import HelpFormatter, Option, is_given, options_of, read, sections_of
 
-__all__ = ["Option", "is_given", "options_of", "read", "sections_of"]
+__all__ = ["HelpFormatter", "Option", "is_given", "options_of", "read", "sections_of"]

@@ -1,4 +1,4 @@
-"""Declare an option: which values it accepts, and how it is read from the command line or else the environment.
+"""Declare an option: its values, how it is read from the command line or else the environment, and its help.
 
 The functions that convert a value raise ``ValueError`` or ``KeyError`` if it is invalid; their docstrings complete the
 error message.
@@ -6,16 +6,17 @@ error message.
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import re
 from dataclasses import dataclass, field, fields
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.machine.devices import DEVICE_TYPES
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Mapping, Sequence
 
     from _typeshed import DataclassInstance
@@ -240,6 +241,24 @@ def read(command: type[Given], namespace: argparse.Namespace, environ: Mapping[s
     """Read a command's options. Raises :class:`UsageError`."""
     values = {one.name: one.read(getattr(namespace, one.name), environ) for one in options_of(command)}
     return command(**{name: value for name, value in values.items() if value is not None})
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Keeps the line breaks of a description and wraps long lines, except commands, so that they can be copied."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n".join(_wrapped(indent + line, width) for line in text.splitlines())
+
+
+def _wrapped(line: str, width: int) -> str:
+    if line.startswith("  torchperf"):
+        return line
+    return fill(
+        line, width, subsequent_indent=_HANGING if line.startswith(" ") else "", break_on_hyphens=False
+    )
+
+
+_HANGING = " " * len("  130 ")
 
 
 CONFIG = Option(

@@ -42,6 +42,6 @@ def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
     if not target or "://" in target:
         msg = f"{target!r} is no place: give s3://BUCKET[/PREFIX], branch:NAME[@REMOTE] or a directory"
         raise UsageError(msg)
-    from torchperf_ci.places.directory import DirectoryPlace
+    from torchperf_ci.places.place import DirectoryPlace
 
     return DirectoryPlace(target)

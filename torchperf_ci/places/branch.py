@@ -14,10 +14,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UnfitObjectError
+from torchperf_ci.errors import ConflictError, InvalidObjectError, NotDeliveredError, PlaceUnreadableError
 from torchperf_ci.git import GitError, without_secrets
-from torchperf_ci.places.data_repository import BranchFile, DataRepository, blob_id
-from torchperf_ci.places.git_remote import Remote, locate_remote
+from torchperf_ci.places.data_repository import BranchFile, DataRepository, Remote, blob_id, locate_remote
 from torchperf_ci.places.packs import (
     INDEX,
     BranchPacking,
@@ -163,7 +162,7 @@ class BranchPlace(RecordPlace):
             raise PlaceUnreadableError(msg)
         if found.unfit:
             where = f"{self.name}: {key}"
-            raise UnfitObjectError(where, found.unfit)
+            raise InvalidObjectError(where, found.unfit)
         return found.body
 
     def _deadline(self) -> Deadline:
@@ -269,7 +268,7 @@ def _objects(key: str, tag: str, body: bytes | None) -> Iterator[PlacedObject]:
     else:
         try:
             yield from read_pack(key, body)
-        except UnfitObjectError as error:
+        except InvalidObjectError as error:
             yield PlacedObject(key, tag, b"", error.reason)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING
 
-from torchperf_ci.errors import UnfitObjectError, UnsafeKeyError
+from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
 from torchperf_ci.places.data_repository import COMMITTER
 from torchperf_ci.places.place import PlacedObject, check_keys, is_safe_key, same_content, unpacked
 from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes, mebibytes
@@ -116,7 +116,7 @@ def _write_pack(files: Sequence[PlacedObject]) -> bytes:
 
 
 def read_pack(where: str, content: bytes) -> Iterator[PlacedObject]:
-    """Yield the files of a pack. Raises :class:`UnfitObjectError` for a damaged pack, possibly after some files."""
+    """Yield the files of a pack. Raises :class:`InvalidObjectError` for a damaged pack, possibly after some files."""
     try:
         check_bytes(len(content))
         with gzip.open(io.BytesIO(content)) as stream:
@@ -125,9 +125,9 @@ def read_pack(where: str, content: bytes) -> Iterator[PlacedObject]:
                 yield from _members(archive)
             limited.read_to_end()
     except OverLimitError as error:
-        raise UnfitObjectError(where, str(error)) from error
+        raise InvalidObjectError(where, str(error)) from error
     except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, KeyError, UnsafeKeyError) as error:
-        raise UnfitObjectError(where, f"is named as a pack, and is none or damaged ({error})") from error
+        raise InvalidObjectError(where, f"is named as a pack, and is none or damaged ({error})") from error
 
 
 def _members(archive: tarfile.TarFile) -> Iterator[PlacedObject]:
@@ -314,7 +314,7 @@ class BranchPacking:
                 found = [
                     replace(file, body=gzip.compress(file.body, 1)) for file in read_pack(pack.key, pack.body)
                 ]
-            except UnfitObjectError:
+            except InvalidObjectError:
                 damaged.append(pack.key)
             else:
                 kept |= {file.key: file for file in found}

@@ -24,11 +24,11 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import (
     ConflictError,
     CredentialsError,
+    InvalidObjectError,
     NotDeliveredError,
     PlaceForbiddenError,
     PlaceUnreadableError,
     TorchperfError,
-    UnfitObjectError,
     UsageError,
 )
 from torchperf_ci.places.oidc import WebIdentity
@@ -259,7 +259,7 @@ class S3Place(RecordPlace):
         try:
             with requests_until(deadline):
                 kept = self._read(key)
-        except UnfitObjectError as error:
+        except InvalidObjectError as error:
             msg = f"{error}; it is other content, and was not overwritten"
             raise ConflictError(msg) from error
         except S3_ERRORS as error:
@@ -277,7 +277,7 @@ class S3Place(RecordPlace):
             check_bytes(len(content))
         except OverLimitError as error:
             where = f"{self.name}/{key}"
-            raise UnfitObjectError(where, str(error)) from error
+            raise InvalidObjectError(where, str(error)) from error
         return content
 
     def _client(self) -> S3Client:

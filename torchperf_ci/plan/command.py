@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
 from torchperf_ci.actions import Annotation
-from torchperf_ci.bench.costs import write_costs
+from torchperf_ci.bench.case import write_costs
 from torchperf_ci.console import print_document, say
-from torchperf_ci.document import Column, Document, Only, Table, counted, short
+from torchperf_ci.document import Column, Document, OnlyOn, Table, counted, short
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import is_given
@@ -23,8 +23,8 @@ from torchperf_ci.verdicts.verdict_document import difference_text
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from torchperf_ci.bench.costs import Costs
-    from torchperf_ci.options.judging_commands import PlanOptions
+    from torchperf_ci.bench.case import Costs
+    from torchperf_ci.options.analysis_commands import PlanOptions
     from torchperf_ci.plan.bisections import BisectionPlan, Regression
     from torchperf_ci.plan.jobs import MeasurementJob
     from torchperf_ci.verdicts.verdict import Verdict
@@ -154,7 +154,7 @@ def bisections_document(plan: BisectionPlan) -> Document:
         for job, regression in plan.chosen.items()
     ]
     left_out = Table(_LEFT_OUT_COLUMNS, _left_out(plan), title="Not bisected tonight")
-    return Document(_headline(plan), [Table(_BISECTION_COLUMNS, rows), Only("page", [left_out])])
+    return Document(_headline(plan), [Table(_BISECTION_COLUMNS, rows), OnlyOn("page", [left_out])])
 
 
 def bisection_notices(plan: BisectionPlan) -> list[Annotation]:

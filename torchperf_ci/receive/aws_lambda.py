@@ -1,6 +1,6 @@
 """The upload API as an AWS Lambda function: each POST stores one object, unless its key exists.
 
-:mod:`torchperf_ci.receive.upload_api` is the same API in a server of your own; docs/receiving.md describes the requests
+:mod:`torchperf_ci.receive.command` is the same API in a server of your own; docs/receiving.md describes the requests
 and responses.
 """
 

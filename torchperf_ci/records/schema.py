@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from torchperf_ci.records.fast_validation import compiled, is_plain_json
 from torchperf_ci.records.files import checkpoint
-from torchperf_ci.records.flawless import compiled, is_plain_json
 from torchperf_ci.records.parser import RepeatedKeys
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jsonschema import ValidationError
     from jsonschema.protocols import Validator
 
-    from torchperf_ci.records.flawless import Check
+    from torchperf_ci.records.fast_validation import Check
 
 
 Severity = Literal["refused", "changed", "flag"]

@@ -16,7 +16,7 @@ from torchperf_ci.report.contents import read_inputs, report_markdown, tell_in_s
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
-    from torchperf_ci.options.judging_commands import ReportOptions
+    from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.report.contents import ReportInputs
 
 

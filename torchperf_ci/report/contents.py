@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.document import Document
-    from torchperf_ci.options.judging_commands import ReportOptions
+    from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from torchperf_ci.github import GitHubClient
     from torchperf_ci.issues.lifecycle import IssueAction
     from torchperf_ci.issues.publishing import PublishedIssues
-    from torchperf_ci.options.judging_commands import ReportOptions
+    from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.report.contents import ReportInputs
 
 _SECONDS = 600.0

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.github import GitHubClient
     from torchperf_ci.identity import EventPullRequest, EventRepository, EventRun
-    from torchperf_ci.options.judging_commands import ReportOptions
+    from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.report.contents import ReportInputs
 
 
@@ -108,15 +108,15 @@ def _workflow_file(path: str) -> str:
     return path.partition("@")[0]
 
 
-class NobodyWaitsError(Exception):
+class PullRequestMovedOnError(Exception):
     """The pull request has a newer head or is closed, so the result is no longer of use there."""
 
 
 def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[PullRequest]:
     """Return the open pull requests with head ``measured``: several only if its branch is known and has several.
 
-    Raises :class:`NobodyWaitsError` if there are none anymore, and :class:`UsageError` if there never was one, or if
-    there are several and the branch is unknown.
+    Raises :class:`PullRequestMovedOnError` if there are none anymore, and :class:`UsageError` if there never was one,
+    or if there are several and the branch is unknown.
     """
     if not measured.sha and not measured.pull_requests:
         msg = "comment on which pull request? give --pull-request, or --head-sha"
@@ -133,10 +133,10 @@ def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[Pu
     if open_ones:
         heads = " and ".join(f"#{pull.number} to {pull.head.sha}" for pull in open_ones)
         msg = f"the measured {measured.sha} is no longer the head, the pull request has moved on: {heads}"
-        raise NobodyWaitsError(msg)
+        raise PullRequestMovedOnError(msg)
     if candidates:
         msg = f"the pull request {' and '.join(f'#{number}' for number in candidates)} is no longer open"
-        raise NobodyWaitsError(msg)
+        raise PullRequestMovedOnError(msg)
     branch = f" on {measured.repository}:{measured.branch}" if measured.branch else ""
     msg = (
         f"{ask.name} has no pull request with the head {measured.sha}{branch}, or the token in GITHUB_TOKEN "
@@ -345,7 +345,7 @@ def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
     with github_client(repository_name(options, os.environ), os.environ, Deadline.after(_SECONDS)) as ask:
         try:
             pulls = find_pull_requests(ask, of)
-        except NobodyWaitsError as reason:
+        except PullRequestMovedOnError as reason:
             say(f"no comment written: {reason}")
             actions.annotate([actions.Annotation("notice", str(reason), title="No comment written")])
             return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.document import Words
-    from torchperf_ci.options.judging_commands import ReportOptions
+    from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.report.contents import ReportInputs
     from torchperf_ci.verdicts.verdict import Verdict
 

@@ -18,16 +18,15 @@ from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places import open_place
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.client import StoreServer, parse_dsn
-from torchperf_ci.store.derived_tables import refresh
 from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
-from torchperf_ci.store.judged import take_commits
-from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access
+from torchperf_ci.store.kept_results import take_commits
+from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access, refresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.options.keeping_commands import IngestOptions, QueryOptions
+    from torchperf_ci.options.storage_commands import IngestOptions, QueryOptions
     from torchperf_ci.store.client import AnswerLimits, Store
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from torchperf_ci.errors import UnfitObjectError, UnsafeKeyError
+from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places import open_place
 from torchperf_ci.places.branch import BranchPlace
@@ -20,8 +20,8 @@ from torchperf_ci.places.place import PlacedObject, check_keys
 from torchperf_ci.records.files import MAX_BYTES
 from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError
-from torchperf_ci.store.judged import keep_judged
-from torchperf_ci.store.loading import Incoming, ListedObject, S3Reader
+from torchperf_ci.store.kept_results import keep_judged
+from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -83,7 +83,7 @@ def _objects(place: RecordPlace, prefix: str = "") -> Iterator[PlacedObject]:
 def _object(place: RecordPlace, key: str, prefix: str = "") -> PlacedObject:
     try:
         return PlacedObject.of(prefix + key, place.get(key))
-    except UnfitObjectError as error:
+    except InvalidObjectError as error:
         return PlacedObject(prefix + key, f"unfit:{error.reason}", b"", error.reason)
 
 
@@ -152,7 +152,7 @@ class _BatchIngest:
         self._bucket = bucket
         self._given = given
         self._read_as = f" as {given}" if given else ""  # what was refused before may be read now
-        self.incoming = Incoming(store, bucket)
+        self.incoming = StagingTable(store, bucket)
         self._judged: dict[str, str] = {}
 
     def take(self, batch: Sequence[PlacedObject]) -> IngestOutcome:

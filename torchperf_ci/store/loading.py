@@ -127,7 +127,7 @@ _ALREADY_RUNNING = 216  # ClickHouse's QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING
 
 
 @dataclass(frozen=True)
-class Arrival:
+class IncomingObject:
     """An incoming object: whether the results have its key already, and if so, whether with the same content."""
 
     key: str
@@ -136,7 +136,7 @@ class Arrival:
     is_same: bool
 
 
-class Incoming:
+class StagingTable:
     """The temporary table of incoming records."""
 
     def __init__(self, store: Store, bucket: str) -> None:
@@ -177,7 +177,7 @@ class Incoming:
         reader.load(self._store, keys, self._structure)
         return not self._store.rows(statement("doubtful"))
 
-    def publish(self) -> list[Arrival]:
+    def publish(self) -> list[IncomingObject]:
         """Move into the results what they do not have, and return the outcome of each object."""
         with CHANGING:
             before = self._compare()
@@ -203,14 +203,14 @@ class Incoming:
                     raise
             time.sleep(0.05)
 
-    def _compare(self) -> list[Arrival]:
+    def _compare(self) -> list[IncomingObject]:
         found = self._store.rows(statement("compare"), {"bucket": self._bucket})
-        return [Arrival(key, records, bool(kept), bool(same)) for key, records, kept, same in found]
+        return [IncomingObject(key, records, bool(kept), bool(same)) for key, records, kept, same in found]
 
     def _count(self) -> int:
         return int(self._store.rows("SELECT count() FROM torchperf_incoming")[0][0])
 
 
-def _after_publication(arrival: Arrival, after: Arrival | None) -> Arrival:
+def _after_publication(arrival: IncomingObject, after: IncomingObject | None) -> IncomingObject:
     """Return the outcome of an object that was new: ours, or a conflict with a client that was faster."""
     return after if after and not after.is_same else arrival

@@ -1,7 +1,8 @@
-"""The command ``torchperf upload``."""
+"""The commands ``torchperf upload`` and ``torchperf pack``."""
 
 from __future__ import annotations
 
+import datetime
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
 from torchperf_ci.console import say
-from torchperf_ci.document import Document
+from torchperf_ci.document import Document, counted
 from torchperf_ci.errors import RecordsError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places import is_api
+from torchperf_ci.places.branch import BranchPlace
+from torchperf_ci.places.packs import QUARTER, month_before
 from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.upload.completion import PreparedUpload, prepare
-from torchperf_ci.upload.metadata import gather_metadata
+from torchperf_ci.upload.metadata import PreparedUpload, gather_metadata, prepare
 from torchperf_ci.upload.payload import SUFFIXES, read_source
 from torchperf_ci.upload.report import Delivery, UploadReport, print_report
 from torchperf_ci.upload.spool import Spool
@@ -24,7 +26,7 @@ from torchperf_ci.upload.targets import open_target, target_address
 if TYPE_CHECKING:
     from torchperf_ci.config import Config
     from torchperf_ci.errors import TorchperfError
-    from torchperf_ci.options.keeping_commands import UploadOptions
+    from torchperf_ci.options.storage_commands import PackOptions, UploadOptions
     from torchperf_ci.upload.payload import RecordsSource
     from torchperf_ci.upload.spool import SpooledBatch
     from torchperf_ci.upload.targets import Target
@@ -204,3 +206,30 @@ def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) ->
         refused_count=prepared.refused_count,
         changed=tuple(source.problems("changed")),
     )
+
+
+_BRANCH = "branch:"
+_SECONDS = 3600.0
+"""Most seconds for packing. Years of nightly records that were never packed take minutes."""
+
+
+def pack_command(options: PackOptions) -> int:
+    """Pack the data branch. If uploads go to another place this does nothing, so any nightly workflow can call it."""
+    target = options.place or config.find(options.config).upload.destination or ""
+    if options.place and not target.startswith(_BRANCH):
+        msg = f"{target}: only a data branch is packed; give branch:NAME[@REMOTE]"
+        raise UsageError(msg)
+    if not target.startswith(_BRANCH):
+        say("records are kept on no data branch: there is nothing to pack")
+        return 0
+    token = os.environ.get("GITHUB_TOKEN", "")
+    access = PlaceAccess(deadline=_SECONDS, git_token=token, mask=actions.mask)
+    first_kept = month_before(datetime.datetime.now(datetime.timezone.utc).date(), QUARTER)
+    outcome = BranchPlace.at(target, access).pack(first_kept)
+    if outcome.files:
+        say(
+            f"{counted(outcome.files, 'file')} from before {first_kept} packed into {', '.join(outcome.packs)}"
+        )
+    else:
+        say(f"everything from before {first_kept} is packed")
+    return 0

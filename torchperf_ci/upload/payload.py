@@ -46,7 +46,7 @@ class RecordsFile:
 
 
 @dataclass(frozen=True)
-class JudgedFile:
+class ResultFile:
     """A file of verdicts or culprits (``kind``), as it was written."""
 
     kind: str
@@ -59,7 +59,7 @@ class RecordsSource:
 
     files: tuple[RecordsFile, ...]
     digest: str
-    judged: tuple[JudgedFile, ...] = ()
+    judged: tuple[ResultFile, ...] = ()
 
     @property
     def refused(self) -> list[RefusedElement]:
@@ -103,7 +103,7 @@ def read_source(source: Path, given: str = "") -> RecordsSource:
             f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content
         )
         if kind:
-            judged.append(JudgedFile(kind, reading.refused[0].text))
+            judged.append(ResultFile(kind, reading.refused[0].text))
         else:
             files.append(RecordsFile(path.name, timestamp, reading))
         room -= reading.size
@@ -268,7 +268,7 @@ def pack_requests(
     return payloads, oversized
 
 
-def pack_judged(files: Iterable[JudgedFile], repo: str, run: int) -> list[Payload]:
+def pack_judged(files: Iterable[ResultFile], repo: str, run: int) -> list[Payload]:
     """Pack each distinct file under its own key below ``judged/{repo}/{run}``: one run may bisect several times."""
     bodies = {f"{file.kind}-{_text_mark(file.text)}.json": file.text for file in files}
     below = f"judged/{_path(repo)}/{safe(run)}"

@@ -18,7 +18,7 @@ from torchperf_ci.document import (
     Commands,
     Document,
     Folded,
-    Only,
+    OnlyOn,
     Paragraph,
     Table,
     counted,
@@ -209,7 +209,7 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
             *_section("Refused", map(str, report.refused), report.set_aside),
             *_section("Changed by the database", map(str, report.changed), _EXACT),
             Paragraph(f"{report.spool} is the artifact {artifact} of this run." if offered else ""),
-            Only("page", [Paragraph(_synthetic(report))]),
+            OnlyOn("page", [Paragraph(_synthetic(report))]),
             Folded("To be sent", _planned(report)),
         ],
     )

@@ -15,11 +15,11 @@ from torchperf_ci.document import (
     Document,
     Folded,
     Heading,
+    Highlighted,
     Note,
-    Only,
+    OnlyOn,
     Paragraph,
     Table,
-    Toned,
     day_of,
     facts,
     short,
@@ -101,7 +101,7 @@ _OUTPUTS: Mapping[str, VerdictGroup] = {
 
 def verdicts_document(judgements: Sequence[Judgement]) -> Document:
     """The full document about one or more verdicts files."""
-    blocks: list[Block] = [Only("page", _next_step(judgements))]
+    blocks: list[Block] = [OnlyOn("page", _next_step(judgements))]
     for judgement in judgements:
         if len(judgements) > 1:
             blocks.append(Heading(f"{sign([judgement])} {headline([judgement])}"))
@@ -236,7 +236,7 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
     known = {**sides, "judged by": judgement.command, **shared}
     return [
         Paragraph(above),
-        Only(
+        OnlyOn(
             "page",
             [
                 Note([short(note, _SENTENCE_LENGTH) for note in judgement.notes]),
@@ -250,7 +250,7 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
                 ),
             ],
         ),
-        Only(
+        OnlyOn(
             "terminal",
             [
                 Paragraph(" ".join(shared.values())),
@@ -267,7 +267,7 @@ def _table(verdicts: Sequence[Verdict], shared: Iterable[str]) -> Table:
 
 def _row(verdict: Verdict, shared: Iterable[str]) -> tuple[Words, ...]:
     word, *others = verdict_cells(verdict, shared)
-    return (Toned(word, _TONES[word]) if word in _TONES else word, *others)
+    return (Highlighted(word, _TONES[word]) if word in _TONES else word, *others)
 
 
 def _suite_text(suite: SuiteMean) -> str:

@@ -26,7 +26,7 @@ from torchperf_ci.series.from_store import (
     points_of_store,
 )
 from torchperf_ci.stats.past import BASELINE
-from torchperf_ci.store.judged import commit_subjects
+from torchperf_ci.store.kept_results import commit_subjects
 from torchperf_ci.web.catalogue import (
     GroupCatalogue,
     StoreCatalogue,

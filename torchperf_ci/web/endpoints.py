@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse, Response
 
 from torchperf_ci.console import say
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
-from torchperf_ci.http_server.bodies import read_body
-from torchperf_ci.http_server.json_answers import told
+from torchperf_ci.http_server import message_response as told
+from torchperf_ci.http_server import read_body
 from torchperf_ci.web.documents import UnknownDocumentError
 from torchperf_ci.web.query_api import MEDIA_TYPES, question_of
 

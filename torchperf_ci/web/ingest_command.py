@@ -13,7 +13,7 @@ from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.documents import collect_garbage_rarely, documents_of_store
 
 if TYPE_CHECKING:
-    from torchperf_ci.options.keeping_commands import IngestOptions
+    from torchperf_ci.options.storage_commands import IngestOptions
 
 
 def ingest_command(options: IngestOptions) -> int:

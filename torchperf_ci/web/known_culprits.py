@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from torchperf_ci.culprits.culprit import parse_culprits
 from torchperf_ci.document import signed
 from torchperf_ci.errors import CulpritsError
-from torchperf_ci.store.judged import CULPRITS, judged_texts
+from torchperf_ci.store.kept_results import CULPRITS, judged_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -17,7 +17,7 @@ from torchperf_ci.web.documents import collect_garbage_rarely, documents_of_stor
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from torchperf_ci.options.keeping_commands import SiteOptions
+    from torchperf_ci.options.storage_commands import SiteOptions
     from torchperf_ci.web.documents import Documents
 
 PAGES = Path(__file__).with_name("pages")

@@ -15,7 +15,7 @@ PROJECT = Path(__file__).parents[3]
 LOOKS = f"""
 import sys
 import torch
-from torchperf_ci.bench.worker.api_use import used_by
+from torchperf_ci.bench.worker.traces import used_by
 from torchperf_ci.bench.worker.correctness import check_dtype
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.profiling import profile

@@ -247,7 +247,7 @@ class AddedUse:
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that can be used of a torch build, by name (:func:`torchperf_ci.bench.worker.api_use.inventory`)."""
+    """All that can be used of a torch build, by name (:func:`torchperf_ci.bench.worker.traces.inventory`)."""
 
     functions: frozenset[str]
     families: frozenset[str]

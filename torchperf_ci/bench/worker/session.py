@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchperf_ci.bench.worker import api_use, profiling, protocol, step, timing
+from torchperf_ci.bench.worker import profiling, protocol, step, timing, traces
 from torchperf_ci.bench.worker.correctness import (
     after_first_step,
     agreement_with_eager,
@@ -222,15 +222,15 @@ class WorkerSession:
 
     def inventory(self) -> protocol.Inventory:
         """Return all that a step can use of this torch."""
-        return api_use.inventory()
+        return traces.inventory()
 
     def api_use(self) -> protocol.ApiUse:
         """Return what a step uses of this torch."""
-        return api_use.used_by(self._step.run)
+        return traces.used_by(self._step.run)
 
     def files_that_call(self) -> protocol.Callers:
         """Count the files of installed packages that call each function."""
-        return api_use.files_that_call()
+        return traces.files_that_call()
 
     def begin_file_trace(self, log: str) -> protocol.Done:
         """Start to log which files are read. Must be the first request."""

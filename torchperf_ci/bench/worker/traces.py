@@ -1,8 +1,9 @@
-"""Trace a process: the files it opens through Python, the programs it starts, and the operators that its steps run.
+"""Trace what a process uses: the files it opens, the programs it starts, and of PyTorch the operators and functions.
 
 Python calls its audit hooks for every file that it opens, whether to import it, execute it or read it as data. A hook
 cannot be removed, and a forked child inherits it, so the child's files are in the same log. Operators are those that
-torch's profiler reports; anything that could run kernels without an operator is logged as unknown.
+torch's profiler reports; anything that could run kernels without an operator is logged as unknown. What one step uses
+of PyTorch's API is counted apart: its public functions, and the ATen operators with the dtype and layout they ran on.
 """
 
 from __future__ import annotations
@@ -11,20 +12,27 @@ import importlib.util
 import json
 import mmap
 import os
+import re
 import resource
 import sys
 import time
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.overrides import TorchFunctionMode, get_testing_overrides, resolve_name
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from torchperf_ci.bench.worker.protocol import OperatorsRun
-from torchperf_ci.bench.worker.torch_environment import running_profiler
+from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, OperatorsRun
+from torchperf_ci.bench.worker.torch_environment import running_profiler, without_compiler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 
 PROGRAMS = {
@@ -216,3 +224,143 @@ def unbuilt_devices() -> list[str]:
         "mps": torch.backends.mps.is_built(),
     }
     return [name for name, there in built.items() if not there]
+
+
+TIMED_SECONDS = 0.5
+"""Once the timed steps add up to this many seconds, no further step is timed."""
+MOST_TIMED = 5
+_EXPLICIT = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+_NEEDS_TORCH = re.compile(r"torch(?![\w.-])")
+_CALL = re.compile(r"(?<![\w.])(?:(F|(?:nn\.)?functional)|torch((?:\.\w+)*))\.(\w+)\(")
+
+
+@cache
+def public_functions() -> Mapping[Any, str]:
+    """Names of the functions in ``torch.overrides.get_testing_overrides()``: all that a ``TorchFunctionMode`` sees."""
+    named = {function: resolve_name(function) for function in get_testing_overrides()}
+    return {function: _public(name) for function, name in named.items() if name}
+
+
+def _public(name: str) -> str:
+    return name.replace("torch.functional.", "torch.")
+
+
+def family(operator: str) -> str:
+    """Return an ATen operator's name without namespace, overload and the ``_`` of an in-place variant."""
+    base = operator.removeprefix("aten::").partition(".")[0]
+    return base.removesuffix("_") if not base.endswith("__") else base
+
+
+def inventory() -> Inventory:
+    """Return all that this torch offers: public functions, families of ATen operators with a CPU kernel, core families.
+
+    A family counts if one of its operators has a kernel for the CPU or for all devices; ``out`` variants do not count.
+    Core families have an operator with torch's tag ``core``.
+    """
+    families, core = set[str](), set[str]()
+    for name in torch._C._dispatch_get_all_op_names():  # noqa: SLF001
+        if not name.startswith("aten::"):
+            continue
+        base, _, overload = name.removeprefix("aten::").partition(".")
+        if not any(part.is_out for part in torch._C._get_schema(f"aten::{base}", overload).arguments):  # noqa: SLF001
+            has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key  # noqa: SLF001
+            families |= {family(name)} if any(has_kernel(name, key) for key in _EXPLICIT) else set()
+            core |= {family(name)} if torch.Tag.core in _operator(base, overload).tags else set()
+    return Inventory(frozenset(public_functions().values()), frozenset(families), frozenset(core))
+
+
+def _operator(base: str, overload: str) -> Any:
+    return getattr(getattr(torch.ops.aten, base), overload or "default")
+
+
+class _Functions(TorchFunctionMode):
+    """Records the public functions called from Python, but not the functions that those call themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names = set[str]()
+
+    def __torch_function__(
+        self, function: Any, _types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if name := public_functions().get(function):
+            self.names.add(name)
+        return function(*args, **(kwargs or {}))
+
+
+class _Operators(TorchDispatchMode):
+    """Records the operators that reach ATen, including those of the backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.triples = set[tuple[str, str, str]]()
+
+    def __torch_dispatch__(
+        self, operator: Any, _types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        result = operator(*args, **(kwargs or {}))
+        if operator.namespace == "aten":
+            tensor = next(_tensors((args, kwargs)), None)
+            tensor = next(_tensors(result), None) if tensor is None else tensor
+            kind = ("none", "none") if tensor is None else (_dtype(tensor), layout(tensor))
+            self.triples.add((family(operator._schema.name), *kind))  # noqa: SLF001
+        return result
+
+
+def _tensors(tree: object) -> Iterator[torch.Tensor]:
+    return (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
+
+
+def _dtype(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def layout(tensor: torch.Tensor) -> str:
+    """Return ``contiguous``, ``channels_last``, ``strided`` for other strides, or torch's name of another layout."""
+    if tensor.layout != torch.strided:
+        return str(tensor.layout).removeprefix("torch.")
+    if tensor.is_contiguous():
+        return "contiguous"
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(tensor.dim())
+    return "channels_last" if last and tensor.is_contiguous(memory_format=last) else "strided"
+
+
+def used_by(step: Callable[[], object]) -> ApiUse:
+    """Return what the second step uses (the first one fills caches) and the fewest CPU seconds of a later step."""
+    step()
+    with without_compiler(_Operators), _Operators() as operators, _Functions() as functions:
+        step()
+    return ApiUse(frozenset(functions.names), frozenset(operators.triples), _cpu_seconds(step))
+
+
+def _cpu_seconds(step: Callable[[], object]) -> float:
+    taken = list[float]()
+    while len(taken) < MOST_TIMED and sum(taken) < TIMED_SECONDS:
+        start = time.process_time()
+        step()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def files_that_call() -> Callers:
+    """Count, for each public function, the files that call it in installed packages that require torch.
+
+    The source is only searched: ``torch.cat(`` and ``F.pad(`` are found, but not methods of tensors, because the
+    text does not tell the type of the object.
+    """
+    files, packages = Counter[str](), list[str]()
+    public = {*public_functions().values()}
+    for package in metadata.distributions():
+        if any(map(_NEEDS_TORCH.match, package.requires or ())):
+            packages.append(f"{package.metadata['Name']} {package.version}")
+            for path in package.files or ():
+                if path.suffix == ".py" and (source := path.locate()).exists():  # type: ignore[attr-defined]
+                    files.update(_called_in(source.read_text("utf-8", "replace")) & public)  # type: ignore[attr-defined]
+    return Callers(sorted(packages), dict(files.most_common()))
+
+
+def _called_in(source: str) -> set[str]:
+    return {
+        _public(f"torch{'.nn.functional' if functional else inner}.{name}")
+        for functional, inner, name in _CALL.findall(source)
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.files_read import files_read
+from torchperf_ci.compare.affected import files_read
 
 if TYPE_CHECKING:
     from pathlib import Path

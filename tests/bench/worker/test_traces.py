@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from torchperf_ci.bench.worker.api_use import family, files_that_call, inventory, used_by
 from torchperf_ci.bench.worker.protocol import Callers
+from torchperf_ci.bench.worker.traces import family, files_that_call, inventory, used_by
 
 if TYPE_CHECKING:
     from pathlib import Path

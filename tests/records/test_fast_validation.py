@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from torchperf_ci.records import schema
-from torchperf_ci.records.flawless import compiled
+from torchperf_ci.records.fast_validation import compiled
 from torchperf_ci.records.parser import decode
 from torchperf_ci.records.schema import check_record, searched_for_faults
 

@@ -1,28 +1,32 @@
-"""An HTTP server for one application, with time limits for clients and an orderly shutdown."""
+"""The base of torchperf's HTTP servers: listening, bodies, messages, time limits and shutdown. Needs extra ``web``."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import resource
 import socket
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import h11
 import uvicorn
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.http_server.json_answers import client_of
 from torchperf_ci.interruption import Stopped
-from torchperf_ci.request_log import log
+from torchperf_ci.request_log import log, log_bug
 
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import AsyncIterator
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 HEAD_SECONDS = 30.0
@@ -35,7 +39,7 @@ STALLED_SECONDS = 30.0
 class DeadlineProtocol(H11Protocol):
     """Adds time limits to uvicorn, which waits forever for an incomplete head and for a client that does not read.
 
-    The application limits the time for bodies (:mod:`torchperf_ci.http_server.bodies`).
+    The application limits the time for bodies (:func:`read_body`).
     """
 
     _alarm: asyncio.TimerHandle | None = None
@@ -194,3 +198,95 @@ def _allow_many_files() -> None:
     most = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
     if resource.RLIM_INFINITY != soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+async def read_body(request: Request, most: int, seconds: float) -> bytearray:
+    """Read a body and return at most ``most`` + 1 bytes of it.
+
+    The rest is read and discarded: a client that is still sending when the connection is closed may not receive the
+    answer (RFC 9112, 9.6). Raises ``asyncio.TimeoutError``, and Starlette's ``ClientDisconnect`` if the client
+    disconnects.
+    """
+
+    async def read() -> bytearray:
+        body = bytearray()
+        async for piece in request.stream():
+            body += piece[: most + 1 - len(body)]
+        return body
+
+    return await asyncio.wait_for(read(), seconds)
+
+
+class NoRoomError(Exception):
+    """Other requests held too many bytes for too long."""
+
+
+class SharedBytes:
+    """A budget of bytes that all requests share."""
+
+    def __init__(self, size: int) -> None:
+        self._free = size
+        self._changed = asyncio.Condition()
+
+    @asynccontextmanager
+    async def taken(self, size: int, seconds: float) -> AsyncIterator[None]:
+        """Reserve ``size`` bytes within the block. Raises :class:`NoRoomError` if they are not free in ``seconds``."""
+        try:
+            await asyncio.wait_for(self._take(size), seconds)
+        except asyncio.TimeoutError:
+            raise NoRoomError from None
+        try:
+            yield
+        finally:
+            async with self._changed:
+                self._free += size
+                self._changed.notify_all()
+
+    async def _take(self, size: int) -> None:
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._free >= size)
+            self._free -= size
+
+
+def message_response(status: int, message: str) -> Response:
+    """Return an answer with a message, for people who read what their program received."""
+    return JSONResponse({"message": message}, status)
+
+
+async def framework_refusal(_: Request, error: Exception) -> Response:
+    """Return the answer to what Starlette itself refuses: an unknown path or method."""
+    assert isinstance(error, HTTPException)
+    return JSONResponse({"message": error.detail}, error.status_code, headers=error.headers)
+
+
+class BugReporting:
+    """Answers with status 500 if ``app`` raises, and logs the traceback."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        has_begun = False
+
+        async def noted(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        except ClientDisconnect:
+            pass  # there is no client to answer
+        except Exception:  # noqa: BLE001  # a bug of ours: the client gets an answer all the same
+            log_bug(client_of(scope))
+            if not has_begun:
+                sorry = message_response(
+                    500, "this is a bug of torchperf; the server's log has its traceback"
+                )
+                await sorry(scope, receive, send)
+
+
+def client_of(scope: Scope) -> str:
+    """Return the address of a request's sender, which is the original client behind a trusted proxy."""
+    client = scope.get("client")
+    return str(client[0]) if client else "-"

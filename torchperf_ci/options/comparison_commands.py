@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.metrics import LATENCY, PAIRED
-from torchperf_ci.options.measuring_commands import (
+from torchperf_ci.options.measurement_commands import (
     BACKEND,
     BATCH_SIZE,
     DEVICE,

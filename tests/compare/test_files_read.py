@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.files_read import FilesRead, files_read
+from torchperf_ci.compare.affected import FilesRead, files_read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

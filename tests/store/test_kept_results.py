@@ -13,7 +13,7 @@ from torchperf_ci import cli
 from torchperf_ci.places import open_place
 from torchperf_ci.series.points import Series
 from torchperf_ci.store.ingest import IngestOutcome, ingest_place
-from torchperf_ci.store.judged import judged_texts
+from torchperf_ci.store.kept_results import judged_texts
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.calibration import Alarms, GateInputs, false_alarms, levels, replayed
+from torchperf_ci.check.sensitivity import Alarms, GateInputs, false_alarms, levels, replayed
 from torchperf_ci.stats.gate import Repetitions
 
 SERIES, NIGHTS = 300, 40
