@@ -389,7 +389,7 @@ def _subject(result: SearchResult, position: int) -> str:
 def _skipped(result: SearchResult) -> tuple[SkippedCommit, ...]:
     facts = result.investigation.facts
     whys = {
-        **{build.position: build.why for build in facts.builds if not build.ok},
+        **{build.position: build.why for build in facts.builds if build.position not in facts.built},
         **{failure.position: f"{failure.probe}: {failure.why}" for failure in facts.failures},
     }
     return tuple(SkippedCommit(result.sequence.ids[position], why) for position, why in sorted(whys.items()))
