@@ -95,6 +95,12 @@ class Proof:
     of_these_builds: bool = False
     coarse: float = 0.0
 
+    @property
+    def increase(self) -> float:
+        """The evidence that head is slower: by build if builds differ by luck, else by pair; 0 before any."""
+        found = self.by_build or self.decision
+        return found.increase if found else 0.0
+
 
 def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) -> Proof:
     """Whether head is slower than base; ``cases`` are tested together, and ``blocks`` are log ratios by draws."""
@@ -153,7 +159,7 @@ def may_be_proven_yet(proof: Proof) -> bool:
     ):
         return False
     _, refute = boundaries(1)
-    return (proof.by_build or proof.decision).increase > REFUTED_FOR_GOOD * refute
+    return proof.increase > REFUTED_FOR_GOOD * refute
 
 
 @lru_cache(maxsize=256)
