@@ -101,6 +101,7 @@ def _are_built(
             ends = {0, question.bad} & state.facts.unusable
             if position in ends and state.facts.tries[position] >= TRIES:
                 raise _end_fails(build)
+        if not build.ok or build.repeated:
             return False
     return True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from torchperf_ci.bisect.reasoning.evidence import (
     PlannedPair,
+    Purpose,
     SuspectRange,
     build_seconds,
     pair_seconds,
@@ -36,7 +37,7 @@ from torchperf_ci.stats.build_variance import tau_prior
 from torchperf_ci.stats.posterior import chance_of_rise, posterior
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,13 +55,17 @@ MOST_FAILED_DRAWS = 3
 
 @dataclass(frozen=True)
 class BuildDraws:
-    """The draws of the two ends of a segment; if ``fresh``, only those that were measured for nothing but its proof."""
+    """The draws of the two ends of a segment; if ``fresh``, only rebuilds that were measured for nothing but its proof.
+
+    These are the pairs whose purpose is one of ``purposes``.
+    """
 
     question: BisectQuestion
     facts: BisectFacts
     series: str
     segment: SuspectRange
     fresh: bool
+    purposes: tuple[Purpose, ...] = ("verify",)
 
     @cached_property
     def is_possible(self) -> bool:
@@ -109,25 +114,19 @@ class BuildDraws:
         return by_draws > by_pair
 
     def _new(self) -> tuple[int, int]:
-        """A new draw of both ends: the first number that has not failed or been measured for another purpose."""
-        ends = {self.segment.before, self.segment.after}
-        taken = {draw for position, draw in self._taken() if position in ends}
-        draw = next(
-            number for number in range(len(taken) + 2) if number not in taken and number >= self.fresh
-        )
-        return (draw, draw)
-
-    def _taken(self) -> Iterator[tuple[int, int]]:
-        for build in self.facts.builds:
-            if build.draw and not build.ok:
-                yield build.position, build.draw
+        """A new draw of each end: the first number that has not been measured for another purpose or wasted."""
+        taken = {*self.facts.wasted}
         for reading in self.facts.readings:
-            yield reading.base, reading.draws[0]
-            yield reading.head, reading.draws[1]
+            taken |= {(reading.base, reading.draws[0]), (reading.head, reading.draws[1])}
+        before, after = (
+            next(number for number in count(int(self.fresh)) if (end, number) not in taken)
+            for end in (self.segment.before, self.segment.after)
+        )
+        return before, after
 
     def _counts(self, reading: BisectReading) -> bool:
         return not self.fresh or (
-            reading.purpose == "verify" and (all(reading.draws) or not self.is_possible)
+            reading.purpose in self.purposes and (all(reading.draws) or not self.is_possible)
         )
 
 
@@ -151,15 +150,43 @@ class SeriesEvidence:
 
     @cached_property
     def confirmation(self) -> Proof:
-        """Whether bad is slower than good."""
-        return self.confirm(self.whole)
+        """Whether bad is slower than good; if their rebuilds are not once a search has begun, it is luck."""
+        return replace(self.rebuilt, is_luck=True) if self._is_gone else self.confirm(self.whole)
 
     def confirm(self, segment: SuspectRange) -> Proof:
         """Whether the end of a segment is slower than its beginning, from pairs of these two builds only."""
         draws = self._draws_of(segment, fresh=False)
-        luck = KnownLuck(self.question.luck, draws.is_possible, tuple(np.exp(tau_prior(self.question.luck))))
+        luck = self._luck(draws)
         proof = confirmed(draws.blocks, self.question.min_effect, len(self.question.probes), luck)
         return unless_coarse(proof, self._resolution, self.question.min_effect)
+
+    @cached_property
+    def rebuilt(self) -> Proof:
+        """Whether bad is slower than good, from rebuilds of both alone; "unknown" if there cannot be any."""
+        draws = self._rebuilds
+        if not draws.is_possible:
+            return Proof("unknown", (), None)
+        proof = verified(draws.blocks, self.question.min_effect, self._luck(draws))
+        return unless_coarse(proof, self._resolution, self.question.min_effect)
+
+    @property
+    def _rebuilds(self) -> BuildDraws:
+        ends = self.whole
+        return BuildDraws(self.question, self.facts, self.name, ends, True, ("confirm", "verify"))
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a step that begins with good or ends with bad was refuted, so that their first builds may be odd."""
+        return any(step.before == 0 or step.after == self.question.bad for step in self.refuted)
+
+    @property
+    def _is_gone(self) -> bool:
+        """Whether a search has begun for a slowdown that rebuilds of bad and good do not have."""
+        is_searched = any(
+            reading.purpose in ("locate", "verify") and reading.probe == self.probe
+            for reading in self.facts.readings
+        )
+        return is_searched and self.rebuilt.word == "not slower"
 
     @property
     def first_and_anew(self) -> tuple[list[float], list[float]]:
@@ -188,6 +215,15 @@ class SeriesEvidence:
         draws = self._draws_of(segment, fresh=purpose == "verify")
         proof = self.verify(segment) if purpose == "verify" else self.confirm(segment)
         return PlannedPair(self.probe, segment.before, segment.after, purpose, draws.next_draws(proof))
+
+    def pair_of_rebuilds(self) -> PlannedPair:
+        """The next pair of rebuilds of bad and good."""
+        draws = self._rebuilds.next_draws(self.rebuilt)
+        return PlannedPair(self.probe, self.whole.before, self.whole.after, "confirm", draws)
+
+    def _luck(self, draws: BuildDraws) -> KnownLuck:
+        scale = self.question.luck
+        return KnownLuck(scale, draws.is_possible, tuple(np.exp(tau_prior(scale))))
 
     @cached_property
     def _belief(self) -> tuple[float, ...]:
