@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
 from simulated_range import Simulated, SimulatedRange, bisected
 
-from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading, SuspectRange
+from torchperf_ci.bisect.reasoning.evidence import (
+    BisectFacts,
+    BisectQuestion,
+    BisectReading,
+    Purpose,
+    SuspectRange,
+)
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import MOST_PAIRS
+from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
 
 N = 70
 UNLUCKY = (3, 13, 26, 37)
@@ -106,3 +114,27 @@ def test_rebuilds_that_all_come_out_identical_end_after_three() -> None:
     assert ended.culprits == {"s": [SuspectRange(36, 37)]}
     assert len([build for build in ended.facts.builds if build.draw]) == 3
     assert {one.draws for one in ended.facts.readings} == {(0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("luck", "others", "word"), [(0.003, 0, "slower"), (0.003, 19, "open"), (0.0, 19, "slower")]
+)
+def test_the_evidence_of_builds_is_divided_among_the_series(luck, others, word) -> None:
+    """Three builds of a commit that is 5% slower are enough for one series, but not for one of twenty."""
+    random = np.random.default_rng(1)
+
+    def read(head: int, purpose: Purpose, draw: int, value: float, head_first: bool = False) -> BisectReading:
+        values = {"s": value, **{f"o{number}": float(random.normal(0, 0.004)) for number in range(others)}}
+        draws = (draw, draw) if luck else (0, 0)
+        return BisectReading("p", 4, head, values, purpose, 1.0, draws=draws, head_first=head_first)
+
+    read_by_draw = [
+        [
+            *(read(5, "verify", draw, middle + (k - 1) * 0.004, bool((draw + k) % 2)) for k in range(3)),
+            read(4, "control", draw, 0.001 * (-1) ** draw),
+        ]
+        for draw, middle in ((1, 0.045), (2, 0.055), (3, 0.045))
+    ]
+    facts = BisectFacts(tuple(chain.from_iterable(read_by_draw)))
+    question = BisectQuestion(np.full(9, 1 / 9), ["p"], 0.03, luck=luck, rebuilds=luck > 0)
+    assert SeriesEvidence(question, facts, "s", "p").verify(SuspectRange(4, 5)).word == word

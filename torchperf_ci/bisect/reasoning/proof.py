@@ -119,11 +119,12 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
     return Proof(undecided(log_ratios), log_ratios, decision, found)
 
 
-def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
+def verified(blocks: Blocks, min_effect: float, luck: KnownLuck, shares: int = 1) -> Proof:
     """Whether head is slower than base, from at least :data:`FEWEST_TO_VERIFY` pairs of builds made for this test.
 
     There must be at least :data:`FEWEST_BUILDS` new draws of both. If rebuilds are not possible, the existing builds
-    are used, and the effect must be larger than luck can explain.
+    are used, and the effect must be larger than luck can explain. ``shares`` is the number of parts that the chance of
+    taking luck for the code is divided into (see :func:`alpha_shares`).
     """
     log_ratios = tuple(chain.from_iterable(blocks.values()))
     if not log_ratios:
@@ -132,7 +133,7 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck) -> Proof:
     if not luck.scale:
         return Proof(_verifying_word(decision, log_ratios), log_ratios, decision)
     is_up, is_none = decision.word == "increase", decision.word in ("none", "decrease")
-    found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(1)
+    found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(shares)
     enough = len(log_ratios) >= FEWEST_TO_VERIFY and (len(blocks) >= FEWEST_BUILDS or not luck.rebuilds)
     word = undecided(log_ratios)
     if is_up and enough and found.increase >= confirm:
@@ -285,11 +286,11 @@ def is_beyond_memory(facts: BisectFacts, series: str, step: SuspectRange, min_ef
 
     known = pair_autocorrelation([row(others, [ends[_ends(one)] for one in others])])
     beside = row(fresh, [-1 if one.purpose == "control" else 0 for one in fresh])
-    confirm, _ = boundaries(_shares(facts, step))
+    confirm, _ = boundaries(alpha_shares(facts, step))
     return increase_beyond_autocorrelation(beside, math.log1p(min_effect), known) >= confirm
 
 
-def _shares(facts: BisectFacts, step: SuspectRange) -> int:
+def alpha_shares(facts: BisectFacts, step: SuspectRange) -> int:
     """The number of parts into which the false alarm rate is divided; the proof of a step may use one of them.
 
     The rate is divided equally among series, where identical series count once. Within a series, the k-th step tried

@@ -28,6 +28,7 @@ from torchperf_ci.bisect.reasoning.proof import (
     MOST_PAIRS,
     KnownLuck,
     Proof,
+    alpha_shares,
     confirmed,
     unless_coarse,
     unless_memory,
@@ -200,7 +201,8 @@ class SeriesEvidence:
         blocks = draws.blocks
         belief = self._belief if self.question.luck and blocks else (1.0,)
         luck = KnownLuck(self.question.luck, draws.is_possible, belief)
-        proof = verified(blocks, self.question.min_effect, luck)
+        shares = alpha_shares(self.facts, step) if blocks else 1
+        proof = verified(blocks, self.question.min_effect, luck, shares)
         proof = unless_memory(proof, self.facts, self.name, step, self.question.min_effect)
         return unless_coarse(proof, self._resolution, self.question.min_effect)
 
