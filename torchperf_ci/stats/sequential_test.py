@@ -44,7 +44,9 @@ FEWEST_PAIRS = 6
 """Fewest pairs that give a bounded distribution-free 95% interval."""
 LOOKS = 4.0
 """How many times more often pairs agree by luck if one looks after every pair, up to forty, instead of once; from
-simulations of pairs with two modes, for any choice of the modes."""
+simulations of pairs with two modes, for any choice of the modes. A bisection looks up to 120 times: in 2,000 simulated
+tests a row, pairs with modes of ±3 to ±8% are called slower in 0.8 to 0.9%, all within forty looks; normal ones that
+spread by 3% in 0.3%, by 5% in 1.1% within forty looks and 1.3% in all, by 8% in 1.4% and 2%."""
 BEYOND_MODES = 0.12
 """Logarithm of a change larger than a machine is assumed to jump by from pair to pair."""
 PRIOR_SIGMA = 0.025
