@@ -132,7 +132,10 @@ DEVELOPED = [
     _modes(0.015, 0.0),
     _modes(0.015, 0.03),
     _modes(0.025, 0.0),
-    Cell("bad has a mode of ±1.5%, nothing", Noise(0.01, mode=0.015, of_bad=True), 0.0),
+    *(
+        Cell(f"bad has a mode of ±{mode:.1%}, nothing", Noise(0.01, mode=mode, of_bad=True), 0.0)
+        for mode in (0.015, 0.025)
+    ),
     Cell("a machine that drifts 3% in 100 pairs, nothing", Noise(0.01, drift=0.0003), 0.0),
     Cell("a machine that drifts 3% in 100 pairs, 5%", Noise(0.01, drift=0.0003), 0.05),
     Cell("100 commits of .03% each", Noise(0.01), 0.0, 100, drift),

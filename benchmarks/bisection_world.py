@@ -185,7 +185,8 @@ class World:
         level = self._levels[head] - self._levels[base] + self._offset(*ends[1]) - self._offset(*ends[0])
         if self.noise.of_bad:
             level += self._mode * ((head == self.n) - (base == self.n))
-        found = level + self._error() + self._spike() + self.noise.drift * self.pairs
+        spike = self._spike()
+        found = level + self._error() + spike + self.noise.drift * self.pairs
         self.pairs += 1
         self.runs += 2
         return float(found)

@@ -94,6 +94,20 @@ def test_however_much_slower_the_first_build_of_bad_is_by_luck_its_rebuilds_deci
     assert len(ended.facts.readings) < MOST_PAIRS
 
 
+@pytest.mark.parametrize(("first", "whole", "is_luck"), [(0.18, "unknown", True), (0.0, "not slower", False)])
+def test_a_first_build_that_leaves_it_open_whether_bad_is_slower_is_luck(first, whole, is_luck) -> None:
+    middles = [first, *np.random.default_rng(0).normal(0.008, 0.01, 19)]
+    read = [
+        BisectReading("p", 0, N, {"s": middle + error}, "confirm", 1.0, draws=(draw, draw))
+        for draw, middle in enumerate(middles)
+        for error in (-0.002, 0.0, 0.002)
+    ]
+    question = a_range({}, 0.015, 0, rebuilds=True).question()
+    (evidence,) = Investigation(question, BisectFacts(tuple(read))).series
+    assert evidence.confirm(evidence.whole).word == whole
+    assert (evidence.confirmation.word, evidence.confirmation.is_luck) == ("not slower", is_luck)
+
+
 @pytest.mark.parametrize("position", [1, N])
 def test_a_culprit_at_an_end_of_the_range_is_no_luck(position) -> None:
     ended = bisected(a_range({position: 1.07}, 0.01, 0, rebuilds=True))

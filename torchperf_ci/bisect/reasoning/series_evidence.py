@@ -30,6 +30,7 @@ from torchperf_ci.bisect.reasoning.proof import (
     Proof,
     alpha_shares,
     confirmed,
+    mostly_slower,
     unless_coarse,
     unless_memory,
     verified,
@@ -151,8 +152,9 @@ class SeriesEvidence:
 
     @cached_property
     def confirmation(self) -> Proof:
-        """Whether bad is slower than good; if their rebuilds are not once a search has begun, it is luck."""
-        return replace(self.rebuilt, is_luck=True) if self._is_gone else self.confirm(self.whole)
+        """Whether bad is slower than good; it is luck if only their first builds are."""
+        proof = self.confirm(self.whole)
+        return replace(self.rebuilt, is_luck=True) if self._is_gone(proof) else proof
 
     def confirm(self, segment: SuspectRange) -> Proof:
         """Whether the end of a segment is slower than its beginning, from pairs of these two builds only."""
@@ -180,14 +182,14 @@ class SeriesEvidence:
         """Whether a step that begins with good or ends with bad was refuted, so that their first builds may be odd."""
         return any(step.before == 0 or step.after == self.question.bad for step in self.refuted)
 
-    @property
-    def _is_gone(self) -> bool:
-        """Whether a search has begun for a slowdown that rebuilds of bad and good do not have."""
+    def _is_gone(self, proof: Proof) -> bool:
+        """Whether rebuilds of bad and good lack a slowdown that a search began with, or that left ``proof`` unknown."""
         is_searched = any(
             reading.purpose in ("locate", "verify") and reading.probe == self.probe
             for reading in self.facts.readings
         )
-        return is_searched and self.rebuilt.word == "not slower"
+        is_odd = proof.word == "unknown" and mostly_slower(self.first_and_anew[0], self.question.min_effect)
+        return (is_searched or is_odd) and self.rebuilt.word == "not slower"
 
     @property
     def first_and_anew(self) -> tuple[list[float], list[float]]:
