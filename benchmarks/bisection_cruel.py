@@ -41,7 +41,10 @@ SHARES: tuple[Outcome, ...] = ("right", "wrong", "unresolved", "aborted")
 
 @dataclass(frozen=True)
 class Cell:
-    """One world. ``compiled`` builds can be drawn anew, and ``kept`` ones cannot, but have luck all the same."""
+    """One world. ``compiled`` builds can be drawn anew, and ``kept`` ones cannot, but have luck all the same.
+
+    ``series`` are equal; ``others`` are measured beside them and do not change.
+    """
 
     name: str
     noise: Noise
@@ -51,6 +54,7 @@ class Cell:
     compiled: bool = False
     kept: bool = False
     series: int = 1
+    others: int = 0
 
     def world(self, trial: int) -> World:
         """The same for each version of what is judged."""
@@ -67,7 +71,9 @@ class Cell:
         """One bisection."""
         world = self.world(trial)
         luck = LUCK if self.compiled or self.kept else 0.0
-        return world, bisected(world, luck=luck, rebuilds=self.compiled, series=self.series)
+        return world, bisected(
+            world, luck=luck, rebuilds=self.compiled, series=self.series, others=self.others
+        )
 
 
 def _lucky(sd: float, effect: float, n: int = 70, cv: float = 0.01) -> Cell:
@@ -105,10 +111,31 @@ DEVELOPED = [
         Cell(_name("builds ±1.0%, kept", effect), Noise(0.01, builds=0.010), effect, kept=True)
         for effect in (0.0, 0.03, 0.15)
     ),
+    *(
+        Cell(_name("builds ±1.5%, kept", effect), Noise(0.01, builds=0.015), effect, kept=True)
+        for effect in (0.0, 0.07, 0.10)
+    ),
+    *(
+        Cell(
+            _name("builds ±1.5%, 20 series", effect),
+            Noise(0.01, builds=0.015),
+            effect,
+            compiled=True,
+            others=19,
+        )
+        for effect in (0.0, 0.07)
+    ),
+    Cell(
+        "bad's first build is 20% slower by luck", Noise(0.01, builds=0.005, unlucky=0.18), 0.0, compiled=True
+    ),
     *(_remembering(rho, effect) for effect in (0.0, 0.03) for rho in (0.6, 0.8)),
     _modes(0.015, 0.0),
     _modes(0.015, 0.03),
     _modes(0.025, 0.0),
+    *(
+        Cell(f"bad has a mode of ±{mode:.1%}, nothing", Noise(0.01, mode=mode, of_bad=True), 0.0)
+        for mode in (0.015, 0.025)
+    ),
     Cell("a machine that drifts 3% in 100 pairs, nothing", Noise(0.01, drift=0.0003), 0.0),
     Cell("a machine that drifts 3% in 100 pairs, 5%", Noise(0.01, drift=0.0003), 0.05),
     Cell("100 commits of .03% each", Noise(0.01), 0.0, 100, drift),

@@ -37,17 +37,21 @@ class Played:
     """What came of one bisection.
 
     ``claims`` are the steps that it took for culprits before it set out to prove them, each with its probability;
-    ``sets`` the credible sets of what it left unresolved. ``aborted`` is one that gave up, as an end was not built.
+    ``sets`` the credible sets of what it left unresolved. ``aborted`` is one that gave up, as an end was not built;
+    ``is_luck`` one that ended with `build`: rebuilds of bad are not slower.
     """
 
     named: Sequence[Step] = ()
     claims: dict[Step, float] = field(default_factory=dict)
     sets: list[set[int]] = field(default_factory=list)
     aborted: bool = False
+    is_luck: bool = False
 
 
-def bisected(world: World, *, luck: float = 0.0, rebuilds: bool = False, series: int = 1) -> Played:
-    """Bisect a simulated range, of ``series`` that are read at once and are equal.
+def bisected(
+    world: World, *, luck: float = 0.0, rebuilds: bool = False, series: int = 1, others: int = 0
+) -> Played:
+    """Bisect a simulated range, of ``series`` that are read at once and are equal, and ``others`` beside them.
 
     ``luck`` is the spread of builds that is expected beforehand; 0 stands for sources that are imported as they are.
     ``rebuilds`` says whether builds can be drawn anew.
@@ -63,13 +67,14 @@ def bisected(world: World, *, luck: float = 0.0, rebuilds: bool = False, series:
         if step is None:
             break
         _claim(known, step, played.claims)
-        facts = _learnt(world, facts, step, series)
+        facts = _learnt(world, facts, step, series, others)
         if any(end in facts.unusable and facts.tries[end] >= TRIES for end in (0, world.n)):
             played.aborted = True
             return played
     known = Investigation(question, facts)
     steps = {step for one in known.regressed for step in one.culprits}
     played.named = sorted((step.before, step.after) for step in steps)
+    played.is_luck = known.explained_by_luck is not None
     played.sets = [set(search.suspects()) for search in known.searches]
     return played
 
@@ -87,7 +92,7 @@ def _located(search: CulpritSearch) -> Step | None:
     return (search.step.before, search.step.after) if search.step else None
 
 
-def _learnt(world: World, facts: BisectFacts, step: PlannedPair, series: int) -> BisectFacts:
+def _learnt(world: World, facts: BisectFacts, step: PlannedPair, series: int, others: int) -> BisectFacts:
     """The facts after a step, or after the first build that it failed at."""
     for position, draw in zip((step.base, step.head), step.draws, strict=True):
         if (position, draw) not in facts.made:
@@ -99,7 +104,8 @@ def _learnt(world: World, facts: BisectFacts, step: PlannedPair, series: int) ->
         read = -world.pair(step.head, step.base, step.draws[::-1])
     else:
         read = world.pair(step.base, step.head, step.draws)
-    log_ratios = {f"{PROBE} {number}": read for number in range(series)}
+    every = [read] * series + world.beside(step.base, step.head, step.draws, others)
+    log_ratios = {f"{PROBE} {number}": value for number, value in enumerate(every)}
     reading = BisectReading(
         step.probe,
         step.base,

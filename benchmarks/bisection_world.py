@@ -36,7 +36,8 @@ class Noise:
     are of pairs, in the order in which they are taken, whichever builds they are of, and favour whichever of the two
     begins, since pairs of a build with itself have them, too: the correlation ``rho`` of each with the next one; a
     ``mode`` that is added to or taken from them, for :data:`MODE_LASTS` pairs on average; and what they ``drift`` by
-    from one to the next. ``flaky`` is the share of attempts to build that fail by chance.
+    from one to the next. ``of_bad``: the mode is the bad commit's instead, whichever build begins. ``flaky`` is the
+    share of attempts to build that fail by chance. ``unlucky`` is what the first build of bad is slower by, by luck.
     """
 
     cv: float
@@ -46,7 +47,9 @@ class Noise:
     rho: float = 0.0
     mode: float = 0.0
     drift: float = 0.0
+    of_bad: bool = False
     flaky: float = 0.0
+    unlucky: float = 0.0
 
 
 MODE_LASTS = 15
@@ -152,7 +155,9 @@ class World:
         self._buildable = random.random(commits.n + 1) >= UNBUILDABLE
         self._buildable[[0, -1]] = True
         self._tried: dict[tuple[int, int], bool] = {}
-        self._offsets: dict[tuple[int, int], float] = {}
+        self._offsets: dict[tuple[int, int, int], float] = (
+            {(self.n, 0, 0): noise.unlucky} if noise.unlucky else {}
+        )
         self._remembered = random.normal(0, noise.cv)
         self._mode = noise.mode * random.choice([-1, 1])
         self._random = random
@@ -178,16 +183,31 @@ class World:
         ends = (base, draws[0]), (head, draws[1])
         assert all(self.build(*end) for end in ends)
         level = self._levels[head] - self._levels[base] + self._offset(*ends[1]) - self._offset(*ends[0])
-        spike = self._random.choice([-1, 1]) * self._spikes(1)[0]
+        if self.noise.of_bad:
+            level += self._mode * ((head == self.n) - (base == self.n))
+        spike = self._spike()
         found = level + self._error() + spike + self.noise.drift * self.pairs
         self.pairs += 1
         self.runs += 2
         return float(found)
 
-    def _offset(self, position: int, draw: int) -> float:
-        if (position, draw) not in self._offsets:
-            self._offsets[position, draw] = self._random.normal(0, self.noise.builds)
-        return self._offsets[position, draw]
+    def beside(self, base: int, head: int, draws: tuple[int, int], others: int) -> list[float]:
+        """What the same pair reads in ``others`` series without a change, with errors and luck of their own."""
+        return [
+            self._offset(head, draws[1], series)
+            - self._offset(base, draws[0], series)
+            + float(self._observed(1)[0])
+            + self._spike()
+            for series in range(1, others + 1)
+        ]
+
+    def _offset(self, position: int, draw: int, series: int = 0) -> float:
+        if (position, draw, series) not in self._offsets:
+            self._offsets[position, draw, series] = self._random.normal(0, self.noise.builds)
+        return self._offsets[position, draw, series]
+
+    def _spike(self) -> float:
+        return float(self._random.choice([-1, 1]) * self._spikes(1)[0])
 
     def _error(self) -> float:
         """Of a pair: what it remembers of the one before, what is new, and the mode that the machine is in."""
@@ -196,7 +216,7 @@ class World:
         self._remembered = noise.rho * self._remembered + new
         if noise.mode and self._random.random() < 1 / MODE_LASTS:
             self._mode *= -1
-        return float(self._remembered + self._mode)
+        return float(self._remembered + (0 if noise.of_bad else self._mode))
 
     def _observed(self, count: int) -> NDArray[np.float64]:
         return self._random.normal(0, self.noise.cv, count)

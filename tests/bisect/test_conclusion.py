@@ -312,11 +312,11 @@ def test_a_culprit_is_told_with_the_builds_that_proved_it() -> None:
 def test_builds_that_come_out_the_same_are_told_once() -> None:
     ended = bisected(SimulatedRange(N, SLOWER))
     known = ended.investigation
-    anew = (BuildAttempt(N, ok=True, draw=1, repeated=True), BuildAttempt(0, ok=True, draw=1, repeated=True))
+    anew = [BuildAttempt(N, ok=True, draw=draw, repeated=True) for draw in (1, 2, 3)]
     facts = replace(known.facts, builds=(*known.facts.builds, *anew))
     told = conclude(found(replace(ended, investigation=replace(known, facts=facts))), {})
     [note] = told.notes
-    assert "gave the same build, byte for byte" in note
+    assert "gave the same builds, byte for byte" in note
 
 
 def test_of_what_is_not_built_nothing_is_told_of_builds() -> None:

@@ -16,12 +16,13 @@ from torchperf_ci.bisect.reasoning.evidence import (
     BisectReading,
     BuildAttempt,
     ProbeFailure,
+    with_known_rebuilds,
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.search import investigate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -54,8 +55,9 @@ class SimulatedRange:
 
     A build takes 10 s and a pair 1 s. ``fails`` are positions on which a probe does not run, ``flaky`` those whose
     first build fails, ``spikes`` the share of readings that are off by a factor of 2, ``luck`` the standard deviation
-    of builds of one commit, ``drift`` what each pair favours its first build by more than the pair before. What is done
-    is counted in ``done``, and ends a bisection that does not end.
+    of builds of one commit, ``unlucky`` what the first build of the last commit is slower by, by luck, ``repeats`` the
+    rebuilds of any commit that come out identical to another build, ``drift`` what each pair favours its first build by
+    more than the pair before. What is done is counted in ``done``, and ends a bisection that does not end.
     """
 
     n: int
@@ -66,6 +68,8 @@ class SimulatedRange:
     spikes: float = 0.0
     seed: int = 0
     luck: float = 0.0
+    unlucky: float = 0.0
+    repeats: Collection[int] = ()
     rebuilds: bool = False
     drift: float = 0.0
     done: int = 0
@@ -74,14 +78,15 @@ class SimulatedRange:
         self._random = np.random.default_rng(self.seed)
         self._tried: set[int] = set()
         self._favour = 0.0
-        self._offsets: dict[tuple[int, int], float] = {}
+        self._offsets: dict[tuple[int, int], float] = {(self.n, 0): self.unlucky} if self.unlucky else {}
 
     def build(self, position: int, draw: int = 0) -> BuildAttempt:
         """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.build` does."""
         self._count()
         ok = position not in self.unbuildable | (self.flaky - self._tried)
         self._tried.add(position)
-        return BuildAttempt(position, ok=ok, seconds=10.0, why="" if ok else "error: no such file", draw=draw)
+        why = "" if ok else "error: no such file"
+        return BuildAttempt(position, ok, 10.0, why, draw, repeated=ok and draw in self.repeats)
 
     def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure:
         """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.measure` does."""
@@ -196,4 +201,5 @@ def bisected(
     most = limits or BisectLimits(pairs=MOST_PAIRS)
     ended_by = investigate(asked, world, kept, most, shown)  # type: ignore[arg-type]  # all that it asks of them
     assert limits or not ended_by, "going round in circles"
-    return Ended(Investigation(asked, kept.facts), kept.events, ended_by)
+    known = Investigation(with_known_rebuilds(asked, kept.facts), kept.facts)
+    return Ended(known, kept.events, ended_by)

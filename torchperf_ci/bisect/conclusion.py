@@ -182,7 +182,7 @@ def open_questions(result: SearchResult) -> Iterator[str]:
         yield f"the culprits do not explain all of the change: {because}"
     if investigation.facts.repeated:
         yield (
-            "rebuilding a commit gave the same build, byte for byte, so nothing else was rebuilt, and the result holds "
+            "rebuilding commits gave the same builds, byte for byte, so nothing else was rebuilt, and the result holds "
             "only for these builds (--build receives a $SEED with which it can shuffle the link order)"
         )
     for failure in investigation.facts.failures:
@@ -301,7 +301,7 @@ def _luck(investigation: Investigation) -> BuildSpread | None:
         proof for series in investigation.series for proof in (series.confirmation, *series.tried.values())
     ]
     learnt = [(len(proof.log_ratios), proof.by_build.tau) for proof in proofs if proof.by_build]
-    if learnt and any(build.ok and build.draw for build in investigation.facts.builds):
+    if learnt and any(b.ok and b.draw and not b.repeated for b in investigation.facts.builds):
         return BuildSpread(max(learnt)[1], "rebuilds")  # from the proof with the most pairs
     return BuildSpread(
         investigation.question.luck,
@@ -389,7 +389,7 @@ def _subject(result: SearchResult, position: int) -> str:
 def _skipped(result: SearchResult) -> tuple[SkippedCommit, ...]:
     facts = result.investigation.facts
     whys = {
-        **{build.position: build.why for build in facts.builds if not build.ok},
+        **{build.position: build.why for build in facts.builds if build.position not in facts.built},
         **{failure.position: f"{failure.probe}: {failure.why}" for failure in facts.failures},
     }
     return tuple(SkippedCommit(result.sequence.ids[position], why) for position, why in sorted(whys.items()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from torchperf_ci.bench.pairs import SideFailure, measure_pair, on_same_cpus
@@ -19,7 +20,7 @@ from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine.interference import interference_note, watch_interference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.bench.case import Settings
@@ -203,18 +204,9 @@ class Laboratory(Generic[Source]):
 
         A new ``draw`` of a commit that was built before is tried twice.
         """
-        start, source = time.monotonic(), self._sources[position]
-        try:
-            if draw:
-                self._get_anew(source, draw)
-            else:
-                self._environments.get(source)
-        except EnvironmentUnderTestError as error:
-            return BuildAttempt(
-                position, ok=False, seconds=time.monotonic() - start, why=str(error), draw=draw
-            )
-        repeated = bool(draw) and self._environments.is_repeated(source, draw)
-        return BuildAttempt(position, ok=True, seconds=time.monotonic() - start, draw=draw, repeated=repeated)
+        source, get = self._sources[position], self._get_anew if draw else self._environments.get
+        build = attempt_build(partial(get, source, draw), position, draw)
+        return replace(build, repeated=build.ok and draw > 0 and self._environments.is_repeated(source, draw))
 
     def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure:
         """Measure a planned pair, or return the position at which the probe does not run.
@@ -289,6 +281,16 @@ class Laboratory(Generic[Source]):
                 else WorkloadPairing(probe, self._device, self._scratch / "pairs")
             )
         return self._pairings[name]
+
+
+def attempt_build(make: Callable[[], object], position: int, draw: int = 0) -> BuildAttempt:
+    """Call ``make`` to build a commit, and return how long that took and whether, or why not, it succeeded."""
+    start = time.monotonic()
+    try:
+        make()
+    except EnvironmentUnderTestError as error:
+        return BuildAttempt(position, ok=False, seconds=time.monotonic() - start, why=str(error), draw=draw)
+    return BuildAttempt(position, ok=True, seconds=time.monotonic() - start, draw=draw)
 
 
 def good_build_fails(probe: str, good: object, why: str) -> WorkloadsFailedError:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.bisect_progress import open_progress, show_plan
 from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes
 from torchperf_ci.bisect.culprit_profile import CulpritProfiler
-from torchperf_ci.bisect.laboratory import Laboratory, with_batch_size
+from torchperf_ci.bisect.laboratory import GOOD, Laboratory, attempt_build, with_batch_size
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, builder_kind
 from torchperf_ci.bisect.reasoning.evidence import (
     TRIES,
@@ -29,14 +30,14 @@ from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.interference import busy_warning, read_counters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from torchperf_ci.bisect.bisect_progress import BisectProgress
     from torchperf_ci.bisect.commits import BuildSequence
     from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
-    from torchperf_ci.bisect.reasoning.evidence import BisectFacts, PlannedPair
+    from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BuildAttempt, PlannedPair
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.environments.wheels import Nightly
@@ -99,9 +100,8 @@ def _are_built(
         if not build.ok:
             ends = {0, question.bad} & state.facts.unusable
             if position in ends and state.facts.tries[position] >= TRIES:
-                which = "bad" if position else "good"
-                msg = f"the {which} commit cannot be built, so there is nothing to compare with: {build.why}"
-                raise EnvironmentUnderTestError(msg)
+                raise _end_fails(build)
+        if not build.ok or build.repeated:
             return False
     return True
 
@@ -140,9 +140,12 @@ def search(
     before = read_counters()
     environments: EnvironmentCache[Source]
     with EnvironmentCache(opened) as environments, scratch_folder() as folder:
-        setup = resolve(_good_environment(sequence, environments))
+        environment, attempts = _build_good(sequence, environments)
+        setup = resolve(environment)
         say(*filter(None, [busy_warning(before)]))
         with _open_state(path, _state_plan(sequence, setup, options)) as state_file:
+            for attempt in attempts if GOOD not in state_file.facts.built else ():
+                state_file.add(attempt)
             setup = _with_batch_sizes(setup, sequence, state_file, folder)
             question = _question(sequence, setup, options)
             laboratory = Laboratory(
@@ -160,14 +163,24 @@ def search(
             return SearchResult(sequence, known, ended_by, setup, profiles, state_file.notes)
 
 
-def _good_environment(
+def _build_good(
     sequence: BuildSequence[Source], environments: EnvironmentCache[Source]
-) -> BuildEnvironment:
-    try:
-        return environments.get(sequence.sources[0])
-    except EnvironmentUnderTestError as error:
-        msg = f"the good commit cannot be built, so there is nothing to compare with: {error}"
-        raise EnvironmentUnderTestError(msg) from error
+) -> tuple[BuildEnvironment, Sequence[BuildAttempt]]:
+    """Build the good commit, which decides what is measured; its environment, and the attempts that it took."""
+    attempts: list[BuildAttempt] = []
+    good = sequence.sources[GOOD]
+    while not attempts or not attempts[-1].ok:
+        if len(attempts) == TRIES:
+            raise _end_fails(attempts[-1])
+        attempts.append(attempt_build(partial(environments.get, good), GOOD))
+    return environments.get(good), attempts
+
+
+def _end_fails(build: BuildAttempt) -> EnvironmentUnderTestError:
+    which = "good" if build.position == GOOD else "bad"
+    return EnvironmentUnderTestError(
+        f"the {which} commit cannot be built, so there is nothing to compare with: {build.why}"
+    )
 
 
 @contextmanager

@@ -7,14 +7,12 @@ import os
 import re
 import shutil
 import tempfile
-from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from torchperf_ci.environments.revisions import disk_size
-from torchperf_ci.errors import EnvironmentUnderTestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -81,10 +79,6 @@ They are the two being measured, and one more, most often the good build, which 
 """
 
 
-TRIES = 2
-"""How often a failing build is tried: some fail by chance, because of the network or a full machine."""
-
-
 @dataclass(frozen=True)
 class _Held:
     environment: BuildEnvironment
@@ -106,7 +100,6 @@ class EnvironmentCache(Generic[Build]):
         self._opened = opened
         self._limit = shutil.disk_usage(tempfile.gettempdir()).free // 2 if limit is None else limit
         self._held: dict[tuple[Build, int], _Held] = {}  # least recently used first
-        self._failures: dict[tuple[Build, int], list[str]] = defaultdict(list)
 
     def __enter__(self) -> EnvironmentCache[Build]:
         return self
@@ -121,21 +114,13 @@ class EnvironmentCache(Generic[Build]):
         """The environment of a build; it is kept at least until three others have been requested.
 
         ``draw`` is 0 for the first build, and k for the k-th rebuild. Raises :class:`EnvironmentUnderTestError` if it
-        cannot be made; after two failures, further calls fail without another attempt.
+        cannot be made; the next call tries again, because some builds fail by chance.
         """
         key = (build, draw)
-        failures = self._failures[key]
-        if len(failures) >= TRIES:
-            raise EnvironmentUnderTestError(failures[-1])
         if key in self._held:
             self._held[key] = self._held.pop(key)
         else:
-            try:
-                self._held[key] = self._make(build, draw)
-            except EnvironmentUnderTestError as error:
-                failures.append(str(error))
-                raise
-            failures.clear()
+            self._held[key] = self._make(build, draw)
             self._make_room()
         return self._held[key].environment
 

@@ -44,7 +44,9 @@ FEWEST_PAIRS = 6
 """Fewest pairs that give a bounded distribution-free 95% interval."""
 LOOKS = 4.0
 """How many times more often pairs agree by luck if one looks after every pair, up to forty, instead of once; from
-simulations of pairs with two modes, for any choice of the modes."""
+simulations of pairs with two modes, for any choice of the modes. A bisection looks up to 120 times: in 2,000 simulated
+tests a row, pairs with modes of ±3 to ±8% are called slower in 0.8 to 0.9%, all within forty looks; normal ones that
+spread by 3% in 0.3%, by 5% in 1.1% within forty looks and 1.3% in all, by 8% in 1.4% and 2%."""
 BEYOND_MODES = 0.12
 """Logarithm of a change larger than a machine is assumed to jump by from pair to pair."""
 PRIOR_SIGMA = 0.025
@@ -233,9 +235,10 @@ def weigh_blocks(blocks: Blocks, delta: float, luck: float, belief: tuple[float,
     sampling: a pair reads ``μ + d + e``, with ``d`` normal of variance 2τ² for a block, and ``e`` as in
     :func:`evidence`.
 
-    τ is unknown and weighed like σ. Because it may be large, a few builds that agree by luck are not believed: in
-    simulations of builds that differ by 1.5% this test, applied after every three pairs up to seven blocks, calls equal
-    code slower in at most 1% of cases, at a CV of 1% and of 3%.
+    τ is unknown and weighed like σ. Because it may be large, a few builds that agree by luck are not believed: in 1,000
+    simulated proofs of equal code whose builds differ by 1.5%, looking after each pair, three a block, up to 40 blocks,
+    the evidence reaches the boundary of ``ALPHA`` in 1.7% at a CV of 1% and 0.9% at 3%, and that of half of it, which
+    is the most that a proof gets, in 0.5% and 0.4%.
     """
     sizes = np.concatenate([[0.0], delta * MULTIPLES, -delta * MULTIPLES])
     joint = _joint(blocks, sizes, taus(luck)) + np.log(belief)[:, np.newaxis]

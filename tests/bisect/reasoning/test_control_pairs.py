@@ -13,7 +13,7 @@ from torchperf_ci.bisect.reasoning.proof import (
     MOST_PAIRS,
     PAIRS_PER_CONTROL,
     KnownLuck,
-    _shares,
+    alpha_shares,
     is_beyond_memory,
     unless_memory,
     verified,
@@ -79,10 +79,10 @@ def test_the_chance_of_a_false_name_is_spent_by_series_and_by_step() -> None:
         return BisectReading("time", base, head, values, purpose)
 
     one = BisectFacts((read(0, 9, "confirm", a=0.1), read(4, 5, a=0.1), read(4, 5, a=0.1), read(7, 8, a=0.2)))
-    assert [_shares(one, SuspectRange(4, 5)), _shares(one, SuspectRange(7, 8))] == [2, 6]
+    assert [alpha_shares(one, SuspectRange(4, 5)), alpha_shares(one, SuspectRange(7, 8))] == [2, 6]
     repeated = BisectFacts(
         tuple(replace(r, log_ratios={**r.log_ratios, "b": r.log_ratios["a"]}) for r in one.readings)
     )
-    assert _shares(repeated, SuspectRange(4, 5)) == 2
+    assert alpha_shares(repeated, SuspectRange(4, 5)) == 2
     other = BisectFacts(tuple(replace(r, log_ratios={**r.log_ratios, "b": 0.0}) for r in one.readings))
-    assert _shares(other, SuspectRange(4, 5)) == 4
+    assert alpha_shares(other, SuspectRange(4, 5)) == 4

@@ -10,11 +10,23 @@ from torchperf_ci.bisect.reasoning.evidence import (
     with_known_rebuilds,
 )
 
+SAME, OTHER = (BuildAttempt(4, ok=True, draw=1, repeated=same) for same in (True, False))
+
 
 @pytest.mark.parametrize("rebuilds", [True, False])
-def test_once_a_build_came_out_the_same_nothing_is_built_anew(rebuilds: bool) -> None:
+@pytest.mark.parametrize(
+    ("builds", "stay"),
+    [
+        ([OTHER], True),
+        ([SAME], True),
+        ([SAME, SAME, OTHER, SAME, SAME], True),
+        ([OTHER, SAME, SAME, SAME], False),
+        ([SAME, SAME, BuildAttempt(2, ok=True), BuildAttempt(4, ok=False, draw=7), SAME], False),
+    ],
+)
+def test_once_three_rebuilds_in_a_row_came_out_the_same_nothing_is_built_anew(
+    rebuilds: bool, builds: list[BuildAttempt], stay: bool
+) -> None:
     question = BisectQuestion(np.full(4, 1 / 4), ["p"], 0.03, rebuilds=rebuilds)
-    builds = (BuildAttempt(0, ok=True), BuildAttempt(0, ok=True, draw=1))
-    assert with_known_rebuilds(question, BisectFacts((), builds)) == question
-    repeated = BisectFacts((), (*builds, BuildAttempt(4, ok=True, draw=1, repeated=True)))
-    assert not with_known_rebuilds(question, repeated).rebuilds
+    facts = BisectFacts((), (BuildAttempt(0, ok=True), *builds))
+    assert with_known_rebuilds(question, facts).rebuilds == (rebuilds and stay)

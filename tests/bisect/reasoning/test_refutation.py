@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from torchperf_ci.bisect.reasoning.culprit_search import probability_left, with_refutations
-from torchperf_ci.bisect.reasoning.proof import KnownLuck, confirmed
+from torchperf_ci.bisect.reasoning.proof import KnownLuck, confirmed, verified
+from torchperf_ci.stats.build_variance import tau_prior
 from torchperf_ci.stats.posterior import Posterior
 
 CLAIM = 0.95
@@ -23,6 +24,21 @@ def test_a_refutation_leaves_an_even_chance_and_what_is_unclear_more_the_less_it
     assert refuted == pytest.approx(0.487, abs=0.01)
     assert refuted < spread(0.005, 0.004) < CLAIM
     assert spread(0.03, 0.031, 0.029) == pytest.approx(CLAIM), "such pairs never speak for it"
+
+
+def test_where_builds_differ_by_luck_a_refutation_weighs_as_much_as_its_builds_and_not_as_its_pairs() -> None:
+    luck = KnownLuck(0.003, True, tuple(np.exp(tau_prior(0.003))))
+    middles = [0.012 + 0.02 * (-1) ** draw for draw in range(20)]
+    proof = verified(
+        {(n, n): [middle - 0.001, middle, middle + 0.001] for n, middle in enumerate(middles)}, 0.03, luck
+    )
+    assert proof.decision is not None
+    assert proof.by_build is not None
+    assert (proof.word, proof.decision.increase < -7, proof.by_build.increase > -3) == ("unknown", True, True)
+    odds = CLAIM / (1 - CLAIM) * math.exp(proof.by_build.increase)
+    assert probability_left(CLAIM, proof) == pytest.approx(odds / (1 + odds)), (
+        "0.53, where pairs would say 0.01"
+    )
 
 
 def test_what_one_gap_loses_the_others_get_in_proportion() -> None:

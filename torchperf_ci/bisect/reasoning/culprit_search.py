@@ -45,7 +45,7 @@ def _likelihood_ratio(proof: Proof) -> float:
     """How much likelier such pairs are for a culprit than otherwise; at most 1, so that they never support a claim."""
     if proof.word == "not slower":
         return BETA
-    return math.exp(min(proof.decision.increase, 0.0)) if proof.decision else 1.0
+    return math.exp(min(proof.increase, 0.0))
 
 
 def with_refutations(found: Posterior, most: Mapping[int, float]) -> Posterior:

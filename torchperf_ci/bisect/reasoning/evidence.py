@@ -54,6 +54,8 @@ MOST_BY_CHANCE = 2
 """If so many builds in a row fail, and fail again when retried, their failure is not taken for chance."""
 TRIES = 3
 """How often a commit is built before its failure counts, if something depends on it."""
+MOST_REPEATS = 3
+"""If so many rebuilds in a row come out identical to other builds of their commits, no more are made."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,8 @@ class BisectReading:
 class BuildAttempt:
     """One attempt to make a commit's environment, and the reason if it failed.
 
-    ``repeated`` means that the result was identical, byte for byte, to another draw of the commit, so that luck has
-    no part in builds.
+    ``repeated`` means that the result was identical, byte for byte, to another draw of the commit, so that it is no
+    draw of its own and is not measured.
     """
 
     position: int
@@ -154,8 +156,18 @@ class BisectFacts:
 
     @property
     def repeated(self) -> bool:
-        """Whether rebuilding a commit is known to give an identical build."""
-        return any(build.repeated for build in self.builds)
+        """Whether rebuilding commits gives identical builds: the last :data:`MOST_REPEATS` rebuilds were."""
+        latest = [build.repeated for build in self.builds if build.ok and build.draw][-MOST_REPEATS:]
+        return len(latest) == MOST_REPEATS and all(latest)
+
+    @cached_property
+    def wasted(self) -> frozenset[tuple[int, int]]:
+        """The positions and draws of the rebuilds that failed, or that are identical to another build."""
+        return frozenset(
+            (build.position, build.draw)
+            for build in self.builds
+            if build.draw and (build.repeated or not build.ok)
+        )
 
     @cached_property
     def unusable(self) -> frozenset[int]:
@@ -229,7 +241,7 @@ class BisectQuestion:
 
 
 def with_known_rebuilds(question: BisectQuestion, facts: BisectFacts) -> BisectQuestion:
-    """The question with ``rebuilds`` turned off if a rebuild is known to have been identical, byte for byte."""
+    """The question with ``rebuilds`` turned off if rebuilds are known to be identical, byte for byte."""
     return replace(question, rebuilds=question.rebuilds and not facts.repeated)
 
 
@@ -301,7 +313,7 @@ def reading_price(
 def draw_to_read(facts: BisectFacts, base: int, head: int, *, anew: bool) -> int:
     """The draw of head that was last measured against the first draw of base; or, if ``anew``, a new one.
 
-    A new draw has neither been measured nor failed to build.
+    A new draw has not been measured, has not failed to build, and is not identical to another one.
     """
     read = [one.draws[1] for one in facts.by_ends.get((base, head), ()) if not one.draws[0]]
     if not anew:
@@ -312,8 +324,8 @@ def draw_to_read(facts: BisectFacts, base: int, head: int, *, anew: bool) -> int
         for end, draw in zip((one.base, one.head), one.draws, strict=True)
         if end == head
     ]
-    failed = [build.draw for build in facts.builds if build.position == head and not build.ok]
-    return max([*others, *failed], default=0) + 1
+    wasted = [draw for position, draw in facts.wasted if position == head]
+    return max([*others, *wasted], default=0) + 1
 
 
 def build_seconds(question: BisectQuestion, facts: BisectFacts) -> float:

@@ -17,7 +17,7 @@ from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_CONFIRM, with_control
 from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectQuestion, SuspectRange
 
@@ -80,11 +80,13 @@ class Investigation:
             self._confirmations(first=True),
             self._shared_culprits(),
             self._remainders(),
+            self._rebuilt_ends(series for series in self.series if series.is_doubtful),
             self._verifications(may_build=may_build),
             self._locations(may_build=may_build),
             self._last_steps(),
             self._confirmations(first=False),
             self._disputed_steps(),
+            self._rebuilt_ends(self.regressed),
         ):
             if (step := next(filter(self._may_run, steps), None)) is not None:
                 return with_order(self.facts, with_control(self.facts, step))
@@ -127,6 +129,12 @@ class Investigation:
             for part, proof in series.unexplained.items():
                 if proof.word == "open":
                     yield series.pair(part, "confirm")
+
+    def _rebuilt_ends(self, found: Iterable[SeriesEvidence]) -> Iterator[PlannedPair]:
+        """Pairs of rebuilds of bad and good, whose first builds may differ by luck, for series without a culprit."""
+        for series in found:
+            if not series.culprits and series.rebuilt.word == "open":
+                yield series.pair_of_rebuilds()
 
     def _verifications(self, *, may_build: bool) -> Iterator[PlannedPair]:
         for search in self.searches:

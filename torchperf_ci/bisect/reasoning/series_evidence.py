@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from torchperf_ci.bisect.reasoning.evidence import (
     PlannedPair,
+    Purpose,
     SuspectRange,
     build_seconds,
     pair_seconds,
@@ -27,7 +28,9 @@ from torchperf_ci.bisect.reasoning.proof import (
     MOST_PAIRS,
     KnownLuck,
     Proof,
+    alpha_shares,
     confirmed,
+    mostly_slower,
     unless_coarse,
     unless_memory,
     verified,
@@ -36,7 +39,7 @@ from torchperf_ci.stats.build_variance import tau_prior
 from torchperf_ci.stats.posterior import chance_of_rise, posterior
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,13 +57,17 @@ MOST_FAILED_DRAWS = 3
 
 @dataclass(frozen=True)
 class BuildDraws:
-    """The draws of the two ends of a segment; if ``fresh``, only those that were measured for nothing but its proof."""
+    """The draws of the two ends of a segment; if ``fresh``, only rebuilds that were measured for nothing but its proof.
+
+    These are the pairs whose purpose is one of ``purposes``.
+    """
 
     question: BisectQuestion
     facts: BisectFacts
     series: str
     segment: SuspectRange
     fresh: bool
+    purposes: tuple[Purpose, ...] = ("verify",)
 
     @cached_property
     def is_possible(self) -> bool:
@@ -109,25 +116,19 @@ class BuildDraws:
         return by_draws > by_pair
 
     def _new(self) -> tuple[int, int]:
-        """A new draw of both ends: the first number that has not failed or been measured for another purpose."""
-        ends = {self.segment.before, self.segment.after}
-        taken = {draw for position, draw in self._taken() if position in ends}
-        draw = next(
-            number for number in range(len(taken) + 2) if number not in taken and number >= self.fresh
-        )
-        return (draw, draw)
-
-    def _taken(self) -> Iterator[tuple[int, int]]:
-        for build in self.facts.builds:
-            if build.draw and not build.ok:
-                yield build.position, build.draw
+        """A new draw of each end: the first number that has not been measured for another purpose or wasted."""
+        taken = {*self.facts.wasted}
         for reading in self.facts.readings:
-            yield reading.base, reading.draws[0]
-            yield reading.head, reading.draws[1]
+            taken |= {(reading.base, reading.draws[0]), (reading.head, reading.draws[1])}
+        before, after = (
+            next(number for number in count(int(self.fresh)) if (end, number) not in taken)
+            for end in (self.segment.before, self.segment.after)
+        )
+        return before, after
 
     def _counts(self, reading: BisectReading) -> bool:
         return not self.fresh or (
-            reading.purpose == "verify" and (all(reading.draws) or not self.is_possible)
+            reading.purpose in self.purposes and (all(reading.draws) or not self.is_possible)
         )
 
 
@@ -151,15 +152,44 @@ class SeriesEvidence:
 
     @cached_property
     def confirmation(self) -> Proof:
-        """Whether bad is slower than good."""
-        return self.confirm(self.whole)
+        """Whether bad is slower than good; it is luck if only their first builds are."""
+        proof = self.confirm(self.whole)
+        return replace(self.rebuilt, is_luck=True) if self._is_gone(proof) else proof
 
     def confirm(self, segment: SuspectRange) -> Proof:
         """Whether the end of a segment is slower than its beginning, from pairs of these two builds only."""
         draws = self._draws_of(segment, fresh=False)
-        luck = KnownLuck(self.question.luck, draws.is_possible, tuple(np.exp(tau_prior(self.question.luck))))
+        luck = self._luck(draws)
         proof = confirmed(draws.blocks, self.question.min_effect, len(self.question.probes), luck)
         return unless_coarse(proof, self._resolution, self.question.min_effect)
+
+    @cached_property
+    def rebuilt(self) -> Proof:
+        """Whether bad is slower than good, from rebuilds of both alone; "unknown" if there cannot be any."""
+        draws = self._rebuilds
+        if not draws.is_possible:
+            return Proof("unknown", (), None)
+        proof = verified(draws.blocks, self.question.min_effect, self._luck(draws))
+        return unless_coarse(proof, self._resolution, self.question.min_effect)
+
+    @property
+    def _rebuilds(self) -> BuildDraws:
+        ends = self.whole
+        return BuildDraws(self.question, self.facts, self.name, ends, True, ("confirm", "verify"))
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a step that begins with good or ends with bad was refuted, so that their first builds may be odd."""
+        return any(step.before == 0 or step.after == self.question.bad for step in self.refuted)
+
+    def _is_gone(self, proof: Proof) -> bool:
+        """Whether rebuilds of bad and good lack a slowdown that a search began with, or that left ``proof`` unknown."""
+        is_searched = any(
+            reading.purpose in ("locate", "verify") and reading.probe == self.probe
+            for reading in self.facts.readings
+        )
+        is_odd = proof.word == "unknown" and mostly_slower(self.first_and_anew[0], self.question.min_effect)
+        return (is_searched or is_odd) and self.rebuilt.word == "not slower"
 
     @property
     def first_and_anew(self) -> tuple[list[float], list[float]]:
@@ -173,7 +203,8 @@ class SeriesEvidence:
         blocks = draws.blocks
         belief = self._belief if self.question.luck and blocks else (1.0,)
         luck = KnownLuck(self.question.luck, draws.is_possible, belief)
-        proof = verified(blocks, self.question.min_effect, luck)
+        shares = alpha_shares(self.facts, step) if blocks else 1
+        proof = verified(blocks, self.question.min_effect, luck, shares)
         proof = unless_memory(proof, self.facts, self.name, step, self.question.min_effect)
         return unless_coarse(proof, self._resolution, self.question.min_effect)
 
@@ -188,6 +219,15 @@ class SeriesEvidence:
         draws = self._draws_of(segment, fresh=purpose == "verify")
         proof = self.verify(segment) if purpose == "verify" else self.confirm(segment)
         return PlannedPair(self.probe, segment.before, segment.after, purpose, draws.next_draws(proof))
+
+    def pair_of_rebuilds(self) -> PlannedPair:
+        """The next pair of rebuilds of bad and good."""
+        draws = self._rebuilds.next_draws(self.rebuilt)
+        return PlannedPair(self.probe, self.whole.before, self.whole.after, "confirm", draws)
+
+    def _luck(self, draws: BuildDraws) -> KnownLuck:
+        scale = self.question.luck
+        return KnownLuck(scale, draws.is_possible, tuple(np.exp(tau_prior(scale))))
 
     @cached_property
     def _belief(self) -> tuple[float, ...]:

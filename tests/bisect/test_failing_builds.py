@@ -1,0 +1,69 @@
+"""Builds that fail by chance, with the real command: each is tried three times before anything depends on it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Bisecting, History
+
+
+@pytest.fixture
+def fails(history: History, tmp_path: Path):
+    """Commit costs that fail to build so many times; the commits, and the build that fails."""
+    build = (
+        f"echo >>{tmp_path}/tried.$(cat name); [ $(wc -l <{tmp_path}/tried.$(cat name)) -gt $(cat fails) ]"
+    )
+
+    def fails(*commits: tuple[int, int]) -> tuple[list[str], str]:
+        shas = []
+        for name, (cost, times) in enumerate(commits):
+            (history.folder / "name").write_text(str(name))
+            (history.folder / "fails").write_text(str(times))
+            shas.append(history.cost(cost, f"Change {name}"))
+        return shas, f"{build} && cp cost.sh {{env}}/$SEED"
+
+    return fails
+
+
+def tried(tmp_path: Path, name: int) -> int:
+    return (tmp_path / f"tried.{name}").read_text().count("\n")
+
+
+@pytest.mark.parametrize("times", [(1, 2, 0), (2, 1, 2)])
+def test_builds_that_fail_once_or_twice_by_chance_change_nothing(
+    bisect: Bisecting, fails, quick: str, times: tuple[int, int, int]
+) -> None:
+    shas, build = fails((100, times[0]), (150, times[1]), (150, times[2]))
+    options = ("--good", shas[0], "--bad", shas[2], "--python", quick, "--build", build)
+    found = bisect(*options, command="sh cost.sh")
+    assert [culprit.commit for culprit in found.culprits] == [shas[1]]
+    assert found.skipped == (), "all of them were measured in the end"
+
+
+@pytest.mark.parametrize(("end", "which"), [(0, "good"), (1, "bad")])
+def test_an_end_that_fails_three_times_is_an_error(
+    bisect: Bisecting, fails, quick: str, tmp_path: Path, capsys, end: int, which: str
+) -> None:
+    (good, bad), build = fails((100, 3 * (end == 0)), (150, 3 * (end == 1)))
+    code = bisect.code("--good", good, "--bad", bad, "--python", quick, "--build", build)
+    assert code == 2
+    assert f"the {which} commit cannot be built" in capsys.readouterr().err
+    assert tried(tmp_path, end) == 3
+
+
+def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting, fails, quick: str) -> None:
+    (good, bad), build = fails((100, 1), (150, 2))
+    bisect("--good", good, "--bad", bad, "--python", quick, "--build", f"sleep 0.1; {build}")
+    events = [json.loads(line) for line in bisect.state.read_text().splitlines()]
+    first = [event["build"] for event in events if not event.get("build", {"draw": 1}).get("draw")]
+    assert [(build["position"], build["ok"]) for build in first] == [
+        *((0, False), (0, True)),
+        *((1, False), (1, False), (1, True)),
+    ]
+    assert min(build["seconds"] for build in first) > 0.1
