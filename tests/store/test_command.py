@@ -15,7 +15,7 @@ from git_server import git_server
 from torchperf_ci import cli
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.store.client import EmbeddedStore
+from torchperf_ci.store.dsn import EmbeddedStore
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:

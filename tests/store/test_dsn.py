@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.store.client import PASSWORD, EmbeddedStore, StoreServer, parse_dsn
+from torchperf_ci.store.dsn import PASSWORD, EmbeddedStore, StoreServer, parse_dsn
 
 SECRET = "pa55word-of-the-store"
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import re
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.records.files import make_own_folder
+from torchperf_ci.store.dsn import DATABASE, PASSWORD, EmbeddedStore, StoreServer, parse_dsn
 from torchperf_ci.store.lease import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from urllib.parse import SplitResult
 
     from clickhouse_connect.driver.client import Client
 
@@ -30,92 +28,6 @@ CHANGING = threading.Lock()
 """Held by the thread that adds results, or that rebuilds what is derived from them, so that neither sees half of the
 other's work. Acquired within :meth:`Store.held`. Only for threads of this process: no other process uses an embedded
 store meanwhile, and a server coordinates its clients itself."""
-DATABASE = "benchmark"
-PASSWORD = "TORCHPERF_STORE_PASSWORD"  # noqa: S105 - the variable's name
-DSN_FORMS = "chdb://PATH or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true]"
-_PORT, _SECURE_PORT = 8123, 8443
-_ENCODED = (
-    "it has host and port in another form, or a password with characters to write as %20 (space) or %2F (/)"
-)
-
-
-@dataclass(frozen=True)
-class EmbeddedStore:
-    """A database in a directory of this machine."""
-
-    path: Path
-
-    def __str__(self) -> str:
-        return f"chdb://{self.path}"
-
-
-@dataclass(frozen=True)
-class StoreServer:
-    """A server's HTTP interface. Its string form contains no password."""
-
-    host: str
-    port: int
-    user: str
-    database: str
-    secure: bool
-    password: str = field(default="", repr=False)
-
-    def __str__(self) -> str:
-        return f"clickhouse://{self.host}:{self.port}/{self.database}"
-
-
-def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> EmbeddedStore | StoreServer:
-    """Parse a DSN; if it contains no password, ``TORCHPERF_STORE_PASSWORD`` is used.
-
-    A path is relative to the working directory, unless it begins with a third slash: ``chdb:///data/store``.
-    Raises :class:`UsageError`, which never repeats a password.
-    """
-    scheme, _, rest = dsn.partition("://")
-    if scheme == "chdb" and rest and "?" not in rest:
-        return EmbeddedStore(Path(rest).absolute())
-    if scheme == "clickhouse":
-        return _store_server(dsn, environ.get(PASSWORD, ""))
-    if scheme == "chdb" and not rest:
-        msg = f"the store's address names no directory; give {DSN_FORMS}"
-        raise UsageError(msg)
-    what = f"a store that begins with {scheme[:20]!r}" if rest else "a store without a kind"
-    msg = f"{what} is not known; give {DSN_FORMS}"
-    raise UsageError(msg)
-
-
-def _store_server(dsn: str, password: str) -> StoreServer:
-    try:
-        url = urlsplit(dsn)
-        port = url.port
-    except ValueError:  # whose text may quote a password that came apart
-        msg = f"the store's address cannot be read: {_ENCODED}; give {DSN_FORMS}"
-        raise UsageError(msg) from None
-    secure = _is_secure(url)
-    if not url.hostname:
-        msg = f"the store's address names no host; give {DSN_FORMS}"
-        raise UsageError(msg)
-    return StoreServer(
-        host=url.hostname,
-        port=port or (_SECURE_PORT if secure else _PORT),
-        user=unquote(url.username or "default"),
-        database=url.path.strip("/") or DATABASE,
-        secure=secure,
-        password=unquote(url.password or "") or password,
-    )
-
-
-def _is_secure(url: SplitResult) -> bool:
-    """Whether to use TLS: as ``secure`` says, else if the port is a usual one for TLS. Raises :class:`UsageError`."""
-    options = dict(parse_qsl(url.query))
-    said = options.pop("secure", "true" if url.port in {443, _SECURE_PORT} else "false")
-    if options or said not in {"true", "false"}:
-        msg = (
-            "the store's address cannot be read: after the question mark stands secure=true or secure=false, nothing "
-            f"else; give {DSN_FORMS}"
-        )
-        raise UsageError(msg)
-    return said == "true"
-
 
 CONNECT_TIMEOUT = 10
 STATEMENT_TIMEOUT = 600

@@ -17,7 +17,7 @@ from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places import open_place
 from torchperf_ci.records.schema import LATEST_SECOND
-from torchperf_ci.store.client import StoreServer, parse_dsn
+from torchperf_ci.store.dsn import StoreServer, parse_dsn
 from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
 from torchperf_ci.store.kept_results import take_commits
 from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access, refresh

@@ -184,7 +184,10 @@ class StoreTarget:
     """A store at ``chdb://…`` or ``clickhouse://…``, else :class:`UsageError`; ``mask`` is called with its password."""
 
     def __init__(self, dsn: str, mask: Callable[[str], None]) -> None:
-        from torchperf_ci.store.client import StoreServer, parse_dsn  # most uploads go elsewhere
+        from torchperf_ci.store.dsn import (
+            StoreServer,
+            parse_dsn,  # most uploads go elsewhere
+        )
 
         location = parse_dsn(dsn)
         if isinstance(location, StoreServer):
@@ -242,7 +245,7 @@ class Target(Protocol):
 def target_address(to: str) -> str:
     """Return ``to`` without its password, and with a path made absolute, for the spool and for people."""
     if is_store(to):
-        from torchperf_ci.store.client import EmbeddedStore, parse_dsn
+        from torchperf_ci.store.dsn import EmbeddedStore, parse_dsn
 
         if isinstance(location := parse_dsn(to), EmbeddedStore):
             return str(location)
