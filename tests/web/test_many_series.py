@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
+from routed_pages import ADDRESS, route_pages
 
 from torchperf_ci.series.points import Series, SeriesGroup
 from torchperf_ci.series.trend import Trend
@@ -22,17 +22,15 @@ from torchperf_ci.web.overview import (
     regressions_document,
 )
 from torchperf_ci.web.series_document import ChangeEntry
-from torchperf_ci.web.site import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Browser, Page
 
 START, DAY, NIGHTS, MODELS = 1_767_225_600, 86_400, 300, 250
 MACHINES = ("H100", "MI300X", "B200", "Xeon", "Neoverse")
 METRICS = ("latency(ms)", "throughput(samples/s)", "peak_memory(MiB)", "status")
-ADDRESS = "http://many.test/"
 
 
 def documents() -> dict[str, bytes]:
@@ -97,18 +95,9 @@ def test_the_overview_says_how_new_its_regressions_are(nights: tuple[int, int], 
 def many(browser: Browser) -> Iterator[Page]:
     """A browser in front of pages that have these documents."""
     found = documents()
-
-    def answer(route: Route) -> None:
-        path = re.sub(r"\?.*", "", route.request.url.removeprefix(ADDRESS))
-        if path.startswith("data/"):
-            route.fulfill(body=found[path.removeprefix("data/")], content_type="application/json")
-        else:
-            file = PAGES / path
-            route.fulfill(path=file / "index.html" if file.is_dir() else file)
-
     context = browser.new_context()
     page = context.new_page()
-    page.route("**/*", answer)
+    route_pages(page, found.get)
     yield page
     context.close()
 

@@ -1,6 +1,6 @@
 // The page that compares two runs.
 
-import { Missing, catalogue, load, numbered, sameMachine } from "./data.js";
+import { Missing, catalogue, load, numbered, numberedAs, sameMachine } from "./data.js";
 import { againColumn, badge, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
 import { finder } from "./find.js";
 import { nothingYet, page, setState, state as now } from "./page.js";
@@ -48,7 +48,7 @@ async function comparison(index, base, head, state, choose) {
     choose,
   ];
   if (!document) return [h("h1", {}, "Compare two runs"), ...title, h("p", { class: "problem" }, "This site has comparisons of the newest runs with the previous ones. torchperf serve compares any two runs of one kind of machine.")];
-  const compared = rowsOf(document.rows, numbered(index, head));
+  const compared = rowsOf(document.rows, numberedAs(numbered(index, head), document.rows.series, document.numbering));
   const relevant = compared.filter((row) => row.word !== "within noise");
   const all = state.show === "all" || !relevant.length;
   const rows = all ? compared : relevant;
@@ -64,9 +64,9 @@ async function comparison(index, base, head, state, choose) {
 
 /** Turns columns into rows, each with its series. */
 function rowsOf(columns, series) {
-  return columns.series.map((number, place) => {
-    const row = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column[place]]));
-    return { ...row, series: series[number].id, name: series[number], unit: series[number].unit };
+  return series.map((name, place) => {
+    const row = Object.fromEntries(Object.entries(columns).map(([head, column]) => [head, column[place]]));
+    return { ...row, series: name.id, name, unit: name.unit };
   });
 }
 

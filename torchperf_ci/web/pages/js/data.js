@@ -8,6 +8,9 @@ export function load(path) {
   return loaded.get(path);
 }
 
+/** Makes `load` fetch every document again. */
+export const forget = () => loaded.clear();
+
 async function fetched(path) {
   const { root } = document.documentElement.dataset;
   const answer = await fetch(`${root}data/${path}`, { cache: "no-cache" }).catch(() => null);
@@ -19,6 +22,13 @@ async function fetched(path) {
 
 /** The document does not exist, such as a comparison that is not part of a static site. */
 export class Missing extends Error {}
+
+/** A document does not fit the index: the store has changed between the two. */
+export class Changed extends Error {
+  constructor() {
+    super("The results are changing at the moment. Reload this page.");
+  }
+}
 
 /** Loads all series as objects, with the text to search in, and all runs, newest first. */
 export async function catalogue() {
@@ -44,6 +54,14 @@ export const sameMachine = (left, right) => ["repo", "benchmark", "device", "arc
 export function numbered(index, machine) {
   const status = (series) => Number(series.metric === "status");
   return index.all.filter((series) => sameMachine(series, machine)).sort((a, b) => status(a) - status(b) || a.first - b.first);
+}
+
+/** The series or runs that the `numbers` of a document stand for. Throws `Changed` if its checksum `numbering` is not that of `items`. */
+export function numberedAs(items, numbers, numbering) {
+  const used = items.slice(0, numbers.reduce((most, number) => Math.max(most, number + 1), 0));
+  const sum = used.reduce((total, { id }) => (Math.imul(total, 31) + parseInt(id, 16)) >>> 0, 0);
+  if (sum !== numbering) throw new Changed();
+  return numbers.map((number) => items[number]);
 }
 
 /** Expands ranges, each given as its first number and its length. */
@@ -96,7 +114,7 @@ function joined(parts, runs) {
   };
 }
 
-function pointsOf({ points }, all) {
-  const [runs, told] = [counted(points.run).map((number) => all[number]), values(points)];
+function pointsOf({ points, numbering }, all) {
+  const [runs, told] = [numberedAs(all, counted(points.run), numbering), values(points)];
   return runs.map((run, place) => ({ ...told[place], time: run.time + points.after[place], commit: run.commit, subject: run.subject, run: run.id, branch: run.branch }));
 }

@@ -1,5 +1,6 @@
 // What all pages share: the header, the state in the query string, filters, and messages while there is nothing to draw.
 
+import { Changed, forget } from "./data.js";
 import { command, h, link } from "./dom.js";
 
 const PAGES = [["", "Overview"], ["series", "Series"], ["compare", "Compare"], ["regressions", "Regressions"], ["run", "Runs"]];
@@ -22,7 +23,11 @@ async function drawn(main, draw) {
   const mine = turn;
   main.setAttribute("aria-busy", "true");
   try {
-    const parts = await draw();
+    const parts = await draw().catch((error) => {
+      if (!(error instanceof Changed)) throw error;
+      forget();
+      return draw();
+    });
     if (mine !== turn) return;
     main.replaceChildren(...[parts].flat(2).filter(Boolean));
     document.dispatchEvent(new Event("drawn"));

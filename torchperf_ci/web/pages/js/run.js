@@ -1,6 +1,6 @@
 // The page of a run: what ran, and on what machine. Without an ID, the list of all runs.
 
-import { catalogue, counted, load, numbered, values } from "./data.js";
+import { Changed, catalogue, counted, load, numbered, numberedAs, values } from "./data.js";
 import { againColumn, badge, commitName, h, link, machineName, minute, number, outward, plural, seriesName } from "./dom.js";
 import { filters, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
@@ -30,6 +30,7 @@ async function oneRun(id) {
   const [document, index] = await Promise.all([load(`run/${id}.json`), catalogue()]);
   const { machine, differs, notes, counts, failed, not_run: missing } = document;
   const [run, previous] = [id, document.previous].map((one) => index.runById.get(one));
+  if (!run) throw new Changed();
   const again = againColumn((one) => ({ ...one.name, device: run.device }));
   return [
     h("h1", {}, sentence(counts, missing.length)),
@@ -58,7 +59,8 @@ function measured(document, series) {
   const caseOf = ({ model, mode, dtype, backend }) => JSON.stringify([model, mode, dtype, backend]);
   const failed = new Set(document.failed.map((one) => caseOf(one.name)));
   const told = values(document.values);
-  const rows = counted(document.series).map((number, place) => ({ ...told[place], name: series[number], passed: !failed.has(caseOf(series[number])) }));
+  const names = numberedAs(series, counted(document.series), document.numbering);
+  const rows = names.map((name, place) => ({ ...told[place], name, passed: !failed.has(caseOf(name)) }));
   return rows.sort((left, right) => left.passed - right.passed || left.name.place - right.name.place);
 }
 
