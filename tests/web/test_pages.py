@@ -105,7 +105,7 @@ def test_the_overview_answers_first(watched: Watched) -> None:
     assert page.locator(".card").first.get_by_text("1 oom").is_visible()
     page.locator(".card").first.get_by_role("link", name="1 open").click()
     watched.drawn()
-    assert page.locator("h1").inner_text() == "2 regressions are open"
+    assert page.locator("h1").inner_text() == "1 regression is open"
     assert "state=open" in page.url
     assert page.locator("table").last.locator("tbody tr").count() == 1
 
@@ -224,6 +224,18 @@ def test_tables_go_along_as_csv_without_formulas(watched: Watched) -> None:
     page.wait_for_url("**device=cuda**")
     watched.drawn()
     assert page.locator("tbody tr").count() < 10
+
+
+def test_headline_and_culprits_of_the_regressions_heed_the_filters(watched: Watched) -> None:
+    page = watched.open("regressions/")
+    assert page.locator("h1").inner_text() == "2 regressions are open"
+    for query, headline, tables in (
+        ("device=cpu", "1 regression is open", 2),
+        ("state=recovered", "2 regressions are open", 0),
+        ("year=1999", "No regression is open", 0),
+    ):
+        page = watched.open(f"regressions/?{query}")
+        assert (page.locator("h1").inner_text(), page.locator("table").count()) == (headline, tables), query
 
 
 def test_what_does_not_match_says_which_filter_to_give_up(watched: Watched) -> None:

@@ -80,6 +80,15 @@ export function filters(rows, picks, current) {
   return h("div", { class: "filters" }, ...useful.map(([name, values]) => choice(name, LABELS[name] ?? name, values, current[name] ?? "")));
 }
 
+/** The rows that match every filter that is set. */
+export const matching = (rows, picks, current) => rows.filter((row) => Object.entries(picks).every(([name, pick]) => !current[name] || pick(row) === current[name]));
+
+/** The message when no row matches, which names a filter to remove. */
+export function noMatch(rows, picks, current, noun) {
+  const loose = Object.keys(picks).find((name) => current[name] && matching(rows, picks, { ...current, [name]: "" }).length);
+  return loose ? `No ${noun} matches. Without the filter ${LABELS[loose] ?? loose} = ${current[loose]}, some do.` : `No ${noun} matches these filters.`;
+}
+
 const LABELS = { arch: "hardware" };
 
 /** Explains how to get the first results into the store. */
