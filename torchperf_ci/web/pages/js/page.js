@@ -16,6 +16,9 @@ export function page(name, title, draw) {
   redraw();
 }
 
+/** What a control has in common with its successor, once the page is drawn again. */
+const controlKey = (element) => `${element.tagName} ${element.name || element.id || element.textContent}`;
+
 let turn = 0;
 
 async function drawn(main, draw) {
@@ -29,7 +32,9 @@ async function drawn(main, draw) {
       return draw();
     });
     if (mine !== turn) return;
+    const focused = main.contains(document.activeElement) ? controlKey(document.activeElement) : null;
     main.replaceChildren(...[parts].flat(2).filter(Boolean));
+    if (focused) ([...main.querySelectorAll("a, button, input, select")].find((one) => controlKey(one) === focused) ?? main).focus();
     document.dispatchEvent(new Event("drawn"));
   } catch (error) {
     if (mine !== turn) return;
@@ -64,12 +69,13 @@ export function setState(changes) {
 
 /** A select element for one value of the state; the empty value is labeled `all`. */
 export function choice(name, label, values, current, all = "all") {
-  const options = values.map((value) => {
+  const known = values.some((value) => [value].flat()[0] === current);
+  const options = [...values, ...(known || !current ? [] : [current])].map((value) => {
     const [key, text] = Array.isArray(value) ? value : [value, value];
     return h("option", { value: key, selected: key === current }, text);
   });
   const none = all === null ? null : h("option", { value: "", selected: !current }, all);
-  const select = h("select", { onchange: () => setState({ [name]: select.value }) }, none, ...options);
+  const select = h("select", { name, onchange: () => setState({ [name]: select.value }) }, none, ...options);
   return h("label", {}, `${label} `, select);
 }
 
@@ -89,7 +95,7 @@ export function noMatch(rows, picks, current, noun) {
   return loose ? `No ${noun} matches. Without the filter ${LABELS[loose] ?? loose} = ${current[loose]}, some do.` : `No ${noun} matches these filters.`;
 }
 
-const LABELS = { arch: "hardware" };
+const LABELS = { arch: "hardware", repo: "repository" };
 
 /** Explains how to get the first results into the store. */
 export function nothingYet() {
