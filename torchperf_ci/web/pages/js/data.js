@@ -4,7 +4,12 @@ const loaded = new Map();
 
 /** Loads a document by its path below `data/`. Rejects with a message for users. */
 export function load(path) {
-  if (!loaded.has(path)) loaded.set(path, fetched(path));
+  if (!loaded.has(path)) {
+    loaded.set(path, fetched(path).catch((error) => {
+      loaded.delete(path); // it may succeed later
+      throw error;
+    }));
+  }
   return loaded.get(path);
 }
 
@@ -36,6 +41,7 @@ export async function catalogue() {
   index.all ??= index.series.map((row, place) => decoded(index, row, place));
   index.byId ??= new Map(index.all.map((series) => [series.id, series]));
   index.runById ??= new Map(index.runs.map((run) => [run.id, Object.assign(run, { subject: index.subjects[run.commit] ?? "" })]));
+  index.severalRepos ??= index.names.repo.length > 1;
   return index;
 }
 
@@ -47,6 +53,9 @@ function decoded(index, row, place) {
   series.text = index.fields.map((field) => series[field]).join(" ").toLowerCase();
   return series;
 }
+
+/** The kind of machine of a series or a run, as a key. */
+export const kindOf = ({ repo, benchmark, device, arch }) => JSON.stringify([repo, benchmark, device, arch]);
 
 export const sameMachine = (left, right) => ["repo", "benchmark", "device", "arch"].every((name) => left[name] === right[name]);
 
@@ -92,7 +101,7 @@ export async function wholeSeries(series, from) {
 /** The runs on a series' kind of machine, oldest first, as the points' run indices count them. */
 function runsOf(index, series) {
   index.runsOf ??= new Map();
-  const kind = JSON.stringify([series.repo, series.benchmark, series.device, series.arch]);
+  const kind = kindOf(series);
   if (!index.runsOf.has(kind)) index.runsOf.set(kind, index.runs.filter((run) => sameMachine(run, series)).reverse());
   return index.runsOf.get(kind);
 }
