@@ -95,5 +95,5 @@ function trend({ day: days, ratio, n }, breaks) {
     ...lines.map((line) => svg("polyline", { points: points(line), fill: "none", stroke: "#2563eb", "stroke-width": 1.75, "stroke-linecap": "round" })));
   return h("figure", {},
     drawing,
-    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]}, against the median of ${plural(days.length, "day")}${breaks.length ? ", on another machine behind each dashed line" : ""}`));
+    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]}, against the median of ${plural(days.length, "day")}${breaks.length ? "; dashed: another machine" : ""}`));
 }
