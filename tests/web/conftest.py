@@ -11,6 +11,7 @@ import pytest
 from chromium import chromium
 from dashboard_nights import NIGHTS, put_culprit, put_nights
 from serving import serving
+from watched_page import Watched, watching
 
 from torchperf_ci.places import open_place
 from torchperf_ci.store.ingest import ingest_place
@@ -63,6 +64,13 @@ def browser() -> Iterator[Browser]:
     """One for all tests."""
     with chromium() as running:
         yield running
+
+
+@pytest.fixture
+def watched(browser: Browser, address: str) -> Iterator[Watched]:
+    """A page of the site."""
+    with watching(browser, address) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

@@ -70,6 +70,8 @@ def test_the_overview_says_what_is_wrong(site: Path) -> None:
     assert (cuda["not_run"], cuda["open"], cuda["recovered"]) == (1, 1, 0)
     assert len(cuda["trend"]["day"]) == NIGHTS
     assert cuda["trend"]["n"][-2:] == [5, 3]
+    breaks = {group["run"]["device"]: group["breaks"] for group in overview["groups"]}
+    assert breaks == {"cuda": [START + 20 * DAY], "cpu": []}
 
 
 def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None:

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import asdict
 from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
+from made_summaries import DAY, MACHINES, NIGHTS, START, run, summary
+from routed_pages import ADDRESS, route_pages
 
 from torchperf_ci.series.points import Series, SeriesGroup
-from torchperf_ci.series.run_comparison import Trend
-from torchperf_ci.web.catalogue import GroupCatalogue, RunFacts, SeriesSpan, StoreCatalogue
+from torchperf_ci.web.catalogue import GroupCatalogue, SeriesSpan, StoreCatalogue
 from torchperf_ci.web.documents import as_json
 from torchperf_ci.web.overview import (
-    GroupEntry,
-    GroupSummary,
-    RegressionEntry,
     index_document,
     overview_document,
     regressions_document,
 )
-from torchperf_ci.web.series_document import ChangeEntry
-from torchperf_ci.web.site import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Page, Route
+    from playwright.sync_api import Browser, Page
 
-START, DAY, NIGHTS, MODELS = 1_767_225_600, 86_400, 300, 250
-MACHINES = ("H100", "MI300X", "B200", "Xeon", "Neoverse")
+MODELS = 250
 METRICS = ("latency(ms)", "throughput(samples/s)", "peak_memory(MiB)", "status")
-ADDRESS = "http://many.test/"
 
 
 def documents() -> dict[str, bytes]:
@@ -56,21 +48,6 @@ def documents() -> dict[str, bytes]:
         "overview.json": as_json(overview_document(summaries, [])),
         "regressions.json": as_json(regressions_document(summaries, [])),
     }
-
-
-def run(group: SeriesGroup, night: int) -> RunFacts:
-    name = f"{MACHINES.index(group.arch):05x}{night:05x}"
-    return RunFacts(name, name, *group, "main", f"{night:040x}", START + night * DAY, START + night * DAY, "")
-
-
-def summary(runs: list[RunFacts], series: list[Series], began: int = START) -> GroupSummary:
-    change = ChangeEntry(began, "regressed", 1.0, 1.1, 1.1, 1.09, 1.11, "a" * 40, "b" * 40, None)
-    changes = [RegressionEntry(one.id, asdict(one), "ms", change) for one in series]
-    trend = Trend([START + day * DAY for day in range(90)], [1.0] * 90, [len(series)] * 90)
-    counts = {"pass": len(series)}
-    return GroupSummary(
-        GroupEntry(runs[0], runs[1], counts, 0, [], trend, len(series), len(changes), 0), changes
-    )
 
 
 @pytest.mark.parametrize(
@@ -97,18 +74,9 @@ def test_the_overview_says_how_new_its_regressions_are(nights: tuple[int, int], 
 def many(browser: Browser) -> Iterator[Page]:
     """A browser in front of pages that have these documents."""
     found = documents()
-
-    def answer(route: Route) -> None:
-        path = re.sub(r"\?.*", "", route.request.url.removeprefix(ADDRESS))
-        if path.startswith("data/"):
-            route.fulfill(body=found[path.removeprefix("data/")], content_type="application/json")
-        else:
-            file = PAGES / path
-            route.fulfill(path=file / "index.html" if file.is_dir() else file)
-
     context = browser.new_context()
     page = context.new_page()
-    page.route("**/*", answer)
+    route_pages(page, found.get)
     yield page
     context.close()
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 from typing import TYPE_CHECKING, Literal
 
 import pytest
 from dashboard_nights import HOSTILE, NIGHTS
+from watched_page import Watched, comparison, identities
 
 from torchperf_ci.web.site import PAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
 
 def test_the_chart_library_is_the_published_one() -> None:
@@ -40,61 +39,6 @@ def test_a_first_visit_is_light() -> None:
     assert sum(path.read_text().count("\n") for path in PAGES.glob("js/*.js")) <= 1300
 
 
-class Watched:
-    """A page, and whatever a browser complains of meanwhile."""
-
-    def __init__(self, page: Page, address: str) -> None:
-        self.page, self.address = page, address
-        self.complaints: list[str] = []
-        self.foreign: list[str] = []
-        self.documents: list[str] = []
-        page.add_init_script(
-            "addEventListener('securitypolicyviolation', (e) => console.error('policy ' + e.violatedDirective))"
-        )
-        page.on("console", lambda told: self.complaints.append(told.text) if told.type == "error" else None)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", lambda asked: self._look_at(asked.url))
-
-    def _look_at(self, url: str) -> None:
-        if not url.startswith((self.address, "blob:")):
-            self.foreign.append(url)
-        if url.startswith(f"{self.address}data/"):
-            self.documents.append(url.removeprefix(f"{self.address}data/"))
-
-    def open(self, path: str) -> Page:
-        """Go there, and wait until it is drawn."""
-        self.page.goto(self.address + path)
-        self.drawn()
-        return self.page
-
-    def drawn(self) -> None:
-        self.page.wait_for_selector("main:not([aria-busy]) > *")
-
-
-@pytest.fixture
-def watched(browser: Browser, address: str) -> Iterator[Watched]:
-    """A new page; in the end nobody has complained, nothing hostile is an element, and nobody else was asked."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    found = Watched(context.new_page(), address)
-    yield found
-    assert found.complaints == []
-    assert found.foreign == []
-    assert found.page.locator("#injected, main script, main img").count() == 0
-    context.close()
-
-
-def identities(site: Path, model: str) -> list[str]:
-    index = json.loads((site / "data" / "index.json").read_text())
-    place = index["names"]["model"].index(model)
-    metric = index["names"]["metric"].index("latency(ms)")
-    return [row[0] for row in index["series"] if row[3] == place and row[9] == metric]
-
-
-def comparison(site: Path) -> tuple[str, str]:
-    base, head = json.loads((site / "data" / "index.json").read_text())["comparisons"][0]
-    return base, head
-
-
 def test_the_overview_answers_first(watched: Watched) -> None:
     page = watched.open("")
     assert watched.documents == ["overview.json"]
@@ -105,7 +49,7 @@ def test_the_overview_answers_first(watched: Watched) -> None:
     assert page.locator(".card").first.get_by_text("1 oom").is_visible()
     page.locator(".card").first.get_by_role("link", name="1 open").click()
     watched.drawn()
-    assert page.locator("h1").inner_text() == "2 regressions are open"
+    assert page.locator("h1").inner_text() == "1 regression is open"
     assert "state=open" in page.url
     assert page.locator("table").last.locator("tbody tr").count() == 1
 
@@ -226,6 +170,18 @@ def test_tables_go_along_as_csv_without_formulas(watched: Watched) -> None:
     assert page.locator("tbody tr").count() < 10
 
 
+def test_headline_and_culprits_of_the_regressions_heed_the_filters(watched: Watched) -> None:
+    page = watched.open("regressions/")
+    assert page.locator("h1").inner_text() == "2 regressions are open"
+    for query, headline, tables in (
+        ("device=cpu", "1 regression is open", 2),
+        ("state=recovered", "2 regressions are open", 0),
+        ("year=1999", "No regression is open", 0),
+    ):
+        page = watched.open(f"regressions/?{query}")
+        assert (page.locator("h1").inner_text(), page.locator("table").count()) == (headline, tables), query
+
+
 def test_what_does_not_match_says_which_filter_to_give_up(watched: Watched) -> None:
     page = watched.open("regressions/?device=cuda&year=1999")
     assert "Without the filter year = 1999, some do." in page.locator("main").inner_text()
@@ -261,18 +217,6 @@ def test_every_page_is_accessible_fits_a_telephone_and_prints(
     assert not any(tool.is_visible() for tool in page.locator(".title button, nav, select").all())
     assert watched.complaints == []
     context.close()
-
-
-def test_every_link_and_button_is_reached_by_keyboard(watched: Watched) -> None:
-    page = watched.open("")
-    reached = set()
-    for _ in range(60):
-        page.keyboard.press("Tab")
-        reached.add(page.evaluate("document.activeElement.outerHTML"))
-    wanted = page.evaluate(
-        "[...document.querySelectorAll('a, button, select, input')].map((one) => one.outerHTML)"
-    )
-    assert set(wanted) <= reached
 
 
 @pytest.mark.parametrize("attack", [f"'\"><img src=x onerror=alert(1)>{HOSTILE}", "javascript:alert(1)"])

@@ -61,3 +61,9 @@ def test_a_page_reads_the_extremes_that_were_written(browser: Browser, address: 
             pytest.approx(short_number(high, 4), rel=1e-8, abs=0),
             3,
         )
+
+
+def test_an_extreme_that_is_the_value_is_no_distance_away() -> None:
+    """Although 1.138 is not exactly 1138 times 0.001."""
+    columns = value_columns([(LATENCY, Point(1.138, (1.138, 1.138)))], 4)
+    assert (columns["below"], columns["above"]) == ([0], [0])

@@ -12,6 +12,7 @@ from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
 from torchperf_ci.series.points import Series, SeriesGroup, run_id, run_of
+from torchperf_ci.web.numbering import Numbering
 
 if TYPE_CHECKING:
     from torchperf_ci.series.points import Point
@@ -87,22 +88,25 @@ class StoreCatalogue:
         return {run.id: run for group in self.groups.values() for run in group.runs}
 
     @cached_property
-    def numbers(self) -> Mapping[Series, int]:
-        """The number of each series among those of its kind of machine, in the order of their first results.
+    def numberings(self) -> Mapping[SeriesGroup, Numbering]:
+        """The numbers of the series of each kind of machine, in the order of their first results.
 
         New series get the next numbers, except that series of the metric ``status`` always come last.
         """
-        found: dict[Series, int] = {}
-        for group in self.groups.values():
-            ordered = sorted((one.metric == STATUS, span.first, one.names, one) for one, span in group.series)
-            found.update((series, number) for number, (*_, series) in enumerate(ordered))
-        return found
+        return {
+            name: Numbering([series.id for series in _ordered(group)]) for name, group in self.groups.items()
+        }
 
     def before(self, run: RunFacts) -> RunFacts | None:
         """Return the previous run on the same branch and kind of machine."""
         runs = self.groups[run.group].runs
         earlier = runs[runs.index(run) + 1 :]
         return next((other for other in earlier if other.branch == run.branch), None)
+
+
+def _ordered(group: GroupCatalogue) -> list[Series]:
+    ordered = sorted((one.metric == STATUS, span.first, one.names, one) for one, span in group.series)
+    return [series for *_, series in ordered]
 
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:

@@ -168,7 +168,7 @@ class Documents:
         run = self._found(run_id)
         previous = self.catalogue.before(run)
         points = self._points_of_runs(run, previous or run)
-        return run_document(run, previous, points, self.catalogue.numbers)
+        return run_document(run, previous, points, self.catalogue.numberings[run.group])
 
     def comparison(self, base_id: str, head_id: str) -> object:
         """Return ``compare/BASE/HEAD.json``."""
@@ -177,7 +177,8 @@ class Documents:
             raise UnknownDocumentError
         past = self._past(min(base, head, key=lambda run: run.time))
         points = self._points_of_runs(base, head)
-        return compare_document(base, head, points, past, self._policy, self.catalogue.numbers)
+        numbering = self.catalogue.numberings[head.group]
+        return compare_document(base, head, points, past, self._policy, numbering)
 
     def _found(self, run_id: str) -> RunFacts:
         if run := self.catalogue.run_by_id.get(run_id):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf, log
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
-from torchperf_ci.metrics import name_and_unit
+from torchperf_ci.metrics import LATENCY, STATUS, name_and_unit
 from torchperf_ci.series.points import Series, of_trunk, without_restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
@@ -25,7 +25,7 @@ from torchperf_ci.web.value_columns import rounded
 
 if TYPE_CHECKING:
     from torchperf_ci import config
-    from torchperf_ci.series.level_changes import SeriesName
+    from torchperf_ci.series.level_changes import SeriesHistory, SeriesName
     from torchperf_ci.series.points import Points, SeriesGroup
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.web.catalogue import StoreCatalogue
@@ -35,13 +35,17 @@ if TYPE_CHECKING:
 NEWEST_CULPRITS = 5
 MOST_SERIES = 20
 """Most series that are listed for a cause, which is as many as a chart shows."""
-_WEEK = 7 * 86_400
+_DAY = 86_400
+_WEEK = 7 * _DAY
 _NAMES = tuple(Series.__dataclass_fields__)
 
 
 @dataclass(frozen=True)
 class GroupEntry:
-    """The state of one kind of machine: its newest run, what did not run in it, and its open regressions."""
+    """The state of one kind of machine: its newest run, what did not run in it, and its open regressions.
+
+    ``breaks`` are the days of ``trend`` from which on most latencies are those of another machine.
+    """
 
     run: RunFacts
     previous: RunFacts | None
@@ -49,6 +53,7 @@ class GroupEntry:
     not_run: int
     differs: Sequence[str]
     trend: Trend
+    breaks: Sequence[int]
     series: int
     open: int
     recovered: int
@@ -106,11 +111,23 @@ def summary_of_group(
         len(told.not_run),
         told.differs,
         replace(trend, ratio=[rounded(ratio) for ratio in trend.ratio]),
+        _breaks(
+            trend, [one for series, one in zip(judged, histories, strict=True) if series.metric == LATENCY]
+        ),
         len(points),
         sum(one.change.is_open for one in changes),
         sum(one.change.recovered is not None for one in changes),
     )
     return GroupSummary(entry, changes)
+
+
+def _breaks(trend: Trend, latencies: Sequence[SeriesHistory]) -> list[int]:
+    """Return the days on which at least half of the latencies of the day change their machine."""
+    changed = Counter(
+        machine.first.timestamp // _DAY * _DAY for history in latencies for machine in history.machines
+    )
+    days = [*zip(trend.day, trend.n, strict=True)]
+    return [day for day, count in days[1:] if 2 * changed[day] >= count]
 
 
 def index_document(
@@ -146,7 +163,8 @@ def overview_document(
     """Return the state of every kind of machine, those with open regressions first.
 
     ``time`` is that of the newest point. ``causes`` are all open regressions grouped by cause, newest first;
-    ``culprits`` the newest commits that bisections have proven, for any series.
+    ``culprits`` the newest commits that bisections have proven, for any series. Machines that have stopped reporting
+    are ``silent``.
     """
     groups = sorted(
         (summary.entry for summary in summaries), key=lambda entry: (-entry.open, -entry.run.time)
@@ -154,11 +172,14 @@ def overview_document(
     newest = max((group.run.end for group in groups), default=0)
     lasting = [entry for summary in summaries for entry in summary.changes if entry.change.is_open]
     new = sum(entry.change.time > newest - _WEEK for entry in lasting)
+    silent = [_is_silent(group, newest) for group in groups]
     return {
-        "sentence": _sentence(groups, new),
+        "sentence": _sentence(groups, new, sum(silent)),
         "time": newest,
         "causes": _causes(lasting, culprits),
-        "groups": groups,
+        "groups": [
+            vars(group) | {"silent": is_silent} for group, is_silent in zip(groups, silent, strict=True)
+        ],
         "culprits": [one.evidence for one in culprits[:NEWEST_CULPRITS]],
         "version": 1,
     }
@@ -197,7 +218,8 @@ def _causes(
             "count": len(entries),
             "series": [entry.series for entry in entries[:MOST_SERIES]],
             "name": worst.name,
-            "ratio": worst.change.ratio,
+            "unit": worst.unit,
+            **{field: getattr(worst.change, field) for field in ("old", "new", "ratio")},
             "machines": sorted({(entry.name["device"], entry.name["arch"]) for entry in entries}),
             "culprits": with_culprits(worst.change, culprits)["culprits"],
         }
@@ -206,13 +228,22 @@ def _causes(
     ]
 
 
-def _severity(entry: RegressionEntry) -> tuple[float, str]:
-    """Return a sort key: failures first, then the largest changes."""
+def _severity(entry: RegressionEntry) -> tuple[bool, float, str]:
+    """Return a sort key: failures first, then changes without a ratio, then the largest ones."""
     ratio = entry.change.ratio
-    return (-abs(log(ratio)) if ratio else -inf, entry.series)
+    return (entry.name["metric"] != STATUS, -abs(log(ratio)) if ratio else -inf, entry.series)
 
 
-def _sentence(groups: Sequence[GroupEntry], new: int) -> str:
+def _is_silent(group: GroupEntry, newest: int) -> bool:
+    """Whether a machine has stopped reporting, compared with the newest result of any machine.
+
+    It has no run for more than a week, nor for three times as long as between its two newest runs.
+    """
+    usual = group.run.time - group.previous.time if group.previous else 0
+    return newest - group.run.end > max(_WEEK, 3 * usual)
+
+
+def _sentence(groups: Sequence[GroupEntry], new: int, silent: int) -> str:
     if not groups:
         return "There are no results yet."
     lasting = sum(group.open for group in groups)
@@ -227,6 +258,7 @@ def _sentence(groups: Sequence[GroupEntry], new: int) -> str:
     rest = [
         *([f"{failed} of {counted(cases, 'case')} failed in the newest runs"] if failed else []),
         *([f"{counted(missing, 'case')} did not run"] if missing else []),
+        *([f"{counted(silent, 'machine has', 'machines have')} stopped reporting"] if silent else []),
     ]
     fine = f"{counted(cases, 'case')} passed in the newest runs"
     return f"{regressions}; {'; '.join(rest) or fine}."

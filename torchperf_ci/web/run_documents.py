@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from torchperf_ci.series.from_store import PastValues
     from torchperf_ci.series.points import Point, Points, Series
     from torchperf_ci.web.catalogue import RunFacts
+    from torchperf_ci.web.numbering import Numbering
 
 
 @dataclass(frozen=True)
@@ -64,17 +65,20 @@ def run_state(run: RunFacts, previous: RunFacts | None, points: Points) -> RunSt
 
 
 def run_document(
-    run: RunFacts, previous: RunFacts | None, points: Points, numbers: Mapping[Series, int]
+    run: RunFacts, previous: RunFacts | None, points: Points, numbering: Numbering
 ) -> dict[str, object]:
-    """Return a run: its outcomes, and its values of all series but the statuses, in the order of ``numbers``."""
+    """Return a run: its outcomes, and its values of all series but the statuses, in the order of ``numbering``."""
     taken = _taken(points, run)
-    measured = sorted((series for series in taken if series.metric != STATUS), key=numbers.__getitem__)
+    numbered = {numbering.numbers[one.id]: one for one in taken if one.metric != STATUS}
+    numbers = sorted(numbered)
+    measured = [numbered[number] for number in numbers]
     return {
         "id": run.id,
         "previous": previous.id if previous else None,
         **vars(run_state(run, previous, points)),
         "notes": disturbances({series: [point] for series, point in taken.items()}),
-        "series": ranges(numbers[series] for series in measured),
+        "series": ranges(numbers),
+        "numbering": numbering.checksum(numbers),
         "values": value_columns([(series, taken[series]) for series in measured], SHOWN_DIGITS),
         "version": 2,
     }
@@ -86,7 +90,7 @@ def compare_document(
     points: Points,
     past: Mapping[Series, PastValues],
     policy: Mapping[str, config.Rule],
-    numbers: Mapping[Series, int],
+    numbering: Numbering,
 ) -> dict[str, object]:
     """Return the comparison of two runs on one kind of machine, the most relevant series first.
 
@@ -96,13 +100,15 @@ def compare_document(
     old, new = _taken(points, base), _taken(points, head)
     rows = compare_runs(old, new, past, policy)
     effects = [rounded_effect(row.effect) for row in rows]
+    numbers = [numbering.numbers[row.series.id] for row in rows]
     return {
         "base": base.id,
         "head": head.id,
         "differs": differing_facts(_machine(old), _machine(new)),
         "means": [vars(mean) | {"ratio": rounded(mean.ratio)} for mean in mean_ratios(rows)],
+        "numbering": numbering.checksum(numbers),
         "rows": {
-            "series": [numbers[row.series] for row in rows],
+            "series": numbers,
             "base": [short_number(row.old, SHOWN_DIGITS) for row in rows],
             "head": [short_number(row.new, SHOWN_DIGITS) for row in rows],
             **{

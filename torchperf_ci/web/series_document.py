@@ -13,6 +13,7 @@ from torchperf_ci.series.points import of_trunk
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_matrix import sensitivity_of
 from torchperf_ci.series.segmenting import segment_all
+from torchperf_ci.web.numbering import Numbering
 from torchperf_ci.web.value_columns import SHOWN_DIGITS, ranges, rounded, rounded_effect, value_columns
 
 if TYPE_CHECKING:
@@ -135,13 +136,16 @@ def _columns(
     ``run`` are ranges of indices of runs on the series' kind of machine in ``index.json``, where the oldest is 0; the
     commit, the branch and the time are found there. ``after`` is how many seconds a point is later than its run.
     """
-    places = {run.name: (place, run.time) for place, run in enumerate(reversed(runs))}
+    oldest_first = runs[::-1]
+    places = {run.name: (place, run.time) for place, run in enumerate(oldest_first)}
+    numbers = [places[point.run][0] for point in points]
     parts = parts_of(points)
     machine = dict(sorted((index, place) for place, part in enumerate(parts) for index in part.indices))
     columns = {
-        "run": ranges(places[point.run][0] for point in points),
+        "run": ranges(numbers),
         "after": [point.timestamp - places[point.run][1] for point in points],
         "machine": [*machine.values()],
         **value_columns([(series, point) for point in points], digits),
     }
-    return {"points": columns, "machines": [part.facts for part in parts]}
+    numbering = Numbering([run.id for run in oldest_first]).checksum(numbers)
+    return {"numbering": numbering, "points": columns, "machines": [part.facts for part in parts]}

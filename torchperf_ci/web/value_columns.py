@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby
-from math import floor, isfinite
+from math import floor, isclose, isfinite
 from typing import TYPE_CHECKING
 
 from torchperf_ci.series.outcomes import why_without_number
@@ -82,8 +82,8 @@ def _units(value: float | None, extreme: float | None, way: int) -> float | None
     if value is None or short is None:
         return None
     unit = float(f"1e{max(int(f'{value:e}'.partition('e')[2]) - 3, _SMALLEST_UNIT)}")
-    away = way * (short / unit - floor(value / unit + 0.5))
-    return _whole(float(f"{away:.12g}"))
+    there, here = short / unit, floor(value / unit + 0.5)
+    return 0 if isclose(there, here) else _whole(float(f"{way * (there - here):.12g}"))
 
 
 def _whole(number: float) -> float:

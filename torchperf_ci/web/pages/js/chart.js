@@ -1,6 +1,6 @@
 // Charts of series over time: points with their spread, levels, changes, machines and noise. uPlot draws each once it is visible.
 
-import { change, commitName, day, h, link, minute, number, short } from "./dom.js";
+import { change, commitName, day, h, link, minute, number, reading, short } from "./dom.js";
 import { save } from "./table.js";
 
 const COLOURS = 10;
@@ -12,19 +12,23 @@ const MONTH = 28 * 86_400;
 
 const css = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 const colour = (place) => css(`--c${place % COLOURS}`);
-const dash = (place) => DASHES[Math.floor(place / COLOURS) % DASHES.length];
+const dash = (place) => DASHES[place % DASHES.length]; // each of 20 series has another combination
 
 /** Returns the chart of `rows`: {name, unit, points, levels, changes, machine_changes, noise, detectable}. `relative` scales each to its first level. */
 export function chart(rows, relative, title) {
   const said = h("p", { class: "said", "aria-live": "polite" }, "Hover over a run, or step through the runs with the arrow keys; drag to zoom in, double-click to zoom out.");
   const frame = h("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `Chart of ${title}. Arrow keys step through its points; the table below lists them all.` });
   const picture = h("button", { type: "button", "aria-label": "PNG of the chart", onclick: () => photograph(frame.querySelector("canvas"), title) }, "PNG");
-  const scaled = rows.map((row) => ({ ...row, by: relative ? 1 / (row.levels[0]?.value || firstValue(row) || 1) : 1 }));
+  const scaled = rows.map((row) => ({ ...row, by: relative ? relativeBy(row) : 1 }));
   whenSeen(frame, () => drawn(frame, said, scaled, relative));
   return h("figure", { class: "chart" }, frame, h("div", { class: "under" }, said, h("p", { class: "tools" }, picture)));
 }
 
-const firstValue = (row) => row.points.find((point) => point.value !== null)?.value;
+/** The factor that makes the first level of a series 1; null if that level is not above zero, so that nothing is relative to it. */
+export function relativeBy(row) {
+  const first = row.levels[0]?.value ?? row.points.find((point) => point.value !== null)?.value;
+  return first > 0 ? 1 / first : null;
+}
 
 function whenSeen(frame, draw) {
   const observer = new IntersectionObserver((entries) => {
@@ -53,14 +57,14 @@ function drawn(frame, said, rows, relative) {
   const place = new Map(times.map((time, index) => [time, index]));
   const columns = rows.map((row) => {
     const column = new Array(times.length).fill(undefined); // undefined: the series had no run then, and its line has no gap
-    for (const point of row.points) column[place.get(point.time)] = point.value === null ? null : point.value * row.by;
+    for (const point of row.points) column[place.get(point.time)] = point.value === null || row.by === null ? null : point.value * row.by;
     return column;
   });
   const size = () => ({ width: frame.clientWidth, height: HEIGHT });
   const plot = new uPlot({ ...size(), ...options(rows, relative, times.length, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
   new ResizeObserver(() => plot.setSize(size())).observe(frame);
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", () => plot.redraw());
-  frame.addEventListener("keydown", (event) => walk(event, plot, rows, place));
+  frame.addEventListener("keydown", (event) => walk(event, plot));
 }
 
 function options(rows, relative, runs, narrow, said) {
@@ -118,7 +122,7 @@ function beneath(plot, rows) {
   if (rows.length !== 1) return;
   const [row] = rows;
   const level = row.levels[row.levels.length - 1];
-  if (!level) return;
+  if (!level || row.by === null) return;
   for (const [share, alpha] of [[row.detectable, 0.1], [row.noise && 2 * row.noise, 0.18]]) {
     if (!share) continue;
     const [left, right] = [plot.valToPos(level.start, "x", true), plot.valToPos(level.end, "x", true)];
@@ -131,6 +135,7 @@ function above(plot, rows) {
   const few = rows.length * rows[0].points.length <= MOST_SPREADS;
   const marks = new Map();
   rows.forEach((row, index) => {
+    if (row.by === null) return;
     for (const point of row.points) {
       if (point.value === null) cross(plot, point.time, colour(index));
       else if (few && point.n > 1) line(plot, [[point.time, point.low * row.by], [point.time, point.high * row.by]], { stroke: colour(index), alpha: 0.35 });
@@ -210,18 +215,19 @@ function told(plot, said, rows) {
 
 function sentence(row, point) {
   const changed = row.changes.find((entry) => entry.time === point.time);
-  const value = point.value === null ? `no value, ${point.why}` : `${number(point.value, row.unit)} (${number(point.low)} to ${number(point.high)}, ${point.n} repetitions)`;
-  return `${row.name}: ${value}, commit ${commitName(point)}${changed ? `, ${changed.word} by ${change(changed.ratio)} since ${day(changed.time)}` : ""}`;
+  const spread = point.n > 1 ? ` (${number(point.low)} to ${number(point.high)}, ${point.n} repetitions)` : "";
+  const value = point.value === null ? `no value, ${point.why}` : `${reading(point.value, row.of, row.unit)}${spread}`;
+  return `${row.name}: ${value}, commit ${commitName(point)}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
 }
 
-function walk(event, plot, rows, place) {
+function walk(event, plot) {
   const times = plot.data[0];
   const at = plot.cursor.idx ?? -1;
   const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: times.length - 1 }[event.key];
   if (next === undefined) return;
   event.preventDefault();
   const index = Math.min(Math.max(next, 0), times.length - 1);
-  const row = rows.findIndex((one) => one.points.some((point) => place.get(point.time) === index && point.value !== null));
-  const top = row < 0 ? 0 : plot.valToPos(plot.data[row + 1][index], "y");
+  const value = plot.data.slice(1).map((column) => column[index]).find((one) => one !== null && one !== undefined);
+  const top = value === undefined ? 0 : plot.valToPos(value, "y");
   plot.setCursor({ left: plot.valToPos(times[index], "x"), top });
 }

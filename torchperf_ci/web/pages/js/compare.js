@@ -1,7 +1,7 @@
 // The page that compares two runs.
 
-import { Missing, catalogue, load, numbered, sameMachine } from "./data.js";
-import { againColumn, badge, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
+import { Missing, catalogue, kindOf, load, numbered, numberedAs, sameMachine } from "./data.js";
+import { againColumn, badge, benchmarkName, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
 import { finder } from "./find.js";
 import { nothingYet, page, setState, state as now } from "./page.js";
 import { table } from "./table.js";
@@ -11,9 +11,15 @@ page("compare", "Compare", async (state) => {
   if (!index.runs.length) return nothingYet();
   const head = index.runById.get(state.head);
   const base = index.runById.get(state.base);
+  const unknown = ["head", "base"].map((name) => state[name]).filter((id) => id && !index.runById.has(id));
   const [news, bases] = [index.runs, head ? index.runs.filter((run) => run !== head && sameMachine(run, head)) : index.runs];
-  const choose = h("div", { class: "picker" }, picker("head", "New run", news, head), picker("base", "Base", bases, base));
-  return base && head ? comparison(index, base, head, state, choose) : [h("h1", {}, "Compare two runs"), choose, newest(index)];
+  const choose = h("div", { class: "picker" }, picker(index, "head", "New run", news, head), picker(index, "base", "Base", bases, base));
+  if (base && head && sameMachine(base, head)) return comparison(index, base, head, state, choose);
+  return [
+    h("h1", {}, "Compare two runs"), ...unknown.map((id) => h("p", { class: "problem" }, `The run ${id} in this address is not in the store.`)),
+    base && head ? h("p", { class: "problem" }, `The base is of ${benchmarkName(base, true)} on ${machineName(base)}, the new run of ${benchmarkName(head, true)} on ${machineName(head)}. Only runs of one benchmark on the same kind of machine are compared.`) : null,
+    choose, newest(index),
+  ];
 });
 
 /** The table of the most common comparisons: the newest runs, each with the one before it. */
@@ -23,18 +29,31 @@ function newest(index) {
   return table("newest", "The newest runs, each with the previous one", [
     { head: "new", short: true, value: ([, head]) => minute(head.time), cell: ([base, head]) => link("compare", { base: base.id, head: head.id }, minute(head.time)) },
     { head: "commits", short: true, value: ([base, head]) => `${short(base.commit)}..${short(head.commit)}` },
-    { head: "benchmark", value: ([, head]) => head.benchmark },
+    { head: "benchmark", value: ([, head]) => benchmarkName(head, index.severalRepos) },
     { head: "machine", value: ([, head]) => machineName(head) },
   ], pairs, 20);
 }
 
 const runName = (run) => `${minute(run.time)} ${short(run.commit)}`;
 
-/** A search field for runs by date, commit, subject, branch, benchmark, device and hardware. */
-function picker(name, label, runs, current) {
-  const items = runs.map((run) => ({ run, text: [minute(run.time), run.commit, run.subject, run.branch, run.benchmark, run.device, run.arch].join(" ").toLowerCase() }));
-  const item = ({ run }) => [link("compare", { ...now(), [name]: run.id }, runName(run)), h("span", { class: "quiet" }, ` ${[run.subject, run.branch].filter(Boolean).join(" · ")} · ${run.benchmark} on ${machineName(run)}`)];
-  return finder({ id: name, label, items, item, nouns: ["run", "runs"], hint: current ? runName(current) : "date, commit, subject, branch, machine …" });
+/** The data types and backends of each kind of machine, with the times between which it measured in them. */
+function waysOf(index) {
+  const found = new Map();
+  for (const series of index.all) {
+    const ways = found.get(kindOf(series)) ?? new Map();
+    const { first, last } = ways.get(`${series.dtype} ${series.backend}`) ?? series;
+    ways.set(`${series.dtype} ${series.backend}`, { first: Math.min(first, series.first), last: Math.max(last, series.last) });
+    found.set(kindOf(series), ways);
+  }
+  return (run) => [...found.get(kindOf(run)) ?? []].filter(([, { first, last }]) => first <= run.end && run.time <= last).map(([way]) => way);
+}
+
+/** A search field for runs by date, commit, subject, branch, repository, benchmark, device, hardware, data type and backend. */
+function picker(index, name, label, runs, current) {
+  index.ways ??= waysOf(index);
+  const items = runs.map((run) => ({ run, text: [minute(run.time), run.commit, run.subject, run.branch, run.repo, run.benchmark, run.device, run.arch, ...index.ways(run)].join(" ").toLowerCase() }));
+  const item = ({ run }) => [link("compare", { ...now(), [name]: run.id }, runName(run)), h("span", { class: "quiet" }, ` ${[run.subject, run.branch].filter(Boolean).join(" · ")} · ${benchmarkName(run, index.severalRepos)} on ${machineName(run)}`)];
+  return finder({ id: name, label, items, item, nouns: ["run", "runs"], hint: current ? runName(current) : "date, commit, subject, branch, machine, dtype, backend …" });
 }
 
 async function comparison(index, base, head, state, choose) {
@@ -43,12 +62,12 @@ async function comparison(index, base, head, state, choose) {
     return null;
   });
   const title = [
-    h("p", {}, "Base ", link("run", { id: base.id }, runName(base)), ", new ", link("run", { id: head.id }, runName(head)), `, ${head.benchmark} on ${machineName(head)}. `,
+    h("p", {}, "Base ", link("run", { id: base.id }, runName(base)), ", new ", link("run", { id: head.id }, runName(head)), `, ${benchmarkName(head, index.severalRepos)} on ${machineName(head)}. `,
       h("button", { type: "button", onclick: () => setState({ base: head.id, head: base.id }) }, "Swap")),
     choose,
   ];
   if (!document) return [h("h1", {}, "Compare two runs"), ...title, h("p", { class: "problem" }, "This site has comparisons of the newest runs with the previous ones. torchperf serve compares any two runs of one kind of machine.")];
-  const compared = rowsOf(document.rows, numbered(index, head));
+  const compared = rowsOf(document.rows, numberedAs(numbered(index, head), document.rows.series, document.numbering));
   const relevant = compared.filter((row) => row.word !== "within noise");
   const all = state.show === "all" || !relevant.length;
   const rows = all ? compared : relevant;
@@ -57,16 +76,16 @@ async function comparison(index, base, head, state, choose) {
     document.differs.length ? h("p", {}, badge("warning", `another machine: ${document.differs.join("; ")}`)) : null,
     figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${mean.n}`, change(mean.ratio)])),
     table("compare", all ? "All series" : "Series not within their noise", columns(rows), rows),
-    relevant.length && relevant.length < compared.length ? h("p", {}, h("button", { type: "button", onclick: () => setState({ show: all ? "" : "all" }) },
+    relevant.length && relevant.length < compared.length ? h("p", {}, h("button", { type: "button", name: "show", onclick: () => setState({ show: all ? "" : "all" }) },
       all ? `Only the ${relevant.length} to look at` : `Show all ${plural(compared.length, "series", "series")}`)) : null,
   ];
 }
 
 /** Turns columns into rows, each with its series. */
 function rowsOf(columns, series) {
-  return columns.series.map((number, place) => {
-    const row = Object.fromEntries(Object.entries(columns).map(([name, column]) => [name, column[place]]));
-    return { ...row, series: series[number].id, name: series[number], unit: series[number].unit };
+  return series.map((name, place) => {
+    const row = Object.fromEntries(Object.entries(columns).map(([head, column]) => [head, column[place]]));
+    return { ...row, series: name.id, name, unit: name.unit };
   });
 }
 

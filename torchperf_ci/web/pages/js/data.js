@@ -4,9 +4,17 @@ const loaded = new Map();
 
 /** Loads a document by its path below `data/`. Rejects with a message for users. */
 export function load(path) {
-  if (!loaded.has(path)) loaded.set(path, fetched(path));
+  if (!loaded.has(path)) {
+    loaded.set(path, fetched(path).catch((error) => {
+      loaded.delete(path); // it may succeed later
+      throw error;
+    }));
+  }
   return loaded.get(path);
 }
+
+/** Makes `load` fetch every document again. */
+export const forget = () => loaded.clear();
 
 async function fetched(path) {
   const { root } = document.documentElement.dataset;
@@ -20,12 +28,20 @@ async function fetched(path) {
 /** The document does not exist, such as a comparison that is not part of a static site. */
 export class Missing extends Error {}
 
+/** A document does not fit the index: the store has changed between the two. */
+export class Changed extends Error {
+  constructor() {
+    super("The results are changing at the moment. Reload this page.");
+  }
+}
+
 /** Loads all series as objects, with the text to search in, and all runs, newest first. */
 export async function catalogue() {
   const index = await load("index.json");
   index.all ??= index.series.map((row, place) => decoded(index, row, place));
   index.byId ??= new Map(index.all.map((series) => [series.id, series]));
   index.runById ??= new Map(index.runs.map((run) => [run.id, Object.assign(run, { subject: index.subjects[run.commit] ?? "" })]));
+  index.severalRepos ??= index.names.repo.length > 1;
   return index;
 }
 
@@ -38,12 +54,23 @@ function decoded(index, row, place) {
   return series;
 }
 
+/** The kind of machine of a series or a run, as a key. */
+export const kindOf = ({ repo, benchmark, device, arch }) => JSON.stringify([repo, benchmark, device, arch]);
+
 export const sameMachine = (left, right) => ["repo", "benchmark", "device", "arch"].every((name) => left[name] === right[name]);
 
 /** The series of a kind of machine in the order of their numbers: by first result, those of the metric `status` last. */
 export function numbered(index, machine) {
   const status = (series) => Number(series.metric === "status");
   return index.all.filter((series) => sameMachine(series, machine)).sort((a, b) => status(a) - status(b) || a.first - b.first);
+}
+
+/** The series or runs that the `numbers` of a document stand for. Throws `Changed` if its checksum `numbering` is not that of `items`. */
+export function numberedAs(items, numbers, numbering) {
+  const used = items.slice(0, numbers.reduce((most, number) => Math.max(most, number + 1), 0));
+  const sum = used.reduce((total, { id }) => (Math.imul(total, 31) + parseInt(id, 16)) >>> 0, 0);
+  if (sum !== numbering) throw new Changed();
+  return numbers.map((number) => items[number]);
 }
 
 /** Expands ranges, each given as its first number and its length. */
@@ -74,7 +101,7 @@ export async function wholeSeries(series, from) {
 /** The runs on a series' kind of machine, oldest first, as the points' run indices count them. */
 function runsOf(index, series) {
   index.runsOf ??= new Map();
-  const kind = JSON.stringify([series.repo, series.benchmark, series.device, series.arch]);
+  const kind = kindOf(series);
   if (!index.runsOf.has(kind)) index.runsOf.set(kind, index.runs.filter((run) => sameMachine(run, series)).reverse());
   return index.runsOf.get(kind);
 }
@@ -96,7 +123,7 @@ function joined(parts, runs) {
   };
 }
 
-function pointsOf({ points }, all) {
-  const [runs, told] = [counted(points.run).map((number) => all[number]), values(points)];
+function pointsOf({ points, numbering }, all) {
+  const [runs, told] = [numberedAs(all, counted(points.run), numbering), values(points)];
   return runs.map((run, place) => ({ ...told[place], time: run.time + points.after[place], commit: run.commit, subject: run.subject, run: run.id, branch: run.branch }));
 }

@@ -83,6 +83,12 @@ export function seriesName(names) {
 
 export const machineName = (names) => [names.device, names.arch].filter(Boolean).join(" · ");
 
+/** Whether series or runs are of several repositories, which are then named. */
+export const severalRepos = (all) => all.some((one) => one.repo !== all[0].repo);
+
+/** The name of a benchmark, with its repository if there are several. */
+export const benchmarkName = (names, several) => (several ? `${names.repo} ${names.benchmark}` : names.benchmark);
+
 /** A command line with a button that copies it. */
 export function command(line) {
   return h("div", { class: "command" }, h("code", {}, line), copying(line));
@@ -106,11 +112,11 @@ async function copy(text, button) {
 /** Quotes any text as one word of a shell's command line. */
 export const shellWord = (text) => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** The command that measures a series again. */
+/** The command that measures a series again where its suite is the configured one. The filter is a glob, in which the model's name is literal. */
 export function measureAgain(names) {
-  const flags = { filter: names.model, mode: names.mode, dtype: names.dtype, backend: names.backend, device: names.device };
+  const flags = { filter: names.model.replace(/[[*?]/g, "[$&]"), mode: names.mode, dtype: names.dtype, backend: names.backend, device: names.device };
   const given = Object.entries(flags).filter(([, value]) => value).map(([flag, value]) => `--${flag} ${shellWord(value)}`);
-  return `torchperf run --suite all ${given.join(" ")}`;
+  return `torchperf run ${given.join(" ")}`;
 }
 
 /** A culprit with its evidence, and links to the commit and to the issues that name it. */

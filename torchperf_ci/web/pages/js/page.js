@@ -1,5 +1,6 @@
 // What all pages share: the header, the state in the query string, filters, and messages while there is nothing to draw.
 
+import { Changed, forget } from "./data.js";
 import { command, h, link } from "./dom.js";
 
 const PAGES = [["", "Overview"], ["series", "Series"], ["compare", "Compare"], ["regressions", "Regressions"], ["run", "Runs"]];
@@ -15,6 +16,9 @@ export function page(name, title, draw) {
   redraw();
 }
 
+/** What a control has in common with its successor, once the page is drawn again. */
+const controlKey = (element) => `${element.tagName} ${element.name || element.id || element.textContent}`;
+
 let turn = 0;
 
 async function drawn(main, draw) {
@@ -22,9 +26,15 @@ async function drawn(main, draw) {
   const mine = turn;
   main.setAttribute("aria-busy", "true");
   try {
-    const parts = await draw();
+    const parts = await draw().catch((error) => {
+      if (!(error instanceof Changed)) throw error;
+      forget();
+      return draw();
+    });
     if (mine !== turn) return;
+    const focused = main.contains(document.activeElement) ? controlKey(document.activeElement) : null;
     main.replaceChildren(...[parts].flat(2).filter(Boolean));
+    if (focused) ([...main.querySelectorAll("a, button, input, select")].find((one) => controlKey(one) === focused) ?? main).focus();
     document.dispatchEvent(new Event("drawn"));
   } catch (error) {
     if (mine !== turn) return;
@@ -59,12 +69,13 @@ export function setState(changes) {
 
 /** A select element for one value of the state; the empty value is labeled `all`. */
 export function choice(name, label, values, current, all = "all") {
-  const options = values.map((value) => {
+  const known = values.some((value) => [value].flat()[0] === current);
+  const options = [...values, ...(known || !current ? [] : [current])].map((value) => {
     const [key, text] = Array.isArray(value) ? value : [value, value];
     return h("option", { value: key, selected: key === current }, text);
   });
   const none = all === null ? null : h("option", { value: "", selected: !current }, all);
-  const select = h("select", { onchange: () => setState({ [name]: select.value }) }, none, ...options);
+  const select = h("select", { name, onchange: () => setState({ [name]: select.value }) }, none, ...options);
   return h("label", {}, `${label} `, select);
 }
 
@@ -75,7 +86,16 @@ export function filters(rows, picks, current) {
   return h("div", { class: "filters" }, ...useful.map(([name, values]) => choice(name, LABELS[name] ?? name, values, current[name] ?? "")));
 }
 
-const LABELS = { arch: "hardware" };
+/** The rows that match every filter that is set. */
+export const matching = (rows, picks, current) => rows.filter((row) => Object.entries(picks).every(([name, pick]) => !current[name] || pick(row) === current[name]));
+
+/** The message when no row matches, which names a filter to remove. */
+export function noMatch(rows, picks, current, noun) {
+  const loose = Object.keys(picks).find((name) => current[name] && matching(rows, picks, { ...current, [name]: "" }).length);
+  return loose ? `No ${noun} matches. Without the filter ${LABELS[loose] ?? loose} = ${current[loose]}, some do.` : `No ${noun} matches these filters.`;
+}
+
+const LABELS = { arch: "hardware", repo: "repository" };
 
 /** Explains how to get the first results into the store. */
 export function nothingYet() {

@@ -1,20 +1,24 @@
 // The page of all changes of level and all culprits.
 
 import { load } from "./data.js";
-import { againColumn, badge, changed, copying, day, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, short } from "./dom.js";
-import { filters, page } from "./page.js";
+import { againColumn, badge, changed, copying, day, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, severalRepos, short } from "./dom.js";
+import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
 page("regressions", "Regressions", async (state) => {
   const { changes, culprits } = await load("regressions.json");
+  if (!changes.length && !culprits.length && !(await load("overview.json")).groups.length) return nothingYet();
   const all = changes.map((entry) => ({ ...entry, ...entry.change, state: stateOf(entry.change), year: day(entry.change.time).slice(0, 4) }));
-  const picks = { year: (row) => row.year, device: (row) => row.name.device, arch: (row) => row.name.arch, benchmark: (row) => row.name.benchmark, metric: (row) => row.name.metric, state: (row) => row.state };
-  const shown = all.filter((row) => Object.entries(picks).every(([name, pick]) => !state[name] || pick(row) === state[name]));
+  const picks = { year: (row) => row.year, repo: (row) => row.name.repo, device: (row) => row.name.device, arch: (row) => row.name.arch, benchmark: (row) => row.name.benchmark, metric: (row) => row.name.metric, state: (row) => row.state };
+  const several = severalRepos(all.map((row) => row.name));
+  all.forEach((row) => { row.repo = several ? row.name.repo : ""; });
+  const shown = matching(all, picks, state);
+  const proven = culprits.map((entry) => ({ ...entry, ...entry.culprit, state: culpritState(entry, all, picks, state) })).filter((row) => row.state);
   return [
-    h("h1", {}, summary(all)),
-    culprits.length ? table("culprits", `${plural(culprits.length, "commit")} proven to be a culprit`, CULPRITS, culprits.map((entry) => ({ ...entry, ...entry.culprit, state: culpritState(entry, all) }))) : null,
+    h("h1", {}, summary(matching(all, picks, { ...state, state: "" }))),
     filters(all, picks, state),
-    shown.length ? table("regressions", `${plural(shown.length, "change")} of level`, COLUMNS, shown) : h("p", {}, none(all, picks, state)),
+    proven.length ? table("culprits", `${plural(proven.length, "commit")} proven to be a culprit`, CULPRITS, proven) : null,
+    shown.length ? table("regressions", `${plural(shown.length, "change")} of level`, COLUMNS, shown) : h("p", {}, all.length ? noMatch(all, picks, state, "change") : "No series has changed its level yet."),
   ];
 });
 
@@ -29,16 +33,18 @@ const CULPRITS = [
   { head: "command", tool: true, rare: true, value: (row) => row.command, cell: (row) => copying(row.command) },
 ];
 
-/** The state of a culprit: open if any of the changes that it caused is. */
-function culpritState(entry, all) {
-  const states = all.filter((row) => row.culprits.some((one) => one.commit === entry.culprit.commit)).map((row) => row.state);
-  return states.includes("open") ? "open" : states[0] ?? "no series here";
+/** The state of a culprit: open if any of the matching changes that it caused is, empty if none matches. Without any, its own year must match. */
+function culpritState(entry, all, picks, filter) {
+  const own = all.filter((row) => row.culprits.some((one) => one.commit === entry.culprit.commit));
+  const told = matching(own.length ? own : [{ year: entry.date.slice(0, 4), state: "no series here", name: {} }], picks, filter);
+  return (told.find((row) => row.state === "open") ?? told[0])?.state;
 }
 
 const COLUMNS = [
   { head: "since", short: true, value: (row) => day(row.time) },
   { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state], row.recovered ? `recovered ${day(row.recovered)}` : row.state) },
-  seriesColumn((row) => `${row.name.metric}, ${machineName(row.name)}`),
+  seriesColumn((row) => [row.name.metric, row.repo, machineName(row.name)].filter(Boolean).join(", ")),
+  { head: "repository", hidden: true, rare: true, value: (row) => row.repo },
   { head: "metric", hidden: true, value: (row) => row.name.metric },
   { head: "change", number: true, value: (row) => row.ratio, cell: changed },
   { head: "95% interval", hidden: true, value: (row) => interval(row.low, row.high) },
@@ -60,12 +66,4 @@ const TONES = { open: "bad", recovered: "none", improved: "good", changed: "warn
 function summary(rows) {
   const [open, recovered] = ["open", "recovered"].map((state) => rows.filter((row) => row.state === state).length);
   return `${open ? plural(open, "regression is", "regressions are") : "No regression is"} open${recovered ? `, ${recovered} recovered` : ""}`;
-}
-
-/** The message when no change matches, which names a filter to remove. */
-function none(all, picks, state) {
-  if (!all.length) return "No series has changed its level yet.";
-  const given = Object.entries(picks).filter(([name]) => state[name]);
-  const loose = given.find(([name]) => all.some((row) => given.every(([other, pick]) => other === name || pick(row) === state[other])));
-  return loose ? `No change matches. Without the filter ${loose[0]} = ${state[loose[0]]}, some do.` : "No change matches these filters.";
 }

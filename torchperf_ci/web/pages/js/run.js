@@ -1,28 +1,29 @@
 // The page of a run: what ran, and on what machine. Without an ID, the list of all runs.
 
-import { catalogue, counted, load, numbered, values } from "./data.js";
-import { againColumn, badge, commitName, h, link, machineName, minute, number, outward, plural, seriesName } from "./dom.js";
-import { filters, nothingYet, page } from "./page.js";
+import { Changed, catalogue, counted, load, numbered, numberedAs, values } from "./data.js";
+import { againColumn, badge, benchmarkName, commitName, h, link, machineName, minute, number, outward, plural, seriesName } from "./dom.js";
+import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
 page("run", "Runs", async (state) => (state.id ? oneRun(state.id) : allRuns(state)));
 
 async function allRuns(state) {
-  const { runs } = await catalogue();
+  const { runs, severalRepos } = await catalogue();
   if (!runs.length) return nothingYet();
-  const names = ["benchmark", "device", "arch", "branch"];
-  const shown = runs.filter((run) => names.every((name) => !state[name] || run[name] === state[name]));
+  const picks = Object.fromEntries(["repo", "benchmark", "device", "arch", "branch"].map((name) => [name, (run) => run[name]]));
+  const shown = matching(runs, picks, state);
   return [
     h("h1", {}, "Runs"),
-    filters(runs, Object.fromEntries(names.map((name) => [name, (run) => run[name]])), state),
-    table("runs", plural(shown.length, "run"), [
+    filters(runs, picks, state),
+    shown.length ? table("runs", plural(shown.length, "run"), [
       { head: "time", short: true, value: (run) => minute(run.time), cell: (run) => link("run", { id: run.id }, minute(run.time)) },
       { head: "commit", prose: true, value: (run) => `${run.commit} ${run.subject}`.trim(), cell: commitName },
       { head: "branch", value: (run) => run.branch },
+      { head: "repository", rare: true, value: (run) => (severalRepos ? run.repo : "") },
       { head: "benchmark", value: (run) => run.benchmark },
       { head: "machine", value: machineName },
       { head: "job", value: (run) => run.url, cell: (run) => outward(run.url, run.url ? run.url.split("/").pop() : run.name) },
-    ], shown),
+    ], shown) : h("p", {}, noMatch(runs, picks, state, "run")),
   ];
 }
 
@@ -30,10 +31,11 @@ async function oneRun(id) {
   const [document, index] = await Promise.all([load(`run/${id}.json`), catalogue()]);
   const { machine, differs, notes, counts, failed, not_run: missing } = document;
   const [run, previous] = [id, document.previous].map((one) => index.runById.get(one));
+  if (!run) throw new Changed();
   const again = againColumn((one) => ({ ...one.name, device: run.device }));
   return [
     h("h1", {}, sentence(counts, missing.length)),
-    h("p", {}, `${run.benchmark} on ${machineName(run)}, ${minute(run.time)}, commit ${commitName(run)}, branch ${run.branch || "unknown"}. `, outward(run.url, run.url ? "The job at GitHub" : ""), run.url ? " · " : "",
+    h("p", {}, `${benchmarkName(run, index.severalRepos)} on ${machineName(run)}, ${minute(run.time)}, commit ${commitName(run)}, branch ${run.branch || "unknown"}. `, outward(run.url, run.url ? "The job at GitHub" : ""), run.url ? " · " : "",
       previous ? link("compare", { base: previous.id, head: run.id }, "Compare with the previous run") : "There is no earlier run", " · ",
       h("a", { href: `../data/run/${id}.json`, download: `run-${id}.json` }, "Download as JSON")),
     differs.length ? h("p", {}, badge("warning", `The machine differs from the previous run: ${differs.join("; ")}`)) : null,
@@ -58,7 +60,8 @@ function measured(document, series) {
   const caseOf = ({ model, mode, dtype, backend }) => JSON.stringify([model, mode, dtype, backend]);
   const failed = new Set(document.failed.map((one) => caseOf(one.name)));
   const told = values(document.values);
-  const rows = counted(document.series).map((number, place) => ({ ...told[place], name: series[number], passed: !failed.has(caseOf(series[number])) }));
+  const names = numberedAs(series, counted(document.series), document.numbering);
+  const rows = names.map((name, place) => ({ ...told[place], name, passed: !failed.has(caseOf(name)) }));
   return rows.sort((left, right) => left.passed - right.passed || left.name.place - right.name.place);
 }
 

@@ -1,8 +1,8 @@
 // The page of series over time: up to twenty, chosen in a search field.
 
 import { catalogue, wholeSeries } from "./data.js";
-import { badge, change, changed, command, commitName, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
-import { chart } from "./chart.js";
+import { badge, benchmarkName, change, changed, command, commitName, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
+import { chart, relativeBy } from "./chart.js";
 import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
 import { table } from "./table.js";
@@ -14,12 +14,14 @@ const DAY = 86_400;
 page("series", "Series", async (state) => {
   const index = await catalogue();
   if (!index.all.length) return nothingYet();
-  const ids = (state.s ?? "").split(",").filter(Boolean).slice(0, MOST);
+  const asked = (state.s ?? "").split(",").filter(Boolean);
+  const ids = asked.slice(0, MOST);
   const chosen = ids.map((id) => index.byId.get(id)).filter(Boolean);
   const unknown = ids.length - chosen.length;
   return [
     h("h1", {}, chosen.length === 1 ? `${seriesName(chosen[0])}: ${chosen[0].metric}` : chosen.length ? plural(chosen.length, "series", "series") : `Find one of ${plural(index.all.length, "series", "series")}`),
-    chosen.length === 1 ? h("p", { class: "quiet" }, `${chosen[0].benchmark} on ${machineName(chosen[0])}`) : null,
+    asked.length > MOST ? h("p", { class: "problem" }, `A chart has ${MOST} series at most; ${asked.length - MOST} of this address are left out.`) : null,
+    chosen.length === 1 ? h("p", { class: "quiet" }, `${benchmarkName(chosen[0], index.severalRepos)} on ${machineName(chosen[0])}`) : null,
     unknown ? h("p", { class: "problem" }, `${plural(unknown, "series", "series")} in this address ${unknown === 1 ? "is" : "are"} not in the store.`) : null,
     ...(chosen.length ? await shown(chosen, state, index.all, picker(index, ids, state.q ?? "")) : [h("div", { class: "picker" }, picker(index, ids, state.q ?? "")), state.q ? null : models(index.all)]),
   ];
@@ -27,12 +29,13 @@ page("series", "Series", async (state) => {
 
 /** A search field for series; each match can be added to those drawn, or drawn alone. */
 function picker(index, ids, query) {
+  const full = ids.length >= MOST && `A chart has ${MOST} series at most: remove one first.`;
   const item = (series, input) => {
     const is = ids.includes(series.id);
-    const other = is ? ids.filter((id) => id !== series.id) : [...ids, series.id].slice(-MOST);
+    const other = is ? ids.filter((id) => id !== series.id) : [...ids, series.id];
     return [
-      h("button", { type: "button", "aria-pressed": is ? "true" : "false", onclick: () => setState({ s: other.join(","), q: input.value }) }, is ? "Remove" : "Add"), " ",
-      link("series", { ...now(), s: series.id, q: "" }, `${seriesName(series)} ${series.metric}`), h("span", { class: "quiet" }, ` ${machineName(series)} · ${series.benchmark}`)];
+      h("button", { type: "button", name: series.id, "aria-pressed": is ? "true" : "false", disabled: full && !is, title: full, onclick: () => setState({ s: other.join(","), q: input.value }) }, is ? "Remove" : "Add"), " ",
+      link("series", { ...now(), s: series.id, q: "" }, `${seriesName(series)} ${series.metric}`), h("span", { class: "quiet" }, ` ${machineName(series)} · ${benchmarkName(series, index.severalRepos)}`)];
   };
   return finder({ id: "find", label: "Find series", items: index.all, item, nouns: ["series", "series"], query, hint: "words of a model, metric, device …" });
 }
@@ -56,6 +59,7 @@ function models(all) {
 async function shown(chosen, state, all, add) {
   const newest = chosen.reduce((most, series) => Math.max(most, series.last), 0);
   const from = Number(state.from) ? newest - Number(state.from) * DAY : 0;
+  const spans = !from || SPANS.some(([days]) => days === state.from) ? SPANS : [...SPANS, [state.from, `${state.from} days`]];
   const rows = await Promise.all(chosen.map(async (series) => cut(series, await wholeSeries(series, from), from)));
   if (rows.length > 1) rows.forEach((row) => { row.label = row.name; });
   const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
@@ -65,13 +69,15 @@ async function shown(chosen, state, all, add) {
     rows.length === 1 ? figures(...about(first)) : null,
     ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
       `${rows.length > 1 ? `${row.name}: no` : "No"} value since ${day(row.of.last)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
+    ...rows.filter((row) => relative && !relativeBy(row)).map((row) => h("p", { class: "note" }, `${row.name} is not drawn: its first level is not above zero, so nothing is relative to it.`)),
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
     rows.length === 1 ? bands(first) : null,
-    h("div", { class: "picker" }, choice("from", "Time", SPANS, state.from ?? "", "all"), choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
+    h("div", { class: "picker" }, choice("from", "Time", spans, state.from ?? "", "all"), choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
     changes(rows),
     ...rows.map(machines),
     h("h2", {}, "Measure it again"),
+    h("p", { class: "quiet" }, "In a clone of the repository. Name the suite with --suite unless torchperf.yml does."),
     ...chosen.slice(0, 3).map((series) => command(measureAgain(series))),
     table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time), 50),
   ];
@@ -95,10 +101,10 @@ function cut(series, whole, from) {
 
 function legend(row, place, chosen) {
   const others = chosen.filter((series) => series !== row.of).map((series) => series.id).join(",");
-  const swatch = h("span", { class: `swatch c${place % 10}`, "aria-hidden": "true" }, ["━", "╌", "┈", "┅"][Math.floor(place / 10) % 4]);
+  const swatch = h("span", { class: `swatch c${place % 10}`, "aria-hidden": "true" }, ["━", "╌", "┈", "┅"][place % 4]);
   const level = row.levels[row.levels.length - 1];
   return h("li", {}, swatch, ` ${row.name}, ${machineName(row.of)}`, level ? `: ${number(level.value, row.unit)}` : "", " ",
-    chosen.length > 1 ? h("button", { type: "button", onclick: () => setState({ s: others }) }, "Remove") : null);
+    chosen.length > 1 ? h("button", { type: "button", name: `remove ${row.of.id}`, onclick: () => setState({ s: others }) }, "Remove") : null);
 }
 
 /** The key figures of a series: its level, its last change, its noise, and the smallest change that would be detected. */

@@ -1,0 +1,136 @@
+"""What the overview and the list of regressions show of machines whose summaries are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from made_summaries import DAY, NIGHTS, START, run, summary
+from routed_pages import ADDRESS, route_pages
+
+from torchperf_ci.series.points import Series, SeriesGroup
+from torchperf_ci.web.documents import as_json
+from torchperf_ci.web.overview import GroupSummary, overview_document, regressions_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser, Page
+
+GROUPS = [SeriesGroup(repo, "nightly", "cuda", "H100") for repo in ("octo/models", "octo/other")]
+NEWEST = START + (NIGHTS - 1) * DAY
+
+
+def made(group: SeriesGroup, metric: str = "latency(ms)", unit: str = "ms", **changed: Any) -> GroupSummary:
+    """A machine with one series and one regression of it."""
+    series = Series(*group[:2], "model", "inference", "bf16", "inductor", *group[2:], metric)
+    runs = [run(group, night) for night in range(NIGHTS)][::-1]
+    found = summary(runs, [series])
+    (entry,) = found.changes
+    return replace(found, changes=[replace(entry, unit=unit, change=replace(entry.change, **changed))])
+
+
+@pytest.fixture(scope="module")
+def context_page(browser: Browser) -> Iterator[Page]:
+    context = browser.new_context()
+    yield context.new_page()
+    context.close()
+
+
+def shown(page: Page, path: str, *summaries: GroupSummary) -> Page:
+    """A page, drawn from these summaries."""
+    documents = {
+        "overview.json": as_json(overview_document(summaries, [])),
+        "regressions.json": as_json(regressions_document(summaries, [])),
+    }
+    page.unroute_all()
+    route_pages(page, documents.get)
+    page.goto(ADDRESS + path)
+    page.wait_for_selector("main:not([aria-busy]) > *")
+    return page
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "old", "new", "told"),
+    [
+        ("status", "", 1.0, 0.0, "▲ passes → fails"),
+        ("graph_breaks", "", 0.0, 3.0, "▲ 0 → 3"),
+        ("memory_leak(KiB/iter)", "KiB/iter", 0.0, 12.5, "▲ 0 KiB/iter → 12.50 KiB/iter"),
+    ],
+)
+def test_a_change_without_a_ratio_is_told_by_its_levels(
+    context_page: Page, metric: str, unit: str, old: float, new: float, told: str
+) -> None:
+    levels = {"old": old, "new": new, "ratio": None, "low": None, "high": None}
+    page = shown(context_page, "", made(GROUPS[0], metric, unit, **levels))
+    assert page.locator("td[data-head='worst change']").inner_text() == told
+
+
+def test_failures_are_the_worst_of_a_cause() -> None:
+    levels = {"ratio": None, "low": None, "high": None}
+    summaries = [
+        made(GROUPS[0], "graph_breaks", "", old=0.0, new=3.0, **levels),
+        made(GROUPS[0], "status", "", old=1.0, new=0.0, **levels),
+        made(GROUPS[0]),
+    ]
+    (cause,) = overview_document(summaries, [])["causes"]  # type: ignore[misc]
+    assert (cause["name"]["metric"], cause["count"]) == ("status", 3)
+
+
+def ended(last: int, before: int) -> GroupSummary:
+    """A machine whose newest run is of night ``last``, ``before`` nights after its previous one."""
+    found = made(GROUPS[1])
+    runs = [run(GROUPS[1], night) for night in (last, last - before)]
+    return replace(found, entry=replace(found.entry, run=runs[0], previous=runs[1]))
+
+
+@pytest.mark.parametrize(
+    ("last", "before", "silent"),
+    [(NIGHTS - 8, 1, False), (NIGHTS - 9, 1, True), (NIGHTS - 22, 7, False), (NIGHTS - 23, 7, True)],
+)
+def test_a_machine_that_has_stopped_reporting_is_told(
+    context_page: Page, last: int, before: int, silent: bool
+) -> None:
+    """After a week, or after three of its own intervals if these are longer."""
+    document = overview_document([made(GROUPS[0]), ended(last, before)], [])
+    assert {group["silent"] for group in document["groups"]} == {False, silent}  # type: ignore[attr-defined]
+    assert ("1 machine has stopped reporting" in str(document["sentence"])) == silent
+    if silent:
+        page = shown(context_page, "", made(GROUPS[0]), ended(last, before))
+        assert page.get_by_text("no run since 2026-").count() == 1
+
+
+def test_several_repositories_are_named_and_filtered_by(context_page: Page) -> None:
+    alone = shown(context_page, "", made(GROUPS[0]))
+    assert "octo/models" not in alone.locator("main").inner_text()
+    both = [made(group, last_commit=group.repo, first_commit=f"{group.repo}+") for group in GROUPS]
+    page = shown(context_page, "", *both)
+    for repo in ("octo/models", "octo/other"):
+        assert page.locator(".card", has_text=f"{repo} nightly").count() == 1
+        assert page.locator("tbody tr", has_text=f"{repo}, cuda").count() == 1
+    page.locator(".card", has_text="octo/other").get_by_role("link", name="1 open").click()
+    page.wait_for_selector("main:not([aria-busy]) tbody")
+    assert page.get_by_label("repository").input_value() == "octo/other"
+    (row,) = page.locator("tbody tr").all_inner_texts()
+    assert "latency(ms), octo/other, cuda" in row
+
+
+def test_the_trend_is_broken_where_the_machine_changed(context_page: Page) -> None:
+    found = made(GROUPS[0])
+    page = shown(context_page, "", found)
+    assert (page.locator(".trend polyline").count(), page.locator(".trend .break").count()) == (1, 0)
+    days = [START + 20 * DAY, START + 89 * DAY]  # of the second, there is only one day
+    page = shown(context_page, "", replace(found, entry=replace(found.entry, breaks=days)))
+    lines = [line.get_attribute("points") or "" for line in page.locator(".trend polyline").all()]
+    assert [len(line.split()) - 1 for line in lines] == [20, 69, 1]
+    assert page.locator(".trend .break").count() == 2
+    assert "another machine since 2026-01-21, 2026-03-31" in (
+        page.locator(".trend").get_attribute("aria-label") or ""
+    )
+
+
+def test_an_empty_store_says_how_to_get_results(context_page: Page) -> None:
+    for path in ("", "regressions/"):
+        page = shown(context_page, path)
+        assert page.locator("h1").inner_text() == "There are no results yet", path

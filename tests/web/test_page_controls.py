@@ -1,0 +1,173 @@
+"""Filters, pickers, commands and the keyboard on the pages of the site."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from dashboard_nights import HOSTILE
+from watched_page import Watched, identities
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Page, Route
+
+
+def options(page: Page, label: str) -> tuple[str, list[str]]:
+    select = page.get_by_label(label)
+    return select.input_value(), select.locator("option").all_inner_texts()
+
+
+def test_a_document_that_could_not_be_loaded_is_loaded_later(watched: Watched) -> None:
+    asked: list[str] = []
+
+    def fail_once(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) > 1:
+            route.continue_()
+        else:
+            route.abort()
+
+    watched.page.route("**/data/regressions.json", fail_once)
+    page = watched.open("regressions/")
+    assert page.get_by_role("alert").inner_text() == "The server does not answer. Is it still running?"
+    page.evaluate("dispatchEvent(new Event('popstate'))")
+    page.locator("tbody").first.wait_for()
+    assert len(asked) == 2
+    watched.complaints.clear()  # that request failed, which the console tells
+
+
+def test_a_filter_that_matches_nothing_can_be_taken_back(watched: Watched, site: Path) -> None:
+    page = watched.open("regressions/?year=1999")
+    assert options(page, "year") == ("1999", ["all", "2026", "1999"])
+    page.get_by_label("year").select_option("")
+    watched.drawn()
+    assert page.url.endswith("regressions/")
+    page = watched.open(f"series/?s={identities(site, 'slow')[0]}&from=7")
+    assert options(page, "Time") == ("7", ["all", "30 days", "90 days", "a year", "7 days"])
+    assert page.locator("table").last.locator("tbody tr").count() == 8
+
+
+def test_runs_that_no_filter_matches_say_which_to_give_up(watched: Watched) -> None:
+    page = watched.open("run/?device=x&branch=main")
+    assert "No run matches. Without the filter device = x, some do." in page.locator("main").inner_text()
+    assert page.locator("table").count() == 0
+
+
+def test_a_filter_keeps_the_focus(watched: Watched, site: Path) -> None:
+    page = watched.open("regressions/")
+    device = page.get_by_label("device")
+    device.focus()
+    device.select_option("cuda")
+    page.wait_for_url("**device=cuda**")
+    watched.drawn()
+    assert page.evaluate("document.activeElement.name") == "device"
+    slow, tiny = identities(site, "slow")[0], identities(site, "tiny")[0]
+    page = watched.open(f"series/?s={slow}&q=tiny latency")
+    page.locator(f"button[name='{tiny}']").focus()
+    page.keyboard.press("Enter")
+    page.locator(".legend li").nth(1).wait_for()
+    assert page.evaluate("document.activeElement.textContent") == "Remove"
+    page.locator(".legend button").first.focus()
+    page.keyboard.press("Enter")  # the button is gone afterwards
+    page.locator(".figures").wait_for()
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_series_of_a_chart_differ_by_more_than_their_color(watched: Watched, site: Path) -> None:
+    ids = [one for model in ("slow", "tiny") for one in identities(site, model)]
+    page = watched.page
+    page.add_init_script(
+        "window.dashes = new Set(); const set = CanvasRenderingContext2D.prototype.setLineDash;"
+        "CanvasRenderingContext2D.prototype.setLineDash = "
+        "function (dash) { dashes.add(String(dash)); set.call(this, dash); }"
+    )
+    watched.open(f"series/?s={','.join(ids)}")
+    page.wait_for_selector(".canvas canvas")
+    assert len({*page.locator(".swatch").all_inner_texts()}) == 4
+    assert {"8,4", "2,3", "10,3,2,3"} <= {*page.evaluate("[...dashes]")}
+
+
+def test_the_command_selects_exactly_its_case(watched: Watched) -> None:
+    watched.open("")
+    names = {"mode": "inference", "dtype": "", "backend": "eager", "device": "cpu"}
+    for model in (HOSTILE, "a[b]*?'c", "smallnet/classifier", "$(x) `y`"):
+        line = watched.page.evaluate(
+            "async (names) => (await import('./js/dom.js')).measureAgain(names)", {"model": model, **names}
+        )
+        words = shlex.split(line)
+        assert words[:3] == ["torchperf", "run", "--filter"]
+        assert words[4:] == ["--mode", "inference", "--backend", "eager", "--device", "cpu"]
+        assert fnmatchcase(model, words[3])
+        assert "*" not in model or not fnmatchcase(model.replace("*", "x"), words[3])
+
+
+def test_runs_are_found_by_data_type_and_backend(watched: Watched) -> None:
+    page = watched.open("compare/")
+    page.get_by_label("New run").fill("bf16 inductor h100")
+    assert page.get_by_role("status").first.inner_text() == "40 runs match."
+    page.get_by_label("New run").fill("fp32 h100")
+    assert page.get_by_role("status").first.inner_text().startswith("No run matches all of these words.")
+
+
+def test_runs_that_cannot_be_compared_say_why(watched: Watched, site: Path) -> None:
+    index = json.loads((site / "data/index.json").read_text())
+    cuda, cpu = (
+        next(run["id"] for run in index["runs"] if run["device"] == name) for name in ("cuda", "cpu")
+    )
+    page = watched.open(f"compare/?base={cuda}&head={cpu}")
+    assert "Only runs of one benchmark on the same kind of machine" in page.locator(".problem").inner_text()
+    assert not any(path.startswith("compare") for path in watched.documents)
+    page = watched.open(f"compare/?base={cuda}&head=0000000000")
+    assert page.locator(".problem").inner_text() == "The run 0000000000 in this address is not in the store."
+
+
+def test_no_more_series_are_drawn_than_told(watched: Watched, site: Path) -> None:
+    index = json.loads((site / "data/index.json").read_text())
+    ids = [row[0] for row in index["series"]]
+    assert len(ids) == 20
+    slow = identities(site, "slow")[0]
+    page = watched.open(f"series/?s={','.join(['0' * 10, *[one for one in ids if one != slow]])}&q=slow")
+    assert page.locator(f"button[name='{slow}']").is_disabled()
+    page = watched.open(f"series/?s={','.join([*ids, '0' * 10])}")
+    assert "A chart has 20 series at most; 1 of this address are left out." in (
+        page.locator(".problem").all_inner_texts()
+    )
+
+
+def test_what_starts_at_zero_has_no_relative_scale(watched: Watched, site: Path) -> None:
+    """The document of ``tiny`` is changed on its way: it starts at zero, then it rises."""
+    tiny, slow = identities(site, "tiny")[0], identities(site, "slow")[0]
+    content = json.loads((site / f"data/series/{tiny}/2026.json").read_text())
+    content["levels"] = []
+    content["points"]["value"][0] = 0
+    watched.page.route(f"**/series/{tiny}/2026.json", lambda route: route.fulfill(json=content))
+    page = watched.open(f"series/?s={slow},{tiny}&scale=relative")
+    page.wait_for_selector(".canvas canvas")
+    assert page.locator(".note").inner_text() == (
+        "tiny inference bf16 inductor latency(ms) is not drawn: its first level is not above zero, so nothing is "
+        "relative to it."
+    )
+
+
+def test_an_outcome_is_announced_as_a_word(watched: Watched, site: Path) -> None:
+    index = json.loads((site / "data/index.json").read_text())
+    names = index["names"]
+    wanted = (names["model"].index("failing"), names["metric"].index("status"))
+    status = next(row[0] for row in index["series"] if (row[3], row[9]) == wanted)
+    page = watched.open(f"series/?s={status}")
+    page.wait_for_selector(".canvas canvas")
+    page.locator(".canvas").focus()
+    page.keyboard.press("End")
+    assert ": fails, commit 3939393939" in page.locator(".said").inner_text()
+
+
+@pytest.mark.parametrize("kind", ["base", "head"])
+def test_an_unknown_run_is_text(watched: Watched, kind: str) -> None:
+    page = watched.open(f"compare/?{kind}={quote(HOSTILE, safe='')}")
+    assert "is not in the store" in page.locator(".problem").inner_text()

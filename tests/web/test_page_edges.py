@@ -1,0 +1,118 @@
+"""Pages of an empty store, charts with missing values, and what can be downloaded."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+import pytest
+from routed_pages import ADDRESS, route_pages
+from watched_page import Watched, comparison, identities, watching
+
+from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web.documents import Documents
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.sync_api import Browser, Page
+
+
+def test_every_page_of_an_empty_store_says_how_to_get_results(browser: Browser, tmp_path: Path) -> None:
+    with open_store(f"chdb://{tmp_path}/store") as store:
+        documents = dict(Documents(store, {}).everything())
+    with watching(browser, ADDRESS) as watched:
+        route_pages(watched.page, documents.get)
+        for path in ("", "series/", "compare/", "regressions/", "run/", "series/?s=0000000000&q=x"):
+            page = watched.open(path)
+            assert page.locator("h1").inner_text() == "There are no results yet", path
+            assert page.locator("code").all_inner_texts()[1] == "torchperf ingest records"
+
+
+WIDEST = """
+() => {
+  const canvas = document.querySelector(".canvas canvas");
+  const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height - 60);
+  const columns = new Set();
+  for (let at = 0; at < data.length; at += 4) if (data[at + 2] - data[at] > 100) columns.add((at / 4) % width);
+  const sorted = [...columns].sort((a, b) => a - b);
+  const gaps = sorted.slice(1).map((column, place) => column - sorted[place]);
+  return Math.max(...gaps) / (sorted[sorted.length - 1] - sorted[0]);
+}
+"""
+"""The widest gap of what is drawn in the color of the series, as a share of its width."""
+
+
+def drawn(watched: Watched, series: str, content: Any) -> Page:
+    """The chart of a series with this document, point by point."""
+    document = {**content, "levels": [], "changes": [], "machine_changes": []}
+    watched.page.unroute_all()
+    watched.page.route(f"**/series/{series}/*.json", lambda route: route.fulfill(json=document))
+    page = watched.open(f"series/?s={series}")
+    page.wait_for_selector(".canvas canvas")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page
+
+
+def test_a_missing_value_is_a_gap_in_the_chart(watched: Watched, site: Path) -> None:
+    slow = identities(site, "slow")[0]
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    assert drawn(watched, slow, content).evaluate(WIDEST) < 1 / 39
+    points = content["points"]
+    for place in range(10, 14):
+        for column in ("value", "below", "above"):
+            points[column][place] = None
+        points["why"][str(place)] = "oom: too large"
+    page = drawn(watched, slow, content)
+    assert 4 / 39 < page.evaluate(WIDEST) < 5.5 / 39
+    page.locator(".canvas").focus()
+    for key in ("Home", *["ArrowRight"] * 10):
+        page.keyboard.press(key)
+    assert "no value, oom: too large" in page.locator(".said").inner_text()
+
+
+def downloaded(page: Page, button: str) -> tuple[str, bytes]:
+    with page.expect_download() as asked:
+        page.get_by_role("button", name=button).first.click()
+    return asked.value.suggested_filename, asked.value.path().read_bytes()
+
+
+def test_charts_and_tables_are_downloaded_as_pictures_and_json(watched: Watched, site: Path) -> None:
+    page = watched.open("")
+    name, svg = downloaded(page, "Trend as SVG")
+    tags = [one.tag.partition("}")[2] for one in ElementTree.fromstring(svg).iter()]
+    assert (name, tags[0], "polyline" in tags) == ("trend.svg", "svg", True)
+    page = watched.open(f"series/?s={identities(site, 'slow')[0]}")
+    page.wait_for_selector(".canvas canvas")
+    name, png = downloaded(page, "PNG of the chart")
+    assert (name, png[:8]) == ("chart.png", b"\x89PNG\r\n\x1a\n")
+    assert len(png) > 5000
+    name, rows = downloaded(page, "JSON: Every run")
+    assert (name, len(json.loads(rows))) == ("points.json", 40)
+    assert json.loads(rows)[0]["commit"].startswith("39" * 20)
+
+
+PATHS = (
+    "",
+    "series/?s={slow}",
+    "compare/?base={base}&head={head}&show=all",
+    "regressions/",
+    "run/?id={head}",
+)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_every_link_and_control_is_reached_by_keyboard(watched: Watched, site: Path, path: str) -> None:
+    base, head = comparison(site)
+    page = watched.page
+    page.add_init_script(
+        "window.reached = new Set(); addEventListener('focusin', (event) => reached.add(event.target))"
+    )
+    watched.open(path.format(slow=identities(site, "slow")[0], base=base, head=head))
+    selected = "a, button, select, input, .canvas, .scroll"
+    controls = f"[...document.querySelectorAll('{selected}')].filter((one) => one.checkVisibility())"
+    for _ in range(page.evaluate(f"{controls}.length") + 5):
+        page.keyboard.press("Tab")
+    missed = page.evaluate(f"{controls}.filter((one) => !reached.has(one)).map((one) => one.outerHTML)")
+    assert missed == []
