@@ -12,8 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from torchperf_ci.console import say
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
-from torchperf_ci.http_server import message_response as told
-from torchperf_ci.http_server import read_body
+from torchperf_ci.http_server import message_response, read_body
 from torchperf_ci.web.documents import UnknownDocumentError
 from torchperf_ci.web.query_api import MEDIA_TYPES, question_of
 
@@ -83,6 +82,6 @@ EXPECTED_ERRORS = (UnknownDocumentError, UsageError, StoreUnreachableError, Stor
 def refusal(_: Request, error: Exception) -> Response:
     """Return the response to one of :data:`EXPECTED_ERRORS`; what happened to the store goes to the log only."""
     if isinstance(error, UnknownDocumentError | UsageError):
-        return told(400 if isinstance(error, UsageError) else 404, str(error))
+        return message_response(400 if isinstance(error, UsageError) else 404, str(error))
     say(f"the store: {error}")
-    return told(503, "the store does not answer; the server's log says why")
+    return message_response(503, "the store does not answer; the server's log says why")

@@ -15,9 +15,7 @@ from starlette.staticfiles import StaticFiles
 from torchperf_ci import config
 from torchperf_ci.console import say
 from torchperf_ci.errors import UsageError
-from torchperf_ci.http_server import BugReporting as CaughtBugs
-from torchperf_ci.http_server import HttpServer
-from torchperf_ci.http_server import framework_refusal as told_by_starlette
+from torchperf_ci.http_server import BugReporting, HttpServer, framework_refusal
 from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.receive.request import opened_for_uploads
 from torchperf_ci.store.migrations import open_existing
@@ -80,11 +78,11 @@ def make_app(
         ],
         middleware=[
             Middleware(totals.counting),
-            Middleware(CaughtBugs),
+            Middleware(BugReporting),
             Middleware(ForReaders, reader=reader, but=OPEN),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=6),
         ],
-        exception_handlers={HTTPException: told_by_starlette, **dict.fromkeys(EXPECTED_ERRORS, refusal)},
+        exception_handlers={HTTPException: framework_refusal, **dict.fromkeys(EXPECTED_ERRORS, refusal)},
     )
     return BelowPath(app, root_path.rstrip("/"))
 
