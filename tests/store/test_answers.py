@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -135,27 +134,30 @@ def test_numbers_at_the_ends_of_their_columns(store: Store, tmp_path: Path) -> N
     assert not differences(store)
 
 
+KILLS, RECORDS = 20, 300
+
+
 def test_killed_at_any_moment_the_counts_agree_afterwards(tmp_path: Path, dsn: str) -> None:
     folder = tmp_path / "records"
     folder.mkdir()
     killed, life = 0, 1.0
     with running_zygote() as zygote:
-        for number in range(8):
-            records = [record(f"m{number}", day=20_000 + day % 5) for day in range(2000)]
+        for number in range(2 + KILLS):
+            records = [record(f"m{number}", day=20_000 + day % 5) for day in range(RECORDS)]
             (folder / f"{number}.json").write_text(json.dumps(records))
             argv = ["ingest", str(folder), "--store", dsn]
             started = time.monotonic()
-            ended = zygote.run(argv, None if number < 2 else random.uniform(0, life))
+            ended = zygote.run(argv, None if number < 2 else life * (number - 1.5) / KILLS)
             killed += ended is None
             life = time.monotonic() - started if number == 1 else life
             with open_existing(dsn) as store:  # whoever comes next
                 assert store.rows("SELECT count() FROM torchperf_values") == store.rows(
                     "SELECT count() FROM oss_ci_benchmark_v3"
                 )
-        assert killed > 1, "the kills came too late to mean anything"
+        assert killed > KILLS / 4, "the kills came too late to mean anything"
         assert zygote.run(argv) == 0
     with open_store(dsn) as store:
-        assert store.rows("SELECT count() FROM oss_ci_benchmark_v3") == [(8 * 2000,)]
+        assert store.rows("SELECT count() FROM oss_ci_benchmark_v3") == [((2 + KILLS) * RECORDS,)]
         assert not differences(store)
 
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,10 +32,23 @@ SECONDS = 120
 
 
 @pytest.fixture(scope="module")
-def url(nights: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where ``torchperf serve`` listens, with a store of its own; SIGTERM ends it well."""
+def folder(nights: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a store is that is only served."""
     folder = tmp_path_factory.mktemp("served")
     shutil.copytree(nights.removeprefix("chdb://"), folder / "store", symlinks=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    """Where ``torchperf serve`` listens."""
+    with served(folder) as url:
+        yield url
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Where ``torchperf serve`` listens meanwhile; SIGTERM ends it well."""
     command = [
         sys.executable,
         "-m",
@@ -86,6 +100,14 @@ def test_each_document_is_the_file_of_the_site(url: str, site: Path) -> None:
     for path in sorted((site / "data").rglob("*.json")):
         assert get(url, str(path.relative_to(site))).content == path.read_bytes()
     assert get(url, "js/dom.js").content == (site / "js" / "dom.js").read_bytes()
+
+
+def test_two_processes_on_one_store_answer_alike(url: str, folder: Path, site: Path) -> None:
+    paths = sorted((site / "data").rglob("*.json"))[::7]
+    with served(folder) as other:
+        for each in (other, url, other):  # an embedded store changes hands in a second
+            for path in paths:
+                assert get(each, str(path.relative_to(site))).content == path.read_bytes()
 
 
 def test_who_has_a_document_gets_nothing_twice(url: str) -> None:
