@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from dashboard_nights import night_records, put_nights
-from torchperf_ci.store.derived_tables import refresh
 
 from torchperf_ci import config
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
@@ -20,7 +19,7 @@ from torchperf_ci.store.client import AnswerLimits
 from torchperf_ci.store.command import StoreQuery
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.kept_results import keep_judged
-from torchperf_ci.store.migrations import open_store
+from torchperf_ci.store.migrations import open_store, refresh
 from torchperf_ci.web import answers, documents
 from torchperf_ci.web.answers import Answers
 from torchperf_ci.web.documents import Documents
@@ -50,12 +49,15 @@ def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> N
         store.insert(
             "torchperf_commits", ["commit", "subject"], b'{"commit": "%s", "subject": "Less"}' % (b"31" * 20)
         )
-        assert json.loads(index)["subjects"].keys() == {"30" * 20}
-        assert json.loads(answering.document("index.json"))["subjects"]["31" * 20] == "Less"
+        assert json.loads(index.content)["subjects"].keys() == {"30" * 20}
+        assert json.loads(answering.document("index.json").content)["subjects"]["31" * 20] == "Less"
 
         put_nights(tmp_path / "records", 40, 41)
         ingest_place(store, open_place(str(tmp_path / "records")))
-        assert json.loads(answering.document("overview.json"))["time"] > json.loads(first)["time"]
+        assert (
+            json.loads(answering.document("overview.json").content)["time"]
+            > json.loads(first.content)["time"]
+        )
 
 
 def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path: Path) -> None:
@@ -66,9 +68,9 @@ def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path
             "DELETE FROM torchperf_values WHERE timestamp >= (SELECT max(timestamp) FROM torchperf_values)"
         )
         answering = Answers(store, config.find(None))
-        assert answering.document("index.json") != whole
+        assert answering.document("index.json").content != whole
         refresh(store)
-        assert answering.document("index.json") == whole
+        assert answering.document("index.json").content == whole
 
 
 def test_an_answer_that_is_too_large_is_not_given(nights: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +88,7 @@ def test_documents_are_cached_up_to_a_limit(nights: str, monkeypatch: pytest.Mon
         kept = Answers(store, config.find(None))
         index, overview = kept.document("index.json"), kept.document("overview.json")
         assert kept.document("index.json") is index
-        monkeypatch.setattr(answers, "KEPT_BYTES", len(index) + len(overview))
+        monkeypatch.setattr(answers, "KEPT_BYTES", index.size + overview.size)
         kept.document("regressions.json")
         assert (kept.document("index.json") is index, kept.document("index.json") == index) == (False, True)
 

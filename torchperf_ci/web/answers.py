@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.store.client import AnswerLimits
@@ -24,9 +27,29 @@ _RESULTS = "SELECT count() FROM oss_ci_benchmark_v3"
 """Together with the newest parts, it changes with each insertion and deletion; the engine knows both without reading
 rows."""
 KEPT_BYTES = 64 * 2**20
-"""Most bytes of documents that are cached; before there are more, all are dropped."""
+"""Most bytes of documents, as they are and compressed, that are cached; before there are more, all are dropped."""
 LIMITS = AnswerLimits(size=64 * 2**20, seconds=60)
 """Of the answer to a query; clients that need more query shorter periods."""
+
+
+@dataclass(frozen=True)
+class PackedDocument:
+    """A document with its compressed form, so that neither is made for each request."""
+
+    content: bytes
+    packed: bytes
+    etag: str
+
+    @classmethod
+    def of(cls, content: bytes) -> PackedDocument:
+        """Return the document with this ``content``."""
+        digest = hashlib.sha256(content).hexdigest()[:32]
+        return cls(content, gzip.compress(content, compresslevel=6, mtime=0), f'"{digest}"')
+
+    @property
+    def size(self) -> int:
+        """The bytes of both forms."""
+        return len(self.content) + len(self.packed)
 
 
 class Answers:
@@ -36,16 +59,16 @@ class Answers:
         self._store, self._settings = store, settings
         self._state: object = None
         self._documents: Documents
-        self._kept: dict[str, bytes] = {}
+        self._kept: dict[str, PackedDocument] = {}
 
-    def document(self, path: str) -> bytes:
+    def document(self, path: str) -> PackedDocument:
         """Return the current version of a document. Raises :class:`UnknownDocumentError`, or what reading raises."""
         self._look_at_store()
         if path not in self._kept:
-            content = self._documents.document(path)
-            if len(content) + sum(map(len, self._kept.values())) > KEPT_BYTES:
+            made = PackedDocument.of(self._documents.document(path))
+            if made.size + sum(kept.size for kept in self._kept.values()) > KEPT_BYTES:
                 self._kept.clear()
-            self._kept[path] = content
+            self._kept[path] = made
         return self._kept[path]
 
     def query(self, question: StoreQuery, form: str) -> bytes:

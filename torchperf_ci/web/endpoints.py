@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,12 +42,14 @@ class Endpoints:
 
     async def document(self, request: Request) -> Response:
         """Respond with a document of the store, or with 304 if the client already has this version."""
-        content = await self._in_turn(self._answers.document, request.path_params["path"])
-        etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-        headers = {"ETag": etag, "Cache-Control": "no-cache"}
-        if etag in request.headers.get("if-none-match", ""):
+        document = await self._in_turn(self._answers.document, request.path_params["path"])
+        headers = {"ETag": document.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if document.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        return Response(content, media_type="application/json", headers=headers)
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(document.content, media_type="application/json", headers=headers)
+        headers["Content-Encoding"] = "gzip"
+        return Response(document.packed, media_type="application/json", headers=headers)
 
     async def query(self, request: Request) -> Response:
         """Respond to the query API of the benchmark infrastructure's wiki; the name after ``/run/`` is ignored."""
