@@ -43,7 +43,7 @@ def kept_records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("records")
     write(folder / "history", noisy(10, 30), 0)
     write(folder / "fine", [10.05], 30)
-    write(folder / "slow", [12.0, 12.1], 30)
+    write(folder / "slow", [12.0, 12.1, 12.05], 30)
     with open_store(f"chdb://{folder}/store") as store:
         ingest_place(store, open_place(str(folder / "history")))
     return folder
