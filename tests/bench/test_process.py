@@ -107,7 +107,7 @@ def test_each_fault_has_its_word_and_reason(outcome_of: Measure, name: str, stat
 def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
     faulty: Callable[[str], Case], quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("torchperf_ci.bench.process.available", lambda: 2**31)
+    monkeypatch.setattr("torchperf_ci.bench.process.available_memory", lambda: 2**31)
     # However steady the steps are, sampling must not end before the memory is full.
     settings = replace(quick, budget=60, target_ci=1e-9)
     outcome = measure(faulty("allocates"), settings, device_of("cpu"), tmp_path, first=False)

@@ -16,7 +16,7 @@ from torchperf_ci.web.overview import GroupSummary, overview_document, regressio
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 GROUPS = [SeriesGroup(repo, "nightly", "cuda", "H100") for repo in ("octo/models", "octo/other")]
 NEWEST = START + (NIGHTS - 1) * DAY
@@ -32,19 +32,19 @@ def made(group: SeriesGroup, metric: str = "latency(ms)", unit: str = "ms", **ch
 
 
 @pytest.fixture(scope="module")
-def context_page(browser: Browser) -> Iterator[Page]:
+def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context()
-    yield context.new_page()
+    yield context
     context.close()
 
 
-def shown(page: Page, path: str, *summaries: GroupSummary) -> Page:
-    """A page, drawn from these summaries."""
+def shown(context: BrowserContext, path: str, *summaries: GroupSummary) -> Page:
+    """A new page, drawn from these summaries; what an earlier one still asks is answered to that one."""
+    page = context.new_page()
     documents = {
         "overview.json": as_json(overview_document(summaries, [])),
         "regressions.json": as_json(regressions_document(summaries, [])),
     }
-    page.unroute_all()
     route_pages(page, documents.get)
     page.goto(ADDRESS + path)
     page.wait_for_selector("main:not([aria-busy]) > *")
@@ -60,10 +60,10 @@ def shown(page: Page, path: str, *summaries: GroupSummary) -> Page:
     ],
 )
 def test_a_change_without_a_ratio_is_told_by_its_levels(
-    context_page: Page, metric: str, unit: str, old: float, new: float, told: str
+    context: BrowserContext, metric: str, unit: str, old: float, new: float, told: str
 ) -> None:
     levels = {"old": old, "new": new, "ratio": None, "low": None, "high": None}
-    page = shown(context_page, "", made(GROUPS[0], metric, unit, **levels))
+    page = shown(context, "", made(GROUPS[0], metric, unit, **levels))
     assert page.locator("td[data-head='worst change']").inner_text() == told
 
 
@@ -90,22 +90,22 @@ def ended(last: int, before: int) -> GroupSummary:
     [(NIGHTS - 8, 1, False), (NIGHTS - 9, 1, True), (NIGHTS - 22, 7, False), (NIGHTS - 23, 7, True)],
 )
 def test_a_machine_that_has_stopped_reporting_is_told(
-    context_page: Page, last: int, before: int, silent: bool
+    context: BrowserContext, last: int, before: int, silent: bool
 ) -> None:
     """After a week, or after three of its own intervals if these are longer."""
     document = overview_document([made(GROUPS[0]), ended(last, before)], [])
     assert {group["silent"] for group in document["groups"]} == {False, silent}  # type: ignore[attr-defined]
     assert ("1 machine has stopped reporting" in str(document["sentence"])) == silent
     if silent:
-        page = shown(context_page, "", made(GROUPS[0]), ended(last, before))
+        page = shown(context, "", made(GROUPS[0]), ended(last, before))
         assert page.get_by_text("no run since 2026-").count() == 1
 
 
-def test_several_repositories_are_named_and_filtered_by(context_page: Page) -> None:
-    alone = shown(context_page, "", made(GROUPS[0]))
+def test_several_repositories_are_named_and_filtered_by(context: BrowserContext) -> None:
+    alone = shown(context, "", made(GROUPS[0]))
     assert "octo/models" not in alone.locator("main").inner_text()
     both = [made(group, last_commit=group.repo, first_commit=f"{group.repo}+") for group in GROUPS]
-    page = shown(context_page, "", *both)
+    page = shown(context, "", *both)
     for repo in ("octo/models", "octo/other"):
         assert page.locator(".card", has_text=f"{repo} nightly").count() == 1
         assert page.locator("tbody tr", has_text=f"{repo}, cuda").count() == 1
@@ -116,12 +116,12 @@ def test_several_repositories_are_named_and_filtered_by(context_page: Page) -> N
     assert "latency(ms), octo/other, cuda" in row
 
 
-def test_the_trend_is_broken_where_the_machine_changed(context_page: Page) -> None:
+def test_the_trend_is_broken_where_the_machine_changed(context: BrowserContext) -> None:
     found = made(GROUPS[0])
-    page = shown(context_page, "", found)
+    page = shown(context, "", found)
     assert (page.locator(".trend polyline").count(), page.locator(".trend .break").count()) == (1, 0)
     days = [START + 20 * DAY, START + 89 * DAY]  # of the second, there is only one day
-    page = shown(context_page, "", replace(found, entry=replace(found.entry, breaks=days)))
+    page = shown(context, "", replace(found, entry=replace(found.entry, breaks=days)))
     lines = [line.get_attribute("points") or "" for line in page.locator(".trend polyline").all()]
     assert [len(line.split()) - 1 for line in lines] == [20, 69, 1]
     assert page.locator(".trend .break").count() == 2
@@ -130,7 +130,7 @@ def test_the_trend_is_broken_where_the_machine_changed(context_page: Page) -> No
     )
 
 
-def test_an_empty_store_says_how_to_get_results(context_page: Page) -> None:
+def test_an_empty_store_says_how_to_get_results(context: BrowserContext) -> None:
     for path in ("", "regressions/"):
-        page = shown(context_page, path)
+        page = shown(context, path)
         assert page.locator("h1").inner_text() == "There are no results yet", path

@@ -47,7 +47,6 @@ WIDEST = """
 def drawn(watched: Watched, series: str, content: Any) -> Page:
     """The chart of a series with this document, point by point."""
     document = {**content, "levels": [], "changes": [], "machine_changes": []}
-    watched.page.unroute_all()
     watched.page.route(f"**/series/{series}/*.json", lambda route: route.fulfill(json=document))
     page = watched.open(f"series/?s={series}")
     page.wait_for_selector(".canvas canvas")
