@@ -313,6 +313,23 @@ def test_what_is_not_there_is_told(nights: str, path: str) -> None:
         Documents(store, {}).document(path)
 
 
+def test_a_series_has_documents_for_the_years_with_results_only(tmp_path: Path) -> None:
+    """Milliseconds instead of seconds, or no time at all, must not make documents for centuries."""
+    dsn = f"chdb://{tmp_path}/store"
+    put_nights(tmp_path / "records", 0, 3)
+    first = [record for record in night_records(0) if record["benchmark"]["name"] == "nightly"]
+    odd = [{**record, "timestamp": time} for record in first for time in (0, 1000 * record["timestamp"])]
+    (tmp_path / "records" / "odd.json").write_text("".join(f"{json.dumps(record)}\n" for record in odd))
+    _take_in(dsn, tmp_path / "records")
+    with open_store(dsn) as store:
+        write_site(Documents(store, {}), tmp_path / "site")
+    index = document(tmp_path / "site", "index.json")
+    assert {tuple(row[-1]) for row in index["series"]} == {(1970, 2026, 2299)}
+    for row in index["series"]:
+        years = sorted(path.stem for path in (tmp_path / "site" / "data" / "series" / row[0]).iterdir())
+        assert years == ["1970", "2026", "2299"]
+
+
 def test_a_new_night_changes_what_it_is_about_and_nothing_else(tmp_path: Path) -> None:
     dsn, site = f"chdb://{tmp_path}/store", tmp_path / "site"
     put_nights(tmp_path / "records", 0, 8)

@@ -35,7 +35,7 @@ def documents() -> dict[str, bytes]:
         Series("octo/models", "nightly", f"model-{number:04}", mode, "bf16", "inductor", "cuda", arch, metric)
         for arch, number, mode, metric in product(MACHINES, range(MODELS), ("inference", "training"), METRICS)
     ]
-    span = SeriesSpan(START, START + NIGHTS * DAY)
+    span = SeriesSpan(START, START + NIGHTS * DAY, [2025])
     summaries = [summary(runs[group], [one for one in series if one.group == group]) for group in groups]
     catalogue = StoreCatalogue(
         {

@@ -76,8 +76,8 @@ def _step_text(step: str | int) -> str:
     return f".{step}" if re.fullmatch(r"[^\W\d]\w*", step, re.ASCII) else f"[{json.dumps(step)}]"
 
 
-LATEST_SECOND = 253_402_300_799
-"""The last second of the year 9999, the latest that has a date; harnesses that write milliseconds exceed it."""
+LATEST_SECOND = 10_413_791_999
+"""The last second of the year 2299, the latest that ClickHouse dates; harnesses that write milliseconds exceed it."""
 
 _EXACT_IN_FLOAT64 = 2**53
 

@@ -51,10 +51,11 @@ class RunFacts:
 
 @dataclass(frozen=True)
 class SeriesSpan:
-    """The times of the first and the last result of a series."""
+    """The times of the first and the last result of a series, and the years, in UTC, in which it has any."""
 
     first: int
     last: int
+    years: Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -112,12 +113,12 @@ def _ordered(group: GroupCatalogue) -> list[Series]:
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:
     """Read the catalogue of a kind of machine; ``server`` is GitHub's URL. Raises what reading the store raises."""
     with store.held():
-        spans = store.rows(store.statement("catalogue"), group._asdict())
+        spans = store.rows(store.statement("catalogue"), group._asdict() | {"latest": LATEST_SECOND})
         runs = [_RunRow(*row) for row in store.rows(store.statement("runs"), group._asdict())]
         machines = machines_of_group(store, group)
     series = [
-        (Series(*names), SeriesSpan(min(first, LATEST_SECOND), min(last, LATEST_SECOND)))
-        for *names, first, last in spans
+        (Series(*names), SeriesSpan(min(first, LATEST_SECOND), min(last, LATEST_SECOND), years))
+        for *names, first, last, years in spans
     ]
     return GroupCatalogue(series, _runs(group, runs, server), machines)
 

@@ -42,7 +42,7 @@ from torchperf_ci.web.overview import (
     summary_of_group,
 )
 from torchperf_ci.web.run_documents import compare_document, run_document
-from torchperf_ci.web.series_document import series_document, year_of
+from torchperf_ci.web.series_document import series_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,8 +108,7 @@ class Documents:
 
     def _paths_of_group(self, group: SeriesGroup) -> Iterator[str]:
         for series, span in self.catalogue.groups[group].series:
-            years = range(year_of(span.first), year_of(span.last) + 1)
-            yield from (f"series/{series.id}/{year}.json" for year in years)
+            yield from (f"series/{series.id}/{year}.json" for year in span.years)
         yield from (f"run/{run.id}.json" for run in self.catalogue.groups[group].runs)
         yield from (f"compare/{base}/{head}.json" for base, head in self._comparisons(group))
 
@@ -157,8 +156,7 @@ class Documents:
     def series(self, series_id: str, year: str) -> object:
         """Return ``series/ID/YEAR.json``."""
         series = self.catalogue.by_id.get(series_id)
-        span = self.catalogue.series[series] if series else None
-        if not (series and span and year_of(span.first) <= int(year) <= year_of(span.last)):
+        if not series or int(year) not in self.catalogue.series[series].years:
             raise UnknownDocumentError
         runs = self.catalogue.groups[series.group].runs
         return series_document(series, self._points_of(series), runs, int(year), self._policy, self._culprits)

@@ -136,8 +136,8 @@ def index_document(
     """Return the list of all series and runs.
 
     ``comparisons`` are the pairs of runs for which a static site has documents, ``subjects`` the known subjects of
-    measured commits. A series is listed as its ID, an index into ``names`` for each of ``fields``, and its first and
-    last time.
+    measured commits. A series is listed as its ID, an index into ``names`` for each of ``fields``, its first and
+    last time, and the years for which it has a document.
     """
     names = {field: sorted({getattr(series, field) for series in catalogue.series}) for field in _NAMES}
     places = {field: {name: place for place, name in enumerate(found)} for field, found in names.items()}
@@ -153,7 +153,7 @@ def index_document(
         "runs": sorted(catalogue.run_by_id.values(), key=lambda run: -run.time),
         "comparisons": comparisons,
         "subjects": subjects,
-        "version": 2,
+        "version": 3,
     }
 
 

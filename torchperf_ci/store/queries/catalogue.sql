@@ -1,7 +1,8 @@
--- The series of a kind of machine, with the time of their first and last result.
+-- The series of a kind of machine, with the time of their first and last result, and the years (UTC) that have any.
 SELECT
     repo, benchmark, model, mode, dtype, backend, device, arch, metric,
-    min(timestamp), max(timestamp)
+    min(timestamp), max(timestamp),
+    arraySort(groupUniqArray(toYear(toDateTime64(least(timestamp, {latest:UInt64}), 0, 'UTC'))))
 FROM /* answers */
 WHERE (repo, benchmark, device, arch) = ({repo:String}, {benchmark:String}, {device:String}, {arch:String})
 GROUP BY repo, benchmark, model, mode, dtype, backend, device, arch, metric

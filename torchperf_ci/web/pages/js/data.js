@@ -48,7 +48,7 @@ export async function catalogue() {
 function decoded(index, row, place) {
   const series = { id: row[0], place };
   index.fields.forEach((field, column) => { series[field] = index.names[field][row[column + 1]]; });
-  [series.first, series.last] = row.slice(index.fields.length + 1);
+  [series.first, series.last, series.years] = row.slice(index.fields.length + 1);
   series.unit = index.units[series.metric];
   series.text = index.fields.map((field) => series[field]).join(" ").toLowerCase();
   return series;
@@ -92,8 +92,7 @@ function extreme(value, units, way) {
 
 /** Loads all years of a series since the time `from`, and joins them. */
 export async function wholeSeries(series, from) {
-  const years = [];
-  for (let year = yearOf(Math.max(series.first, from)); year <= yearOf(series.last); year += 1) years.push(year);
+  const years = series.years.filter((year) => year >= yearOf(Math.min(from, series.last)));
   const [index, ...parts] = await Promise.all([catalogue(), ...years.map((year) => load(`series/${series.id}/${year}.json`))]);
   return { ...joined(parts, runsOf(index, series)), unit: series.unit };
 }
