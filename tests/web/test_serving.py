@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from torchperf_ci.http_server import HttpServer
     from torchperf_ci.store.client import Store
+    from torchperf_ci.store.command import StoreQuery
 
 READER = ("reader", "a password")
 UPLOADER = UploaderCredentials("uploader", "another password")
@@ -155,6 +157,44 @@ def test_a_client_that_never_ends_its_question_keeps_nobody_waiting(
     with asking_slowly(url, b"Content-Length: 100\r\n\r\n{") as slow:
         assert get(url, "healthz").status_code == 200
         assert slow.recv(100).startswith(b"HTTP/1.1 408")
+
+
+LARGE = 16 * 2**20
+"""Bytes of an answer, more than the buffers of a connection hold."""
+
+
+class LargeAnswers(Answers):
+    """Answers whose size is that of ``arch``, in bytes."""
+
+    def query(self, question: StoreQuery, *_: object) -> bytes:
+        return b"x" * int(question.arch)
+
+
+@contextmanager
+def large_answer_unread(server: HttpServer, path: str) -> Iterator[socket.socket]:
+    """A client that asks for a large answer, and reads no more than its first bytes."""
+    with socket.create_connection(server.address, timeout=SECONDS) as client:
+        client.sendall(f"GET /{path}{LARGE} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
+        yield client
+
+
+def test_answers_that_nobody_reads_are_bounded_in_sum(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "UNREAD_BYTES", 2 * LARGE)
+    monkeypatch.setattr(endpoints, "UNREAD_SECONDS", 0.1)
+    path = "run/x?repo=a&benchmark=b&startTime=2020-01-01&stopTime=2030-01-01&arch="
+    with serving_app(make_app(LargeAnswers(store, config.find(None)))) as server:
+
+        def status(size: int) -> int:
+            plain = {"Accept-Encoding": "identity"}
+            return requests.get(f"{server.url}/{path}{size}", headers=plain, timeout=SECONDS).status_code
+
+        with large_answer_unread(server, path):
+            with large_answer_unread(server, path):
+                assert status(LARGE) == 503
+                assert status(1000) == 200
+            monkeypatch.setattr(endpoints, "UNREAD_SECONDS", SECONDS)
+            assert status(LARGE) == 200
 
 
 def test_clients_that_go_away_are_no_bug(url: str, capfd: pytest.CaptureFixture[str]) -> None:

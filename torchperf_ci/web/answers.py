@@ -44,12 +44,16 @@ class PackedDocument:
     def of(cls, content: bytes) -> PackedDocument:
         """Return the document with this ``content``."""
         digest = hashlib.sha256(content).hexdigest()[:32]
-        return cls(content, gzip.compress(content, compresslevel=6, mtime=0), f'"{digest}"')
+        return cls(content, _compressed(content), f'"{digest}"')
 
     @property
     def size(self) -> int:
         """The bytes of both forms."""
         return len(self.content) + len(self.packed)
+
+
+def _compressed(content: bytes) -> bytes:
+    return gzip.compress(content, compresslevel=6, mtime=0)
 
 
 class Answers:
@@ -71,9 +75,10 @@ class Answers:
             self._kept[path] = made
         return self._kept[path]
 
-    def query(self, question: StoreQuery, form: str) -> bytes:
+    def query(self, question: StoreQuery, form: str, packed: bool = False) -> bytes:
         """Return the points of a query. Raises :class:`UsageError` if the answer exceeds :data:`LIMITS`."""
-        return b"".join(run_query(self._store, question, form.lower(), LIMITS))
+        content = b"".join(run_query(self._store, question, form.lower(), LIMITS))
+        return _compressed(content) if packed else content
 
     def ready(self) -> None:
         """Check that the store answers. Raises what querying the store raises."""

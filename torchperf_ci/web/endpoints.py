@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, TypeVar
 
 from starlette.exceptions import HTTPException
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from torchperf_ci.console import say
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
-from torchperf_ci.http_server import message_response, read_body
+from torchperf_ci.http_server import NoRoomError, SharedBytes, message_response, read_body
 from torchperf_ci.web.documents import UnknownDocumentError
 from torchperf_ci.web.query_api import MEDIA_TYPES, question_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from starlette.requests import Request
+    from starlette.types import Receive, Scope, Send
 
     from torchperf_ci.web.answers import Answers
 
@@ -28,6 +30,12 @@ MOST_BODY = 256 * 1024
 """Most bytes of the body of a query."""
 BODY_SECONDS = 10.0
 """Longest time, in seconds, for a client to send a query."""
+UNREAD_BYTES = 256 * 2**20
+"""Most bytes of answers to queries that are in memory because clients have not read them yet."""
+UNREAD_SECONDS = 1.0
+"""Longest time, in seconds, that an answer to a query waits for others to be read."""
+PIECE = 256 * 2**10
+"""Bytes that are sent at a time; of them, the server copies what a client has not read yet."""
 
 
 class Endpoints:
@@ -39,6 +47,7 @@ class Endpoints:
     def __init__(self, answers: Answers) -> None:
         self._answers = answers
         self._thread = ThreadPoolExecutor(1)
+        self._unread = SharedBytes(UNREAD_BYTES)
 
     async def document(self, request: Request) -> Response:
         """Respond with a document of the store, or with 304 if the client already has this version."""
@@ -46,10 +55,10 @@ class Endpoints:
         headers = {"ETag": document.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if document.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        if "gzip" not in request.headers.get("accept-encoding", ""):
-            return Response(document.content, media_type="application/json", headers=headers)
-        headers["Content-Encoding"] = "gzip"
-        return Response(document.packed, media_type="application/json", headers=headers)
+        content = document.packed if _accepts_gzip(request) else document.content
+        if content is document.packed:
+            headers["Content-Encoding"] = "gzip"
+        return _InPieces(content, "application/json", headers)
 
     async def query(self, request: Request) -> Response:
         """Respond to the query API of the benchmark infrastructure's wiki; the name after ``/run/`` is ignored."""
@@ -60,8 +69,10 @@ class Endpoints:
         if len(body) > MOST_BODY:
             raise HTTPException(413, f"the question has more than {MOST_BODY} bytes")
         question, form = question_of(body, request.query_params.multi_items())
-        found = await self._in_turn(self._answers.query, question, form)
-        return Response(found, media_type=MEDIA_TYPES[form])
+        packed = _accepts_gzip(request)
+        found = await self._in_turn(self._answers.query, question, form, packed)
+        headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if packed else {})
+        return _InPieces(found, MEDIA_TYPES[form], headers, self._unread)
 
     async def ready(self, _: Request) -> Response:
         """Respond if the store answers."""
@@ -72,17 +83,46 @@ class Endpoints:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
 
+class _InPieces(StreamingResponse):
+    """A response that is sent as fast as the client reads it; if it is large, it meanwhile counts among ``unread``.
+
+    Raises :class:`NoRoomError` if others have not read theirs.
+    """
+
+    def __init__(
+        self, content: bytes, media_type: str, headers: Mapping[str, str], unread: SharedBytes | None = None
+    ) -> None:
+        size = len(content)
+        super().__init__(_pieces(content), 200, {**headers, "Content-Length": f"{size}"}, media_type)
+        self._taken = unread.taken(size, UNREAD_SECONDS) if unread and size > PIECE else nullcontext()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._taken:
+            await super().__call__(scope, receive, send)
+
+
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), PIECE):
+        yield content[start : start + PIECE]
+
+
+def _accepts_gzip(request: Request) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")
+
+
 async def healthy(_: Request) -> Response:
     """Respond, which shows that the process is alive."""
     return PlainTextResponse("alive\n")
 
 
-EXPECTED_ERRORS = (UnknownDocumentError, UsageError, StoreUnreachableError, StoreError)
+EXPECTED_ERRORS = (UnknownDocumentError, UsageError, NoRoomError, StoreUnreachableError, StoreError)
 
 
 def refusal(_: Request, error: Exception) -> Response:
     """Return the response to one of :data:`EXPECTED_ERRORS`; what happened to the store goes to the log only."""
     if isinstance(error, UnknownDocumentError | UsageError):
         return message_response(400 if isinstance(error, UsageError) else 404, str(error))
+    if isinstance(error, NoRoomError):
+        return message_response(503, "other clients have not read their answers yet; try again later")
     say(f"the store: {error}")
     return message_response(503, "the store does not answer; the server's log says why")
