@@ -44,16 +44,12 @@ class PackedDocument:
     def of(cls, content: bytes) -> PackedDocument:
         """Return the document with this ``content``."""
         digest = hashlib.sha256(content).hexdigest()[:32]
-        return cls(content, _compressed(content), f'"{digest}"')
+        return cls(content, gzip.compress(content, compresslevel=6, mtime=0), f'"{digest}"')
 
     @property
     def size(self) -> int:
         """The bytes of both forms."""
         return len(self.content) + len(self.packed)
-
-
-def _compressed(content: bytes) -> bytes:
-    return gzip.compress(content, compresslevel=6, mtime=0)
 
 
 class Answers:
@@ -76,9 +72,12 @@ class Answers:
         return self._kept[path]
 
     def query(self, question: StoreQuery, form: str, packed: bool = False) -> bytes:
-        """Return the points of a query. Raises :class:`UsageError` if the answer exceeds :data:`LIMITS`."""
+        """Return the points of a query, compressed by gzip if ``packed``.
+
+        Raises :class:`UsageError` if the answer exceeds :data:`LIMITS`.
+        """
         content = b"".join(run_query(self._store, question, form.lower(), LIMITS))
-        return _compressed(content) if packed else content
+        return gzip.compress(content, compresslevel=1) if packed else content
 
     def ready(self) -> None:
         """Check that the store answers. Raises what querying the store raises."""
