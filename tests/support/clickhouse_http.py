@@ -1,7 +1,7 @@
 """ClickHouse's HTTP interface in front of the embedded engine, for as much of it as our client uses.
 
-It stands in for a server, which cannot be installed from a package registry. The engine is the real one; users, rights
-and sessions are not there.
+It stands in for a server, which cannot be installed from a package registry. The engine is the real one; there are
+no users and rights.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from email.parser import BytesParser
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
@@ -42,30 +43,31 @@ class _ClickHouseHttp(ThreadingHTTPServer):
 
     def __init__(self, directory: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self._engine = chdb.connect(directory)
+        self._connect = cache(lambda _session: chdb.connect(directory))
         self._turn = threading.Lock()
 
-    def answer(
-        self, sql: bytes, parameters: Mapping[str, str], settings: Mapping[str, str], database: str
-    ) -> bytes:
-        """Run a statement. Raises ``RuntimeError`` with the engine's message."""
+    def answer(self, sql: bytes, asked: Mapping[str, str]) -> bytes:
+        """Run a statement as the parameters of a request ask. Raises ``RuntimeError`` with the engine's message."""
+        parameters = {name[6:]: value for name, value in asked.items() if name.startswith("param_")}
+        settings = {name: asked[name] for name in _SETTINGS if name in asked}
         with self._turn:
-            if database:
-                self._engine.query(f"USE `{database}`")
+            engine = self._connect(asked.get("session_id"))
+            if "database" in asked:
+                engine.query(f"USE `{asked['database']}`")
             try:
                 for name, value in settings.items():
-                    self._engine.query(f"SET {name} = '{value}'")
-                return self._engine.query(sql, "TabSeparated", params=dict(parameters)).bytes() or b""
+                    engine.query(f"SET {name} = '{value}'")
+                return engine.query(sql, "TabSeparated", params=parameters).bytes() or b""
             finally:
                 for name in settings:
-                    self._engine.query(f"SET {name} = DEFAULT")
+                    engine.query(f"SET {name} = DEFAULT")
 
-    def insert(self, into: bytes, form: bytes, lines: bytes, database: str) -> None:
+    def insert(self, into: bytes, form: bytes, lines: bytes, asked: Mapping[str, str]) -> None:
         """Insert rows that are given in one of ClickHouse's formats."""
         with tempfile.NamedTemporaryFile() as file:
             file.write(lines)
             file.flush()
-            self.answer(into + f" FROM INFILE '{file.name}' ".encode() + form, {}, {}, database)
+            self.answer(into + f" FROM INFILE '{file.name}' ".encode() + form, asked)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -89,14 +91,11 @@ class _Handler(BaseHTTPRequestHandler):
             )
 
     def _answer(self, body: bytes, asked: Mapping[str, str]) -> bytes:
-        database = asked.get("database", "")
         head, _, lines = body.partition(b"\n")
         if insert := _INSERT.fullmatch(head):
-            self.server.insert(*insert.groups(), lines, database)
+            self.server.insert(*insert.groups(), lines, asked)
             return b""
-        parameters = {name[6:]: value for name, value in asked.items() if name.startswith("param_")}
-        settings = {name: asked[name] for name in _SETTINGS if name in asked}
-        return self.server.answer(body, parameters, settings, database)
+        return self.server.answer(body, asked)
 
     def _fields(self, body: bytes) -> Mapping[str, str]:
         """The fields of a form."""

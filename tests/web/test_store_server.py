@@ -31,14 +31,16 @@ CLIENTS = 16
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a store with the same nights as ``nights``, taken in by two commands."""
+    """The address of a store with the same nights as ``nights``, taken in by three processes at once."""
     folder = tmp_path_factory.mktemp("server")
-    put_culprit(folder / "records/culprits.json")
-    with clickhouse_server(folder / "engine") as running:
-        for first, last in ((0, NIGHTS // 2), (NIGHTS // 2, NIGHTS)):
-            put_nights(folder / "records", first, last)
-            assert cli.main(["ingest", str(folder / "records"), "--store", running]) == 0
-        yield running
+    put_nights(folder / "first", 0, NIGHTS // 2)
+    put_nights(folder / "second", NIGHTS // 2, NIGHTS)
+    put_culprit(folder / "second" / "culprits.json")
+    with clickhouse_server(folder / "engine") as dsn:
+        ingest = [sys.executable, "-m", "torchperf_ci", "ingest", "--store", dsn]
+        running = [subprocess.Popen([*ingest, name], cwd=folder) for name in ("first", "second", "first")]
+        assert [process.wait(SECONDS) for process in running] == [0, 0, 0]
+        yield dsn
 
 
 def test_its_site_is_that_of_an_embedded_store(server: str, site: Path, tmp_path: Path) -> None:
