@@ -142,6 +142,19 @@ def test_what_is_refused_keeps_its_text_and_every_reason():
     ]
 
 
+@pytest.mark.parametrize(
+    ("time", "told"),
+    [("1790000000000", True), ("10413792000", True), ("10413791999", False), ("null", False)],
+)
+def test_a_time_in_milliseconds_is_told_and_kept(time, told):
+    reading = parse_records(A.replace("{", f'{{"timestamp": {time}, ', 1).encode(), "records.json")
+    assert names(reading) == ["a"]
+    expected = f"{time} is after the year 2299, as milliseconds are; write Unix time in seconds"
+    assert [(one.path, one.reason, one.severity) for one in reading.problems] == [
+        ("$.timestamp", expected, "flag")
+    ] * told
+
+
 def test_a_syntax_error_is_reported_on_its_line():
     text = json.dumps(record("a"), indent=2).replace("1.5", "1.5 oops")
     (problem,) = parse_records(text.encode(), "records.json").problems

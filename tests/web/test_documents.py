@@ -323,6 +323,7 @@ def test_a_series_has_documents_for_the_years_with_results_only(tmp_path: Path) 
     _take_in(dsn, tmp_path / "records")
     with open_store(dsn) as store:
         write_site(Documents(store, {}), tmp_path / "site")
+    assert document(tmp_path / "site", "overview.json")["time"] == START + 2 * DAY
     index = document(tmp_path / "site", "index.json")
     assert {tuple(row[-1]) for row in index["series"]} == {(1970, 2026, 2299)}
     for row in index["series"]:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 Severity = Literal["refused", "changed", "flag"]
 """``refused``: the database would reject the record, and with it the whole file. ``changed``: it would accept the
-record but store a different value. ``flag``: it stores the record unchanged, but something is missing."""
+record but store a different value. ``flag``: it stores the record unchanged, but something is missing,
+or its time is unlikely."""
 
 Steps = tuple[str | int, ...]
 """The keys and indices that lead from a value to a value nested in it."""
@@ -210,7 +211,7 @@ def _own_defects(steps: Steps, value: object) -> Iterator[str]:
 
 
 _SCHEMA_FILE = Path(__file__).with_name("v3.schema.json")
-_SEVERITIES: Mapping[str, Severity] = {"clickhouse": "changed", "recommended": "flag"}
+_SEVERITIES: Mapping[str, Severity] = {"clickhouse": "changed", "recommended": "flag", "latest": "flag"}
 
 MOST_REFUSALS = 100
 """Reasons to refuse a record after which the search for more ends."""
@@ -251,7 +252,7 @@ def schema() -> Mapping[str, object]:
 
 @lru_cache(maxsize=1)
 def _is_flawless() -> Check:
-    return compiled(schema(), {"clickhouse": _keeps, "recommended": _has_all})
+    return compiled(schema(), {"clickhouse": _keeps, "recommended": _has_all, "latest": _up_to})
 
 
 def _keeps(column: str) -> Check:
@@ -266,6 +267,10 @@ def _has_all(names: list[str]) -> Check:
     return lambda value: (
         type(value) is not dict or not any(value.get(name) in (None, "", []) for name in names)
     )
+
+
+def _up_to(most: int) -> Check:
+    return lambda value: type(value) is not int or value <= most
 
 
 def _against_schema(element: Any) -> tuple[RecordFinding, ...]:
@@ -295,7 +300,12 @@ def _validator() -> Validator:
         checkpoint()
         return typed(*arguments)
 
-    rules = {"clickhouse": _clickhouse_keyword, "recommended": _recommended_keyword, "type": interruptible}
+    rules = {
+        "clickhouse": _clickhouse_keyword,
+        "recommended": _recommended_keyword,
+        "latest": _latest_keyword,
+        "type": interruptible,
+    }
     extended: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]
         Draft202012Validator, rules, type_checker=checker
     )
@@ -324,6 +334,17 @@ def _recommended_keyword(
         for name in names:
             if value.get(name) in (None, "", []):
                 yield ValidationError("is missing or empty", path=(name,))
+
+
+def _latest_keyword(
+    _v: Validator, most: int, value: object, _rules: Mapping[str, object]
+) -> Iterator[ValidationError]:
+    from jsonschema import ValidationError
+
+    if isinstance(value, int) and value > most:
+        yield ValidationError(
+            f"{value} is after the year 2299, as milliseconds are; write Unix time in seconds"
+        )
 
 
 def _finding(error: ValidationError) -> RecordFinding:

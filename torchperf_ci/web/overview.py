@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, STATUS, name_and_unit
+from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.points import Series, of_trunk, without_restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
@@ -162,14 +163,14 @@ def overview_document(
 ) -> Mapping[str, object]:
     """Return the state of every kind of machine, those with open regressions first.
 
-    ``time`` is that of the newest point. ``causes`` are all open regressions grouped by cause, newest first;
-    ``culprits`` the newest commits that bisections have proven, for any series. Machines that have stopped reporting
-    are ``silent``.
+    ``time`` is that of the newest point that is not in milliseconds. ``causes`` are all open regressions grouped by
+    cause, newest first; ``culprits`` the newest commits that bisections have proven, for any series. Machines that
+    have stopped reporting are ``silent``.
     """
     groups = sorted(
         (summary.entry for summary in summaries), key=lambda entry: (-entry.open, -entry.run.time)
     )
-    newest = max((group.run.end for group in groups), default=0)
+    newest = max((group.run.end for group in groups if group.run.end < LATEST_SECOND), default=0)
     lasting = [entry for summary in summaries for entry in summary.changes if entry.change.is_open]
     new = sum(entry.change.time > newest - _WEEK for entry in lasting)
     silent = [_is_silent(group, newest) for group in groups]
