@@ -17,10 +17,10 @@ from torchperf_ci.bisect.commits import (
     read_range,
     sequence_of_commits,
     sequence_of_nightlies,
+    submodule_notes,
 )
 from torchperf_ci.bisect.conclusion import conclude, with_commit_details
 from torchperf_ci.bisect.measurement_setup import environment_opener, resolve_setup
-from torchperf_ci.bisect.moved_submodules import submodule_notes
 from torchperf_ci.bisect.probes import commit_ranges
 from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.bisect.search import search
