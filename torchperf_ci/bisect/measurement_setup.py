@@ -237,12 +237,15 @@ def _setup_from_verdicts(
     config: Config,
 ) -> MeasurementSetup:
     found = probes_from_verdicts(judgement, under_test.known, setup.settings.device)
-    left_out = tuple(f"{one.series} is not bisected: {one.why}" for one in found.left_out)
     if not found.probes:
-        why = "; ".join(left_out or ["nothing is worse in them"])
+        why = "; ".join(found.left_out or ["nothing is worse in them"])
         msg = f"the verdicts contain no regression that can be bisected: {why}"
         raise UsageError(msg)
     levels = levels_from_verdicts(judgement, setup.device.identity(), config.policy)
     return replace(
-        setup, probes=found.probes, notes=left_out, levels=levels, luck=expected_build_luck(judgement)
+        setup,
+        probes=found.probes,
+        notes=found.left_out,
+        levels=levels,
+        luck=expected_build_luck(judgement),
     )

@@ -199,19 +199,11 @@ NO_NUMBER = (
 
 
 @dataclass(frozen=True)
-class UnprobedSeries:
-    """A series that got worse but cannot be bisected, and why."""
-
-    series: str
-    why: str
-
-
-@dataclass(frozen=True)
 class VerdictProbes:
-    """One probe per case, with all its metrics that got worse, and the series that were left out."""
+    """One probe per case, with all its metrics that got worse, and notes on the series that were left out."""
 
     probes: tuple[WorkloadProbe, ...]
-    left_out: tuple[UnprobedSeries, ...]
+    left_out: tuple[str, ...]
 
 
 def probes_from_verdicts(judgement: Judgement, known: KnownWorkloads, device: str) -> VerdictProbes:
@@ -222,7 +214,7 @@ def probes_from_verdicts(judgement: Judgement, known: KnownWorkloads, device: st
     for verdict in _worse(judgement):
         case = _case(verdict, known, device)
         if isinstance(case, str):
-            left_out.append(UnprobedSeries(str(verdict.series), case))
+            left_out.append(f"{verdict.series} is not bisected: {case}")
         else:
             named.setdefault(case, verdict.series.device)
             metrics[case].append(bisected_as(verdict.series.metric))
