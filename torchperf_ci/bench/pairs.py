@@ -21,7 +21,14 @@ import numpy as np
 
 from torchperf_ci import metrics
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.process import NOTHING_COMPILED, WorkerConversation, cache_of, open_worker, prepare
+from torchperf_ci.bench.process import (
+    NOTHING_COMPILED,
+    WorkerConversation,
+    cache_of,
+    measure,
+    open_worker,
+    prepare,
+)
 from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, Peak
 from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices, random_variables
 from torchperf_ci.machine.interference import watch_interference
@@ -34,7 +41,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.process import ProcessOutcome
     from torchperf_ci.bench.worker_client import Worker
+    from torchperf_ci.machine.devices.interface import Device
 
 
 _T = TypeVar("_T")
@@ -217,6 +226,16 @@ def _import_torch(*arms: PairSide) -> None:
     with ThreadPoolExecutor(len(arms)) as pool:
         for answer in [pool.submit(arm.ask, "ready", Done) for arm in arms]:
             answer.result()
+
+
+BRIEF_SECONDS = 0.1
+
+
+def measure_alone(
+    case: Case, settings: Settings, device: Device, scratch: Path, *, first: bool
+) -> ProcessOutcome:
+    """Run one side of a failed pair briefly, only to see whether it works: together, memory may have been short."""
+    return measure(case, replace(settings, budget=BRIEF_SECONDS, target_ci=1.0), device, scratch, first=first)
 
 
 def calibrated_steps(*arms: tuple[WorkerConversation, int]) -> int:
