@@ -124,9 +124,7 @@ def _tell_published(done: PublishedIssues) -> None:
             say(f"{word}: {issue.url}")
     for note in (*done.settled, *done.notes):
         say(note)
-    if done.failed:
-        msg = f"not published:  {'; '.join(done.failed)}"
-        raise NotDeliveredError(msg)
+    done.check_published()
 
 
 SHOWN_RUNS = 10

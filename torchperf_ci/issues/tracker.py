@@ -142,23 +142,22 @@ def _is_made(ask: GitHubClient, name: str) -> bool:
 
 
 def _make_label(ask: GitHubClient, name: str) -> None:
+    if _has_label(ask, name):
+        return
+    try:
+        ask(lambda: ask.repository.create_label(name, _COLOUR, _MEANINGS.get(name, "")), again=False)
+    except GitHubRefusedError as refused:
+        # 422 if another process created it first.
+        if refused.status != 422 or not _has_label(ask, name):
+            raise
+
+
+def _has_label(ask: GitHubClient, name: str) -> bool:
     try:
         ask(lambda: ask.repository.get_label(name).complete())
     except GitHubRefusedError as error:
         if error.status != 404:
             raise
-        try:
-            ask(lambda: ask.repository.create_label(name, _COLOUR, _MEANINGS.get(name, "")), again=False)
-        except GitHubRefusedError as refused:
-            # 422 if another process created it first.
-            if refused.status != 422 or not _label_exists(ask, name):
-                raise
-
-
-def _label_exists(ask: GitHubClient, name: str) -> bool:
-    try:
-        ask(lambda: ask.repository.get_label(name).complete())
-    except GitHubRefusedError:
         return False
     return True
 
