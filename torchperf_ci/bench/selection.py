@@ -278,9 +278,6 @@ def settings_of(
     python: str | None,
     device: str | None,
     suite: Sequence[str] = (),
-    processes: int = Settings.processes,
-    target_ci: float = Settings.target_ci,
-    budget: float = Settings.budget,
     timeout: float = Settings.timeout,
     threads: int | None = None,
 ) -> Settings:
@@ -290,9 +287,6 @@ def settings_of(
         python=python_under_test(python),
         device=device or "auto",
         files=suite_files(members),
-        processes=processes,
-        target_ci=target_ci,
-        budget=budget,
         timeout=timeout,
         threads=threads or Settings.threads,
     )

@@ -82,7 +82,6 @@ def open_builds(
         "base": parse_build_spec(options.base or "", repo),
         "head": parse_build_spec(options.head or "", repo),
     }
-    # options.budget is not passed on: here it is for the whole comparison, not for a process.
     settings = selection.settings_of(
         config,
         suite=options.suite,
