@@ -11,6 +11,7 @@ import numpy as np
 
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.metrics import LEAST_AMOUNT, STATUS, UP, kind_of
+from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series import outcomes
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, passed
@@ -143,7 +144,7 @@ WEAKER = (
 
 def holds_records(path: Path) -> bool:
     """Whether the path is a directory that contains a file of the kind that records are kept in."""
-    return path.is_dir() and any(next(path.rglob(pattern), None) for pattern in ("*.json", "*.json.gz"))
+    return path.is_dir() and any(next(path.rglob(f"*{suffix}"), None) for suffix in SUFFIXES)
 
 
 def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, given: str = "") -> Judgement:

@@ -17,8 +17,9 @@ from torchperf_ci.places import is_api
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import QUARTER, month_before
 from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.upload.metadata import PreparedUpload, gather_metadata, prepare
-from torchperf_ci.upload.payload import SUFFIXES, read_source
+from torchperf_ci.upload.payload import read_source
 from torchperf_ci.upload.report import Delivery, UploadReport, print_report
 from torchperf_ci.upload.spool import Spool
 from torchperf_ci.upload.targets import open_target, target_address
