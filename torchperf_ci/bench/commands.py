@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, console
 from torchperf_ci.bench import selection, summary
-from torchperf_ci.bench.case import expected_seconds
+from torchperf_ci.bench.case import Case, Settings, expected_seconds
 from torchperf_ci.bench.pairs import Anchor, find_anchor
 from torchperf_ci.bench.process import exercise_device
 from torchperf_ci.bench.results import CaseResult, RunSetting
 from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
-from torchperf_ci.bench.selection import select_cases
+from torchperf_ci.bench.selection import EnvironmentUnderTest, select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
@@ -36,8 +36,6 @@ from torchperf_ci.telling import print_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.selection import EnvironmentUnderTest
     from torchperf_ci.bench.worker.protocol import DescribedWorkload, TorchEnvironment
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.machine.examination import DeviceExercise

@@ -12,7 +12,7 @@ import math
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist, median, stdev
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
@@ -30,19 +30,17 @@ from torchperf_ci.bench.process import (
     prepare,
 )
 from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, Peak
-from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices, random_variables
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices, random_variables
 from torchperf_ci.machine.interference import watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 from torchperf_ci.stats.noise import student_of_score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.process import ProcessOutcome
-    from torchperf_ci.bench.worker_client import Worker
     from torchperf_ci.machine.devices.interface import Device
 
 

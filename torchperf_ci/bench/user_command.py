@@ -12,24 +12,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
-from torchperf_ci.bench.pairs import QUADS, SideFailure
+from torchperf_ci.bench.pairs import QUADS, Side, SideFailure
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.bench.worker_client import LOOK_SECONDS, WorkerFailure, last_lines, random_variables
 from torchperf_ci.errors import UsageError
 from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from torchperf_ci.bench.case import Settings
-    from torchperf_ci.bench.pairs import Side
 
     Numbers = Mapping[str, float]
     Quad = tuple[Numbers, Numbers, Numbers, Numbers]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from torchperf_ci.actions import literal, one_line
-from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, builder_kind
+from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, builder_kind
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, BisectReading, BuildAttempt, ProbeFailure
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_ci.bisect.commits import BuildSequence
-    from torchperf_ci.bisect.measurement_setup import BisectLimits
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, PlannedPair
     from torchperf_ci.options.comparison_commands import BisectOptions
 

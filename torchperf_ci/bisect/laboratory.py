@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from torchperf_ci.bench.pairs import SideFailure, measure_alone, measure_pair, on_same_cpus
+from torchperf_ci.bench.pairs import Side, SideFailure, measure_alone, measure_pair, on_same_cpus
 from torchperf_ci.bench.process import find_batch_size
 from torchperf_ci.bench.user_command import CommandArm, measure_command_pair, run_user_command
 from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices
-from torchperf_ci.bisect.probes import CommandProbe
+from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, ProbeBatchSize, ProbeFailure
 from torchperf_ci.document import counted
 from torchperf_ci.environments.revisions import Revision
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bench.case import Settings
-    from torchperf_ci.bench.pairs import Side
-    from torchperf_ci.bisect.probes import Probe, WorkloadProbe
     from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.build_environment import BuildEnvironment

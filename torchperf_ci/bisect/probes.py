@@ -13,15 +13,15 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import LARGEST_BATCH_SIZE
-from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
+from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.errors import UsageError
 from torchperf_ci.metrics import DOWN, GRAPH_BREAKS, LATENCY, PAIRED, UP, bisected_as
 from torchperf_ci.options.option import BACKENDS, DTYPES
 from torchperf_ci.series import policy
 from torchperf_ci.series.from_records import points_of_records
-from torchperf_ci.series.points import Series
+from torchperf_ci.series.points import Points, Series
 from torchperf_ci.stats.build_variance import LEAST_TAU, MOST_TAU, USUAL_TAU
-from torchperf_ci.verdicts.verdict import commit_ends_of
+from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict, commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from torchperf_ci import config
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.pairs import Pair
-    from torchperf_ci.bench.selection import KnownWorkloads
-    from torchperf_ci.series.points import Points
-    from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict
 
 
 UNNAMED_SERIES = "the command's number"

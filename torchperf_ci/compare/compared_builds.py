@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import literal, one_line
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.selection import select_cases
+from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads, select_cases
 from torchperf_ci.environments.build_environment import (
     UNBUILT,
     BuildEnvironment,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import CompareOptions

@@ -13,10 +13,10 @@ from torchperf_ci.errors import RecordsError
 from torchperf_ci.metrics import LEAST_AMOUNT, STATUS, UP, kind_of
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series import outcomes
-from torchperf_ci.series.from_records import points_of_records
+from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, passed
 from torchperf_ci.series.points import WORKLOAD_CHANGED, differing_facts, without_restating, workload_changed
-from torchperf_ci.series.policy import said_direction, suited
+from torchperf_ci.series.policy import MetricRule, said_direction, suited
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
 from torchperf_ci.verdicts.verdict import Evidence, Judgement, Verdict, VerdictWord
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.compare.case_verdicts import ComparisonPolicy
-    from torchperf_ci.series.from_records import RecordedPoints
     from torchperf_ci.series.points import Point, Points, Series
-    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.stats.effect import Effect
 
 

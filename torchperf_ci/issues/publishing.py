@@ -12,11 +12,11 @@ from torchperf_ci.culprits.culprit_document import culprit_links
 from torchperf_ci.culprits.culprit_text import byline, culprit_name
 from torchperf_ci.document import Bold, Bullets, Commands, Document, Link, Paragraph, counted
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
-from torchperf_ci.issues.body import BODY_LIMIT, issue_body, issue_title, renewed_body
-from torchperf_ci.issues.lifecycle import plan_actions
-from torchperf_ci.issues.memory import MEMORY_MARKER
+from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
+from torchperf_ci.issues.lifecycle import IssueAction, plan_actions
+from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
-from torchperf_ci.issues.tracker import TORCHPERF_LABEL, LockedError, StaleError
+from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
 from torchperf_ci.markdown import to_markdown
 
 if TYPE_CHECKING:
@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 
     from torchperf_ci.culprits.culprit import Culprit
     from torchperf_ci.document import Block, Piece, Words
-    from torchperf_ci.issues.body import IssueContext
     from torchperf_ci.issues.findings import IssueFinding
-    from torchperf_ci.issues.lifecycle import IssueAction
     from torchperf_ci.issues.matching import IssueRules
-    from torchperf_ci.issues.memory import IssueMemory, IssueRow
-    from torchperf_ci.issues.tracker import IssueTracker, TrackedIssue
     from torchperf_ci.series.points import Series
     from torchperf_ci.verdicts.verdict import Verdict
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError
-from torchperf_ci.github import GitHubRefusedError, authenticated_login
-from torchperf_ci.issues.memory import recall
+from torchperf_ci.github import GitHubClient, GitHubRefusedError, authenticated_login
+from torchperf_ci.issues.memory import IssueMemory, recall
 from torchperf_ci.markdown import LOGIN
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from github.Issue import Issue
 
     from torchperf_ci.culprits.culprit import Culprit
-    from torchperf_ci.github import GitHubClient
-    from torchperf_ci.issues.memory import IssueMemory
 
 
 TORCHPERF_LABEL = "torchperf"

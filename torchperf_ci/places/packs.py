@@ -20,7 +20,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
-from torchperf_ci.places.data_repository import COMMITTER
+from torchperf_ci.places.data_repository import COMMITTER, BranchFile, DataRepository
 from torchperf_ci.places.place import (
     PlacedObject,
     check_keys,
@@ -34,8 +34,6 @@ from torchperf_ci.records.schema import LATEST_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from torchperf_ci.places.data_repository import BranchFile, DataRepository
 
 
 INDEX = "packed/index"

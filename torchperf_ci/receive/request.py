@@ -15,15 +15,12 @@ import msgspec
 
 from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.place import MAX_KEY, PlaceAccess, UploaderCredentials, check_keys
+from torchperf_ci.places.place import MAX_KEY, PlaceAccess, RecordPlace, UploaderCredentials, check_keys
 from torchperf_ci.records.files import cpu_limit
-from torchperf_ci.records.reading import parse_records
+from torchperf_ci.records.reading import LocatedRecord, parse_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from torchperf_ci.places.place import RecordPlace
-    from torchperf_ci.records.reading import LocatedRecord
 
 
 def accepted_credentials(environ: Mapping[str, str]) -> UploaderCredentials:

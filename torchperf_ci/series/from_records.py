@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.records.files import SUFFIXES, is_irregular
-from torchperf_ci.records.reading import is_own_file, read_records
+from torchperf_ci.records.reading import LocatedRecord, is_own_file, read_records
 from torchperf_ci.records.record import extra_info_strings
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.outcomes import without_failed
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.records.reading import LocatedRecord
 
 _IDS = {"timestamp": 64, "workflow_id": 64, "run_attempt": 32, "job_id": 64}
 """Width in bits of the database columns, which truncate larger numbers."""

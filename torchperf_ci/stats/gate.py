@@ -21,15 +21,13 @@ from torchperf_ci.stats.newest_runs import (
     settled_deviations,
     window,
 )
-from torchperf_ci.stats.noise import level_and_sigma, row_median, score_of_tail, tail_probability
+from torchperf_ci.stats.noise import Tails, level_and_sigma, row_median, score_of_tail, tail_probability
 from torchperf_ci.stats.past import NEWEST, is_one_session, of_current_level, past, without_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from torchperf_ci.stats.noise import Tails
 
     Floats = NDArray[np.float64]
 

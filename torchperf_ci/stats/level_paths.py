@@ -29,7 +29,7 @@ from torchperf_ci.stats.build_variance import (
     taus,
     without_traces,
 )
-from torchperf_ci.stats.level_grid import jump_probabilities, matters, small_product
+from torchperf_ci.stats.level_grid import LevelGrid, jump_probabilities, matters, small_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from torchperf_ci.stats.build_variance import Readings
-    from torchperf_ci.stats.level_grid import LevelGrid
 
     Floats = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.stats.local_evidence import LocalEvidence, NoisySeries
+from torchperf_ci.stats.local_evidence import ChangeWindow, LocalEvidence, NoisySeries
 from torchperf_ci.stats.split_evidence import FEWEST, REACH, best_splits, scores_of_one, stretches, threshold
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.stats.local_evidence import ChangeWindow
     from torchperf_ci.stats.split_evidence import Stretches
 
     Floats = NDArray[np.float64]

@@ -16,19 +16,17 @@ from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places import open_place
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import is_pack, month_of_pack
-from torchperf_ci.places.place import PlacedObject, check_keys, in_batches
+from torchperf_ci.places.place import PlacedObject, RecordPlace, check_keys, in_batches
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
 from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
-from torchperf_ci.store.client import RefusedStatementError
+from torchperf_ci.store.client import RefusedStatementError, Store
 from torchperf_ci.store.kept_results import keep_judged
 from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.places.place import RecordPlace
     from torchperf_ci.records.reading import LocatedRecord, RecordsReading
-    from torchperf_ci.store.client import Store
 
 
 @dataclass(frozen=True)

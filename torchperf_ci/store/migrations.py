@@ -20,15 +20,12 @@ from torchperf_ci.console import say
 from torchperf_ci.errors import StoreError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.store.client import CHANGING, RefusedStatementError, connect, included, statement
+from torchperf_ci.store.client import CHANGING, RefusedStatementError, Store, connect, included, statement
 from torchperf_ci.store.dsn import EmbeddedStore, parse_dsn
-from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.ingest import IngestOutcome, ingest_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from torchperf_ci.store.client import Store
-    from torchperf_ci.store.ingest import IngestOutcome
 
 
 _DAY = 86_400

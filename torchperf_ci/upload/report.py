@@ -24,7 +24,7 @@ from torchperf_ci.document import (
     facts,
 )
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
-from torchperf_ci.places.place import unpacked
+from torchperf_ci.places.place import PutOutcome, unpacked
 from torchperf_ci.telling import tell
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.document import Block
-    from torchperf_ci.places.place import PutOutcome
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.upload.metadata import Metadata
     from torchperf_ci.upload.payload import Payload
