@@ -28,15 +28,11 @@ from torchperf_ci.telling import print_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from torchperf_ci import config
     from torchperf_ci.check.recorded_past import RecordedPast
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.run_matrix import SeriesSensitivity
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from torchperf_ci.stats import Floats, Ints
 
 
 SHUFFLES = 100
