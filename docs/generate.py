@@ -190,7 +190,7 @@ def command_reference() -> str:
 
 def option_row(option: Option) -> tuple[str, str, str]:
     """One option as its help has it."""
-    flag = " ".join(part for part in (option.flag, option.metavar) if part)
+    flag = " ".join(part for part in (option.flag, option.placeholder) if part)
     text = re.sub(r"[*_<>]", r"\\\g<0>", option.help)
     default = f"`{option.default}`" if option.default else option.otherwise
     return f"`{flag}`", text, default

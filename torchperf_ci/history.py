@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci import actions, config
 from torchperf_ci.console import print_document, say
-from torchperf_ci.document import Column, Document, Highlighted, Note, Table, counted, day_of, short
+from torchperf_ci.document import Column, Document, Highlighted, Note, Table, Words, counted, day_of, short
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.options import is_given
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.series.level_changes import SETTLED_RUNS
 from torchperf_ci.series.outcomes import outcome_word
-from torchperf_ci.series.points import Point, without_restating
+from torchperf_ci.series.points import Point, Points, without_restating
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.split_evidence import FEWEST
@@ -31,7 +31,6 @@ from torchperf_ci.verdicts.verdict_document import case_text, effect_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.document import Words
     from torchperf_ci.options.analysis_commands import HistoryOptions
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.series.level_changes import (
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
         SeriesHistory,
         SeriesName,
     )
-    from torchperf_ci.series.points import Points
 
 
 _BEFORE = 90 * 86_400

@@ -8,24 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property
 from math import isfinite
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.errors import ResumeError
+from torchperf_ci.errors import ResumeError, TorchperfError
 from torchperf_ci.records.files import open_regular, replace_file
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
     from jsonschema.protocols import Validator
-
-    from torchperf_ci.errors import TorchperfError
 
 
 _T = TypeVar("_T")

@@ -13,13 +13,12 @@ from torchperf_ci.errors import TorchperfError, UsageError
 from torchperf_ci.interruption import COMMAND_NAME
 from torchperf_ci.metrics import METRICS
 from torchperf_ci.options.measurement_commands import SUITES
-from torchperf_ci.options.option import DEVICES
+from torchperf_ci.options.option import DEVICES, Option
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from torchperf_ci.options.option import Option
     from torchperf_ci.options.setup_commands import CompletionOptions
 
 

@@ -5,34 +5,30 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Table
+from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Piece, Table, Words
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
-from torchperf_ci.github import GitHubRefusedError, github_client, github_server
+from torchperf_ci.github import GitHubClient, GitHubRefusedError, github_client, github_server
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
 from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
-from torchperf_ci.issues.publishing import NightToPublish, publish_issues, text_of_action
+from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues, text_of_action
 from torchperf_ci.issues.tracker import IssueTracker
 from torchperf_ci.markdown import to_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import timedelta
 
     from github.Workflow import Workflow
     from github.WorkflowRun import WorkflowRun
 
-    from torchperf_ci.document import Piece, Words
-    from torchperf_ci.github import GitHubClient
-    from torchperf_ci.issues.publishing import PublishedIssues
     from torchperf_ci.options.analysis_commands import WatchOptions
 
 
@@ -124,9 +120,7 @@ def _tell_published(done: PublishedIssues) -> None:
             say(f"{word}: {issue.url}")
     for note in (*done.settled, *done.notes):
         say(note)
-    if done.failed:
-        msg = f"not published:  {'; '.join(done.failed)}"
-        raise NotDeliveredError(msg)
+    done.check_published()
 
 
 SHOWN_RUNS = 10

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bisect import moved_submodules
-from torchperf_ci.bisect.moved_submodules import submodule_notes
+from torchperf_ci.bisect import commits
+from torchperf_ci.bisect.commits import submodule_notes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ def test_the_commits_are_listed(bump: str, history, git, library: Path) -> None:
 
 
 def test_a_long_list_is_cut(bump: str, history, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moved_submodules, "MOST_COMMITS", 1)
+    monkeypatch.setattr(commits, "MOST_COMMITS", 1)
     (note,) = submodule_notes(history.folder, bump)
     assert " Docs; and 1 more" in note
 

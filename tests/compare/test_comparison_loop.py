@@ -90,7 +90,7 @@ def script(clock, a_pair, monkeypatch) -> Script:
         return script.head_alone.get(case.workload, PASS) if settings.python == "head" else PASS
 
     monkeypatch.setattr(comparison_loop, "measure_pair", measure_pair)
-    monkeypatch.setattr(comparison_loop, "measure", measure)
+    monkeypatch.setattr(comparison_loop, "measure_alone", measure)
     return script
 
 

@@ -6,20 +6,15 @@ A case is a workload in one configuration. The file of costs is that of ``torchp
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
 
 from torchperf_ci import json_files
 from torchperf_ci.errors import UsageError
 from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, Device, TorchGpu
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 AUTO_BATCH = "auto"
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, console
 from torchperf_ci.bench import selection, summary
-from torchperf_ci.bench.case import expected_seconds
+from torchperf_ci.bench.case import Case, Settings, expected_seconds
 from torchperf_ci.bench.pairs import Anchor, find_anchor
 from torchperf_ci.bench.process import exercise_device
 from torchperf_ci.bench.results import CaseResult, RunSetting
 from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
-from torchperf_ci.bench.selection import select_cases
+from torchperf_ci.bench.selection import EnvironmentUnderTest, select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
@@ -36,8 +36,6 @@ from torchperf_ci.telling import print_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.selection import EnvironmentUnderTest, Selection
     from torchperf_ci.bench.worker.protocol import DescribedWorkload, TorchEnvironment
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.machine.examination import DeviceExercise
@@ -62,7 +60,10 @@ def run_command(options: RunOptions) -> int:
     under_test = selection.describe_environment(settings)
     start_seconds = time.monotonic() - before.moment
     settings = under_test.settings(settings)
-    cases = select_cases(_selection(options, config), under_test.known, settings.device)
+    chosen = selection.selection_of(
+        options, config, options.suite, options.filter, options.shard, options.costs
+    )
+    cases = select_cases(chosen, under_test.known, settings.device)
     anchor = find_anchor(options.anchor, settings)
     out = _output_folder(options)
     seconds = expected_seconds(cases, settings, start_seconds, anchored=bool(anchor))
@@ -89,23 +90,15 @@ def run_command(options: RunOptions) -> int:
 
 
 def _settings(options: RunOptions, config: Config) -> Settings:
-    return selection.settings_of(
+    settings = selection.settings_of(
         config,
         suite=options.suite,
         python=options.python,
         device=options.device,
-        processes=options.processes,
-        target_ci=options.target_ci,
-        budget=options.budget,
         timeout=options.timeout,
         threads=options.threads,
     )
-
-
-def _selection(options: RunOptions, config: Config) -> Selection:
-    return selection.selection_of(
-        options, config, options.suite, options.filter, options.shard, options.costs
-    )
+    return replace(settings, processes=options.processes, target_ci=options.target_ci, budget=options.budget)
 
 
 def list_command(options: ListOptions) -> int:
@@ -291,9 +284,5 @@ def paper_models(workloads: Mapping[str, object]) -> Iterator[PaperModel]:
     for name in PAPER:
         checkout = f"{CHECKOUT}/{name}"
         there = checkout if checkout in workloads else ""
-        missing = "" if name in ours or there else _why_not(name)
-        yield PaperModel(name, ours.get(name, ""), there, missing)
-
-
-def _why_not(name: str) -> str:
-    return "the paper hides which model this is" if name in HIDDEN else "the checkout has it no more"
+        gone = "the paper hides which model this is" if name in HIDDEN else "the checkout has it no more"
+        yield PaperModel(name, ours.get(name, ""), there, "" if name in ours or there else gone)

@@ -12,7 +12,7 @@ import math
 import os
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist, median, stdev
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
@@ -21,20 +21,27 @@ import numpy as np
 
 from torchperf_ci import metrics
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.process import NOTHING_COMPILED, WorkerConversation, cache_of, open_worker, prepare
+from torchperf_ci.bench.process import (
+    NOTHING_COMPILED,
+    WorkerConversation,
+    cache_of,
+    measure,
+    open_worker,
+    prepare,
+)
 from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, Peak
-from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices, random_variables
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices, random_variables
 from torchperf_ci.machine.interference import watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 from torchperf_ci.stats.noise import student_of_score
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.worker_client import Worker
+    from torchperf_ci.bench.process import ProcessOutcome
+    from torchperf_ci.machine.devices.interface import Device
 
 
 _T = TypeVar("_T")
@@ -217,6 +224,16 @@ def _import_torch(*arms: PairSide) -> None:
     with ThreadPoolExecutor(len(arms)) as pool:
         for answer in [pool.submit(arm.ask, "ready", Done) for arm in arms]:
             answer.result()
+
+
+BRIEF_SECONDS = 0.1
+
+
+def measure_alone(
+    case: Case, settings: Settings, device: Device, scratch: Path, *, first: bool
+) -> ProcessOutcome:
+    """Run one side of a failed pair briefly, only to see whether it works: together, memory may have been short."""
+    return measure(case, replace(settings, budget=BRIEF_SECONDS, target_ci=1.0), device, scratch, first=first)
 
 
 def calibrated_steps(*arms: tuple[WorkerConversation, int]) -> int:

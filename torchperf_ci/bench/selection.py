@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from torchperf_ci.bench.case import Case, Costs, Settings, cases_of_shard, read_costs
 from torchperf_ci.bench.process import start_worker
-from torchperf_ci.bench.worker.protocol import Description
+from torchperf_ci.bench.worker.protocol import DescribedWorkload, Description, TorchEnvironment
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.console import waiting
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
@@ -20,7 +20,6 @@ from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, Unkno
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci.bench.worker.protocol import DescribedWorkload, TorchEnvironment
     from torchperf_ci.config import Config, Suite
     from torchperf_ci.machine.devices.interface import Device
 
@@ -278,9 +277,6 @@ def settings_of(
     python: str | None,
     device: str | None,
     suite: Sequence[str] = (),
-    processes: int = Settings.processes,
-    target_ci: float = Settings.target_ci,
-    budget: float = Settings.budget,
     timeout: float = Settings.timeout,
     threads: int | None = None,
 ) -> Settings:
@@ -290,9 +286,6 @@ def settings_of(
         python=python_under_test(python),
         device=device or "auto",
         files=suite_files(members),
-        processes=processes,
-        target_ci=target_ci,
-        budget=budget,
         timeout=timeout,
         threads=threads or Settings.threads,
     )

@@ -16,11 +16,12 @@ from torchperf_ci import console
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.process import WorkerConversation, build, start_worker
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
-from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, Triple
-from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.bench.worker.protocol import AddedUse, ApiUse, Callers, Inventory, Triple
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
 from torchperf_ci.console import Progress
-from torchperf_ci.document import Column, Document, Note, Paragraph, Table, counted, text_of
+from torchperf_ci.document import Block, Column, Document, Note, Paragraph, Table, counted, text_of
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import MODES
 from torchperf_ci.records.files import check_writable, replace_file
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.worker.protocol import AddedUse
-    from torchperf_ci.bench.worker_client import Worker
-    from torchperf_ci.config import Config
-    from torchperf_ci.document import Block
     from torchperf_ci.options.measurement_commands import CoverageOptions, DiscoverOptions
 
 

@@ -12,24 +12,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
-from torchperf_ci.bench.pairs import QUADS, SideFailure
+from torchperf_ci.bench.pairs import QUADS, Side, SideFailure
 from torchperf_ci.bench.process import worker_environment
-from torchperf_ci.bench.worker_client import LOG_TAIL_LINES, LOOK_SECONDS, WorkerFailure, random_variables
+from torchperf_ci.bench.worker_client import LOOK_SECONDS, WorkerFailure, last_lines, random_variables
 from torchperf_ci.errors import UsageError
 from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from torchperf_ci.bench.case import Settings
-    from torchperf_ci.bench.pairs import Side
 
     Numbers = Mapping[str, float]
     Quad = tuple[Numbers, Numbers, Numbers, Numbers]
@@ -163,7 +160,7 @@ class _CommandRun:
 
     def tail(self) -> str:
         """Return the last lines of the output, standard error after standard output."""
-        return "\n".join([*_last_lines(self.output), *_last_lines(self._log)][-LOG_TAIL_LINES:])
+        return last_lines(self.output, self._log)
 
 
 @contextlib.contextmanager
@@ -189,12 +186,6 @@ def _failure_of(status: int) -> tuple[str, str] | None:
     if status > 0:
         return "failed", f"it exited with code {status}"
     return "crashed", f"it was killed by signal {-status} ({signal.strsignal(-status)})"
-
-
-def _last_lines(file: Path) -> list[str]:
-    with file.open("rb") as content:
-        content.seek(max(0, file.stat().st_size - 2**14))
-        return content.read().decode(errors="replace").splitlines()
 
 
 PAIR_SECONDS = 4.0

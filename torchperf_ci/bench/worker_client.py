@@ -253,13 +253,20 @@ class Worker:
 
     def log_tail(self) -> str:
         """Return the last lines that the worker and its workload printed."""
-        with self._log.open("rb") as log:
-            log.seek(max(0, self._log.stat().st_size - 2**14))
-            lines = log.read().decode(errors="replace").splitlines()
-        return "\n".join(lines[-LOG_TAIL_LINES:])
+        return last_lines(self._log)
 
     def _kill(self) -> None:
         self._group.end()
+
+
+def last_lines(*files: Path) -> str:
+    """Return the last lines of the files together."""
+    lines = []
+    for file in files:
+        with file.open("rb") as content:
+            content.seek(max(0, file.stat().st_size - 2**14))
+            lines += content.read().decode(errors="replace").splitlines()
+    return "\n".join(lines[-LOG_TAIL_LINES:])
 
 
 def _offer_to_oom_killer(pid: int) -> None:

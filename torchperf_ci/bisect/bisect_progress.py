@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
 from torchperf_ci.actions import literal, one_line
-from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, builder_kind
+from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, builder_kind
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, BisectReading, BuildAttempt, ProbeFailure
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY
 from torchperf_ci.console import is_terminal, say
-from torchperf_ci.document import change_text, duration
+from torchperf_ci.document import change_text, counted, duration
 from torchperf_ci.machine.host import machine_text, read_host
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from torchperf_ci.bisect.commits import BuildSequence
-    from torchperf_ci.bisect.measurement_setup import BisectLimits
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, PlannedPair
     from torchperf_ci.options.comparison_commands import BisectOptions
 
@@ -68,16 +67,12 @@ def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: Bise
         f"this machine: {machine_text(read_host())}",
         f"good: {sequence.labels[0]}",
         f"bad:  {sequence.labels[-1]}",
-        f"{_count_suspects(len(sequence.weights))}; measured: {', '.join(measured)}",
+        f"{counted(len(sequence.weights), 'suspect')}; measured: {', '.join(measured)}",
         expected_cost,
         *(f"at most {most} {what}" for what, most in bounds.items() if most is not None),
     ]
     with literal():
         sys.stderr.writelines(f"{one_line(text)}\n" for text in lines)
-
-
-def _count_suspects(suspects: int) -> str:
-    return f"{suspects} suspects" if suspects > 1 else "1 suspect"
 
 
 ProgressEvent = BisectReading | BuildAttempt | ProbeFailure
@@ -157,9 +152,8 @@ class PlainBisectProgress(BisectProgress):
         suspects, text = self._likeliest(facts), _event_text(event)
         if suspects:
             position, probability = suspects[0]
-            text += (
-                f"; {_suspects_left(len(suspects))}, likeliest {self._names[position]} ({probability:.0%})"
-            )
+            left = counted(len(suspects), "suspect")
+            text += f"; {left} left, likeliest {self._names[position]} ({probability:.0%})"
         self._write(f"[{self._spent(facts)}] {self._doing}: {text}")
 
     def _write(self, line: str) -> None:
@@ -239,7 +233,3 @@ def _event_text(event: ProgressEvent) -> str:
 
 def _first_line(text: str) -> str:
     return one_line(text.strip().partition("\n")[0])
-
-
-def _suspects_left(suspects: int) -> str:
-    return f"{suspects} suspects left" if suspects > 1 else "1 suspect left"

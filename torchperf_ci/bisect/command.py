@@ -19,7 +19,7 @@ from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.records.files import check_writable
 from torchperf_ci.series import policy
 from torchperf_ci.verdicts.reproduction import PYTHON_OPTION, portable_options
-from torchperf_ci.verdicts.verdict import read_verdicts
+from torchperf_ci.verdicts.verdict import Judgement, read_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from torchperf_ci.config import Config
     from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.options.comparison_commands import BisectOptions
-    from torchperf_ci.verdicts.verdict import Judgement
 
 
 _REPEATED_OPTIONS = (

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
-from torchperf_ci.bisect.measurement_setup import moved_under_good
+from torchperf_ci.bisect.measurement_setup import MeasurementSetup, moved_under_good
 from torchperf_ci.bisect.probes import UNNAMED_SERIES
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, SuspectRange
 from torchperf_ci.culprits.culprit import (
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from torchperf_ci.bisect.commits import BuildSequence, Commit
-    from torchperf_ci.bisect.measurement_setup import MeasurementSetup
     from torchperf_ci.bisect.reasoning.investigation import Investigation
     from torchperf_ci.bisect.reasoning.proof import Proof
     from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence

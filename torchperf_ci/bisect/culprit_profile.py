@@ -16,7 +16,7 @@ from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.bench.profiles import TABLE, TRACES, compare_profiles, keep_profile_files, take_profile
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.bisect.probes import WorkloadProbe
-from torchperf_ci.bisect.reasoning.evidence import ProfiledStep
+from torchperf_ci.bisect.reasoning.evidence import ProfiledStep, SuspectRange
 from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.culprits.culprit_text import short_sha
 from torchperf_ci.environments.revisions import Revision
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.bisect_progress import BisectProgress
     from torchperf_ci.bisect.commits import BuildSequence
     from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
-    from torchperf_ci.bisect.reasoning.evidence import SuspectRange
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.cache import EnvironmentCache
     from torchperf_ci.environments.wheels import Nightly

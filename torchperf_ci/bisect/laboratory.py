@@ -6,13 +6,13 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from torchperf_ci.bench.pairs import SideFailure, measure_pair, on_same_cpus
-from torchperf_ci.bench.process import find_batch_size, measure
+from torchperf_ci.bench.pairs import Side, SideFailure, measure_alone, measure_pair, on_same_cpus
+from torchperf_ci.bench.process import find_batch_size
 from torchperf_ci.bench.user_command import CommandArm, measure_command_pair, run_user_command
 from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices
-from torchperf_ci.bisect.probes import CommandProbe
+from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, ProbeBatchSize, ProbeFailure
 from torchperf_ci.document import counted
 from torchperf_ci.environments.revisions import Revision
@@ -24,18 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bench.case import Settings
-    from torchperf_ci.bench.pairs import Side
-    from torchperf_ci.bisect.probes import Probe, WorkloadProbe
     from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.cache import EnvironmentCache
     from torchperf_ci.environments.wheels import Nightly
     from torchperf_ci.machine.devices.interface import Device
-
-
-BRIEF_SECONDS = 0.1
-"""Sampling time when a workload is run only to see whether it works."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +55,13 @@ class PairNumbers:
     resolution: Mapping[str, float] = field(default_factory=dict)
 
 
-class ProbePairing(Protocol):
-    """How one kind of probe is measured."""
-
-    def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
-        """Measure fresh processes of both builds; raises :class:`SideFailure`."""
-
-    def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
-        """Say on which of the two builds the probe does not run, after a pair has failed."""
-
-
 @dataclass(frozen=True)
 class WorkloadPairing:
-    """Runs two workers side by side. The probe's batch size is fixed; ``scratch`` holds links to build folders."""
+    """Runs two workers side by side. The probe's batch size is fixed; ``scratch`` holds links to build folders.
+
+    Like :class:`CommandPairing` it measures fresh processes of both builds (``pair``), and says on which of them the
+    probe does not run after a pair has failed (``fault``).
+    """
 
     probe: WorkloadProbe
     device: Device
@@ -92,8 +80,9 @@ class WorkloadPairing:
     def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build that failed if it also fails alone; beside the other one, memory may have been short."""
         suspect = base if failure.side == "base" else head
-        settings = replace(suspect.arm.settings, budget=BRIEF_SECONDS, target_ci=1.0)
-        alone = measure(self.probe.case, settings, self.device, suspect.arm.scratch, first=False)
+        alone = measure_alone(
+            self.probe.case, suspect.arm.settings, self.device, suspect.arm.scratch, first=False
+        )
         if not alone.passed:
             why = _failure_text(WorkerFailure(alone.status, alone.reason, alone.log))
             return ProbeFailure(self.probe.name, suspect.position, why)
@@ -191,7 +180,7 @@ class Laboratory(Generic[Source]):
         self._settings, _ = on_same_cpus(settings, settings)
         self._device = device
         self._scratch = scratch
-        self._pairings: dict[str, ProbePairing] = {}
+        self._pairings: dict[str, WorkloadPairing | CommandPairing] = {}
         self._observed: list[Mapping[str, str]] = []
 
     @property
@@ -272,7 +261,7 @@ class Laboratory(Generic[Source]):
         arm = CommandArm(settings, sha, environment.worktree, self._scratch / f"{position}.{draw}")
         return MeasurableBuild(position, str(source), arm, draw)
 
-    def _pairing(self, name: str) -> ProbePairing:
+    def _pairing(self, name: str) -> WorkloadPairing | CommandPairing:
         if name not in self._pairings:
             probe = self._probes[name]
             self._pairings[name] = (

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.selection import matches, select_cases
+from torchperf_ci.bench.selection import KnownWorkloads, matches, select_cases
 from torchperf_ci.bench.user_command import CommandArm, filled_in
 from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe, expected_build_luck, probes_from_verdicts
-from torchperf_ci.environments.build_environment import UNBUILT, Builder, open_environment
+from torchperf_ci.environments.build_environment import UNBUILT, BuildEnvironment, Builder, open_environment
 from torchperf_ci.environments.wheels import CommitWheels
 from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
@@ -28,12 +28,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from torchperf_ci import config
-    from torchperf_ci.bench.selection import KnownWorkloads
     from torchperf_ci.bisect.probes import Probe
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading
     from torchperf_ci.config import Config
     from torchperf_ci.deadline import Deadline
-    from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
     from torchperf_ci.options.comparison_commands import BisectOptions
@@ -237,12 +235,15 @@ def _setup_from_verdicts(
     config: Config,
 ) -> MeasurementSetup:
     found = probes_from_verdicts(judgement, under_test.known, setup.settings.device)
-    left_out = tuple(f"{one.series} is not bisected: {one.why}" for one in found.left_out)
     if not found.probes:
-        why = "; ".join(left_out or ["nothing is worse in them"])
+        why = "; ".join(found.left_out or ["nothing is worse in them"])
         msg = f"the verdicts contain no regression that can be bisected: {why}"
         raise UsageError(msg)
     levels = levels_from_verdicts(judgement, setup.device.identity(), config.policy)
     return replace(
-        setup, probes=found.probes, notes=left_out, levels=levels, luck=expected_build_luck(judgement)
+        setup,
+        probes=found.probes,
+        notes=found.left_out,
+        levels=levels,
+        luck=expected_build_luck(judgement),
     )

@@ -13,15 +13,15 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import LARGEST_BATCH_SIZE
-from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
+from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.errors import UsageError
 from torchperf_ci.metrics import DOWN, GRAPH_BREAKS, LATENCY, PAIRED, UP, bisected_as
 from torchperf_ci.options.option import BACKENDS, DTYPES
 from torchperf_ci.series import policy
 from torchperf_ci.series.from_records import points_of_records
-from torchperf_ci.series.points import Series
+from torchperf_ci.series.points import Points, Series
 from torchperf_ci.stats.build_variance import LEAST_TAU, MOST_TAU, USUAL_TAU
-from torchperf_ci.verdicts.verdict import commit_ends_of
+from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict, commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from torchperf_ci import config
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.pairs import Pair
-    from torchperf_ci.bench.selection import KnownWorkloads
-    from torchperf_ci.series.points import Points
-    from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict
 
 
 UNNAMED_SERIES = "the command's number"
@@ -199,19 +196,11 @@ NO_NUMBER = (
 
 
 @dataclass(frozen=True)
-class UnprobedSeries:
-    """A series that got worse but cannot be bisected, and why."""
-
-    series: str
-    why: str
-
-
-@dataclass(frozen=True)
 class VerdictProbes:
-    """One probe per case, with all its metrics that got worse, and the series that were left out."""
+    """One probe per case, with all its metrics that got worse, and notes on the series that were left out."""
 
     probes: tuple[WorkloadProbe, ...]
-    left_out: tuple[UnprobedSeries, ...]
+    left_out: tuple[str, ...]
 
 
 def probes_from_verdicts(judgement: Judgement, known: KnownWorkloads, device: str) -> VerdictProbes:
@@ -222,7 +211,7 @@ def probes_from_verdicts(judgement: Judgement, known: KnownWorkloads, device: st
     for verdict in _worse(judgement):
         case = _case(verdict, known, device)
         if isinstance(case, str):
-            left_out.append(UnprobedSeries(str(verdict.series), case))
+            left_out.append(f"{verdict.series} is not bisected: {case}")
         else:
             named.setdefault(case, verdict.series.device)
             metrics[case].append(bisected_as(verdict.series.metric))

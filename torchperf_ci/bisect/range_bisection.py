@@ -17,14 +17,14 @@ from torchperf_ci.bisect.commits import (
     read_range,
     sequence_of_commits,
     sequence_of_nightlies,
+    submodule_notes,
 )
 from torchperf_ci.bisect.conclusion import conclude, with_commit_details
-from torchperf_ci.bisect.measurement_setup import environment_opener, resolve_setup
-from torchperf_ci.bisect.moved_submodules import submodule_notes
+from torchperf_ci.bisect.measurement_setup import BisectLimits, environment_opener, resolve_setup
 from torchperf_ci.bisect.probes import commit_ranges
 from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.bisect.search import search
-from torchperf_ci.culprits.culprit import DependencyChange
+from torchperf_ci.culprits.culprit import Bisection, Culprit, DependencyChange
 from torchperf_ci.environments.wheels import Nightlies, built_from, changed_versions, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.identity import origin_page
@@ -32,9 +32,7 @@ from torchperf_ci.identity import origin_page
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.bisect.measurement_setup import BisectLimits
     from torchperf_ci.config import Config
-    from torchperf_ci.culprits.culprit import Bisection, Culprit
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.environments.wheels import Distribution, Nightly

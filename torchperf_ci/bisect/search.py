@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.actions import in_actions
-from torchperf_ci.bisect.bisect_progress import open_progress, show_plan
+from torchperf_ci.bisect.bisect_progress import BisectProgress, open_progress, show_plan
 from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes
 from torchperf_ci.bisect.culprit_profile import CulpritProfiler
 from torchperf_ci.bisect.laboratory import GOOD, Laboratory, attempt_build, with_batch_size
-from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, builder_kind
+from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, MeasurementSetup, builder_kind
 from torchperf_ci.bisect.reasoning.evidence import (
     TRIES,
     BisectNote,
@@ -23,7 +23,7 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
 from torchperf_ci.bisect.state_file import StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
-from torchperf_ci.environments.revisions import scratch_folder
+from torchperf_ci.environments.revisions import Revision, scratch_folder
 from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
@@ -31,15 +31,11 @@ from torchperf_ci.machine.interference import busy_warning, read_counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from torchperf_ci.bisect.bisect_progress import BisectProgress
     from torchperf_ci.bisect.commits import BuildSequence
-    from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BuildAttempt, PlannedPair
     from torchperf_ci.environments.build_environment import BuildEnvironment
-    from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.environments.wheels import Nightly
     from torchperf_ci.options.comparison_commands import BisectOptions
 

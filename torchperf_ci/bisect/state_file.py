@@ -6,11 +6,11 @@ import errno
 import fcntl
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NoReturn, TypeVar
+from typing import IO, NoReturn, TypeVar
 
 from torchperf_ci import json_files
 from torchperf_ci.bisect.reasoning.evidence import (
@@ -25,10 +25,6 @@ from torchperf_ci.bisect.reasoning.evidence import (
 from torchperf_ci.culprits.culprit import ProfileChange, check_profile_change
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import open_journal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 StateEvent = BisectReading | BuildAttempt | ProbeFailure | ProbeBatchSize | ProfiledStep | BisectNote
 KINDS: Mapping[str, type[StateEvent]] = {

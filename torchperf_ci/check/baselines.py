@@ -8,12 +8,12 @@ import json
 import os
 import shlex
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchperf_ci import __version__, json_files
 from torchperf_ci.deadline import Deadline
@@ -22,13 +22,7 @@ from torchperf_ci.git import Git, GitError
 from torchperf_ci.metrics import rounded
 from torchperf_ci.records.files import replace_file
 from torchperf_ci.series.outcomes import passed
-from torchperf_ci.series.points import CASE_FACTS, Point, Series, measured_values
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from torchperf_ci.series.points import Points
-
+from torchperf_ci.series.points import CASE_FACTS, Point, Points, Series, measured_values
 
 _HEX_DIGITS = 12
 

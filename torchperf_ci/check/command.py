@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
 from torchperf_ci.check import baselines
-from torchperf_ci.check.baselines import baselines_of, provenance, updated_baselines
+from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
 from torchperf_ci.check.pairing import several_machines
 from torchperf_ci.check.recorded_past import (
@@ -28,7 +28,7 @@ from torchperf_ci.errors import PlaceForbiddenError, RecordsError, RecordsRefuse
 from torchperf_ci.options import is_given
 from torchperf_ci.places import is_api
 from torchperf_ci.records.files import ARTIFACT_PREFIX, check_writable, job_folder
-from torchperf_ci.series.from_records import points_of_records
+from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.store.migrations import is_remote
@@ -39,10 +39,8 @@ from torchperf_ci.verdicts.verdict_document import tell_verdicts
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from torchperf_ci.check.baselines import Baseline
     from torchperf_ci.options.analysis_commands import BaselineUpdateOptions, CheckOptions
     from torchperf_ci.records.schema import Problem
-    from torchperf_ci.series.from_records import RecordedPoints
     from torchperf_ci.series.points import Points
 
 

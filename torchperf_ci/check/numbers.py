@@ -16,28 +16,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.check.pairing import chart_points, commits_around, of_newest_runs
+from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, of_newest_runs
 from torchperf_ci.document import change_text, counted, day_of
 from torchperf_ci.metrics import DOWN, LEAST_AMOUNT
-from torchperf_ci.series.run_matrix import log_values, run_matrix
-from torchperf_ci.stats.build_variance import estimate_tau
+from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
+from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
 from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
 from torchperf_ci.stats.gate import FALSE_DISCOVERIES, FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import BASELINE, MIN_HISTORY, NEWEST
-from torchperf_ci.verdicts.verdict import BuildLuck, CommitRange, Evidence, Verdict
+from torchperf_ci.verdicts.verdict import BuildLuck, CommitRange, Evidence, Verdict, VerdictWord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.check.pairing import SeriesPairing
     from torchperf_ci.series.points import Point, Series
     from torchperf_ci.series.policy import MetricRule
-    from torchperf_ci.series.run_matrix import RunMatrix
-    from torchperf_ci.stats.build_variance import TauEstimate
     from torchperf_ci.stats.gate import GateSide, Judged
-    from torchperf_ci.verdicts.verdict import VerdictWord
 
 
 BLIND = 3.0

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.series.outcomes import passed
-from torchperf_ci.series.points import differing_facts
+from torchperf_ci.series.points import Point, Points, Series, differing_facts
 from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, RangeEnd, measured_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from torchperf_ci.series.points import Point, Points, Series
 
 
 MOST_CHARTED = 40

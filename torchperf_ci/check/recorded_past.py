@@ -19,13 +19,11 @@ from torchperf_ci.places.packs import month_before
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import NEWEST_POINTS, groups_of_store, points_of_store
-from torchperf_ci.series.points import run_of
+from torchperf_ci.series.points import Point, Points, Series, SeriesGroup, run_of
 from torchperf_ci.store.migrations import is_remote, open_existing, place_access, store_of_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
 
 
 def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:

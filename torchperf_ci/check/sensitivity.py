@@ -18,7 +18,7 @@ from torchperf_ci.check.numbers import HOPELESS
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import UsageError
-from torchperf_ci.series.points import without_restating
+from torchperf_ci.series.points import Points, Series, SeriesGroup, without_restating
 from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matrix, sensitivity_of
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
@@ -28,16 +28,11 @@ from torchperf_ci.telling import print_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from torchperf_ci import config
     from torchperf_ci.check.recorded_past import RecordedPast
-    from torchperf_ci.series.points import Points, Series, SeriesGroup
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.run_matrix import SeriesSensitivity
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from torchperf_ci.stats import Floats, Ints
 
 
 SHUFFLES = 100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
@@ -13,20 +13,17 @@ import numpy as np
 
 from torchperf_ci.metrics import GRAPH_BREAKS, LATENCY, PEAK_MEMORY, STATUS
 from torchperf_ci.series import policy
-from torchperf_ci.series.points import WORKLOAD_CHANGED
+from torchperf_ci.series.points import WORKLOAD_CHANGED, Series
 from torchperf_ci.stats.comparison import FEWEST_ALIKE, judge_pairs
 from torchperf_ci.stats.effect_estimates import geometric_mean, paired_effect
 from torchperf_ci.stats.sequential_test import ALPHA, FEWEST_PAIRS, Decision, boundaries
 from torchperf_ci.verdicts.verdict import Evidence, SuiteMean, Verdict, VerdictWord
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.process import ProcessOutcome
     from torchperf_ci.compare.compared_case import ComparedCase, Comparison, Control
     from torchperf_ci.config import Config
-    from torchperf_ci.series.points import Series
     from torchperf_ci.stats import sequential_test
 
 

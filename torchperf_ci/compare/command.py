@@ -13,7 +13,7 @@ from torchperf_ci import config
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.compare import compared_builds
 from torchperf_ci.compare.affected import TWO_COMMITS, AffectedCases, affected_cases
-from torchperf_ci.compare.case_verdicts import ComparisonPolicy, judge_cases, suites
+from torchperf_ci.compare.case_verdicts import ComparisonPolicy, SeriesNaming, judge_cases, suites
 from torchperf_ci.compare.compared_builds import (
     known_to,
     one_sided_verdict,
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torchperf_ci.bench.case import Case
-    from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.compare.compared_builds import ComparedBuild
     from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import CompareOptions

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import literal, one_line
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.selection import select_cases
+from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads, select_cases
 from torchperf_ci.environments.build_environment import (
     UNBUILT,
     BuildEnvironment,
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import CompareOptions
@@ -82,7 +81,6 @@ def open_builds(
         "base": parse_build_spec(options.base or "", repo),
         "head": parse_build_spec(options.head or "", repo),
     }
-    # options.budget is not passed on: here it is for the whole comparison, not for a process.
     settings = selection.settings_of(
         config,
         suite=options.suite,

@@ -10,8 +10,8 @@ from itertools import zip_longest
 from statistics import median, stdev
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.pairs import PrestartedWorkers, Side, SideFailure, measure_pair
-from torchperf_ci.bench.process import find_batch_size, measure
+from torchperf_ci.bench.pairs import PrestartedWorkers, Side, SideFailure, measure_alone, measure_pair
+from torchperf_ci.bench.process import find_batch_size
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.case_verdicts import has_enough_repeats, is_settled
 from torchperf_ci.document import change_text
@@ -98,10 +98,6 @@ def _pair_text(compared: ComparedCase) -> str:
     return f"{compared.case}: pair {number}, {change_text(change)}{', settled' if compared.settled else ''}"
 
 
-BRIEF_SECONDS = 0.1
-"""Seconds of sampling for a case that is only run to see whether it works."""
-
-
 @dataclass(frozen=True)
 class PairRunner:
     """Measures pairs. Both sides are on the same CPUs; ``scratch`` is for their compiler caches and logs."""
@@ -132,13 +128,8 @@ class PairRunner:
     def examine(self, compared: ComparedCase) -> None:
         """Run each side of a case alone, because the two together may have run out of memory."""
         for side, settings in self.sides():
-            compared.alone[side] = measure(
-                compared.case,
-                replace(settings, budget=BRIEF_SECONDS, target_ci=1.0),
-                self.device,
-                self.scratch / side,
-                first=compared.case.compiled,
-            )
+            case, scratch = compared.case, self.scratch / side
+            compared.alone[side] = measure_alone(case, settings, self.device, scratch, first=case.compiled)
 
     def sides(self) -> tuple[tuple[Side, Settings], ...]:
         """Return the settings of both sides by name."""
@@ -163,34 +154,24 @@ def measure_rounds(
     shown: Progress,
 ) -> None:
     """Measure until every case is settled or has failed. No pair starts after ``budget`` seconds."""
-    end = time.monotonic() + budget
+    end, cases = time.monotonic() + budget, comparison.cases
     with closing(runner.prestarted):
-        _measure_until(end, comparison, runner, allocation, shown)
-
-
-def _measure_until(
-    end: float,
-    comparison: Comparison,
-    runner: PairRunner,
-    allocation: BudgetAllocation,
-    shown: Progress,
-) -> None:
-    while chosen := allocation.cases_of_round(end - time.monotonic()):
-        for compared, following in zip_longest(chosen, chosen[1:]):
-            if time.monotonic() >= end:
-                comparison.out_of_time = True
-                return
-            shown.begins(compared.case)
-            _one_more(compared, runner, following)
-            compared.settled = allocation.is_settled(compared)
-            settled = sum(case.settled or case.failed for case in comparison.cases)
-            shown.ended(_pair_text(compared), standing=f"{settled} of {len(comparison.cases)} settled")
-            if allocation.wants_control(compared) and time.monotonic() < end:
-                runner.control(compared)
+        while chosen := allocation.cases_of_round(end - time.monotonic()):
+            for compared, following in zip_longest(chosen, chosen[1:]):
+                if time.monotonic() >= end:
+                    comparison.out_of_time = True
+                    return
+                shown.begins(compared.case)
+                _one_more(compared, runner, following)
                 compared.settled = allocation.is_settled(compared)
-        _control(comparison, chosen, runner, end)
-        for compared in comparison.cases:  # a later control may unsettle a case
-            compared.settled = compared.settled and allocation.is_settled(compared)
+                settled = sum(case.settled or case.failed for case in cases)
+                shown.ended(_pair_text(compared), standing=f"{settled} of {len(cases)} settled")
+                if allocation.wants_control(compared) and time.monotonic() < end:
+                    runner.control(compared)
+                    compared.settled = allocation.is_settled(compared)
+            _control(comparison, chosen, runner, end)
+            for compared in cases:  # a later control may unsettle a case
+                compared.settled = compared.settled and allocation.is_settled(compared)
 
 
 def _one_more(compared: ComparedCase, runner: PairRunner, following: ComparedCase | None) -> None:

@@ -11,11 +11,12 @@ import numpy as np
 
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.metrics import LEAST_AMOUNT, STATUS, UP, kind_of
+from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series import outcomes
-from torchperf_ci.series.from_records import points_of_records
+from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, passed
 from torchperf_ci.series.points import WORKLOAD_CHANGED, differing_facts, without_restating, workload_changed
-from torchperf_ci.series.policy import said_direction, suited
+from torchperf_ci.series.policy import MetricRule, said_direction, suited
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
 from torchperf_ci.verdicts.verdict import Evidence, Judgement, Verdict, VerdictWord
@@ -25,9 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.compare.case_verdicts import ComparisonPolicy
-    from torchperf_ci.series.from_records import RecordedPoints
     from torchperf_ci.series.points import Point, Points, Series
-    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.stats.effect import Effect
 
 
@@ -143,7 +142,7 @@ WEAKER = (
 
 def holds_records(path: Path) -> bool:
     """Whether the path is a directory that contains a file of the kind that records are kept in."""
-    return path.is_dir() and any(next(path.rglob(pattern), None) for pattern in ("*.json", "*.json.gz"))
+    return path.is_dir() and any(next(path.rglob(f"*{suffix}"), None) for suffix in SUFFIXES)
 
 
 def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, given: str = "") -> Judgement:

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from torchperf_ci.compare.cpp_items import plain
+from torchperf_ci.compare.cpp_items import Item, plain
 from torchperf_ci.compare.pytorch_sources import (
     COMPILED,
     PyTorchSources,
@@ -23,8 +23,6 @@ from torchperf_ci.compare.pytorch_sources import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from torchperf_ci.compare.cpp_items import Item
 
 
 _REGISTERS = re.compile(r"(?:ALSO_)?REGISTER_\w*DISPATCH")

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -16,7 +16,6 @@ from torchperf_ci.environments.revisions import disk_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
-    from contextlib import AbstractContextManager
 
     from torchperf_ci.environments.build_environment import BuildEnvironment
 

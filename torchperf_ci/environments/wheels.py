@@ -18,16 +18,13 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.environments import build_environment
-from torchperf_ci.environments.build_environment import Builder, open_wheels
-from torchperf_ci.environments.revisions import find_revision, scratch_folder
+from torchperf_ci.environments.build_environment import BuildEnvironment, Builder, open_wheels
+from torchperf_ci.environments.revisions import Revision, find_revision, scratch_folder
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 from torchperf_ci.git import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    from torchperf_ci.environments.build_environment import BuildEnvironment
-    from torchperf_ci.environments.revisions import Revision
 
 
 LOOK_SECONDS = 60.0

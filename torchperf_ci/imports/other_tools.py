@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from torchperf_ci.imports import asv
-from torchperf_ci.imports.imported_case import ImportedFile, InvalidResult, InvalidResultError
+from torchperf_ci.imports.imported_case import ImportedCase, ImportedFile, InvalidResult, InvalidResultError
 from torchperf_ci.records.files import MAX_BYTES, check_elements, checkpoint, read_regular
 from torchperf_ci.records.parser import whole
 from torchperf_ci.records.reading import (
@@ -23,7 +23,6 @@ from torchperf_ci.records.schema import Problem, check_record, path_text
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.imports.imported_case import ImportedCase
 
 _BENCHMARKS = "benchmarks.json"
 

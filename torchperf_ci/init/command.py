@@ -14,15 +14,13 @@ from torchperf_ci.actions import literal
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
 from torchperf_ci.errors import SetupFileError
-from torchperf_ci.init.repository import find_source, find_torch_python, look_at
-from torchperf_ci.init.starter_files import CPU_WHEELS, DASHBOARD, starter_files
+from torchperf_ci.init.repository import ActionsSource, Repository, find_source, find_torch_python, look_at
+from torchperf_ci.init.starter_files import CPU_WHEELS, DASHBOARD, StarterFile, starter_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torchperf_ci.document import Block
-    from torchperf_ci.init.repository import ActionsSource, Repository
-    from torchperf_ci.init.starter_files import StarterFile
     from torchperf_ci.options.setup_commands import InitOptions
 
 LEFT = 3

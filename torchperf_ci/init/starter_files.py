@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.config import FILE
-from torchperf_ci.init.repository import WORKFLOWS
+from torchperf_ci.config import FILE, Config
+from torchperf_ci.init.repository import WORKFLOWS, ActionsSource, Repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.config import Config
-    from torchperf_ci.init.repository import ActionsSource, Repository
 
 NIGHTLY, PULL_REQUEST, COMMENT, DASHBOARD = "nightly", "pull-request", "pull-request-comment", "dashboard"
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"

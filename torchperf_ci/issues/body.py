@@ -37,7 +37,7 @@ from torchperf_ci.document import (
     text_of,
 )
 from torchperf_ci.github import GITHUB
-from torchperf_ci.issues.memory import MEMORY_MARKER, embed, hidden_memory
+from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, embed, hidden_memory
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, largest_first, on_machines, what_got_worse
 from torchperf_ci.issues.tracker import EXPECTED_LABEL
 from torchperf_ci.markdown import size, to_markdown
@@ -51,7 +51,7 @@ from torchperf_ci.verdicts.reproduction import (
     setup_needed,
     words_by_flag,
 )
-from torchperf_ci.verdicts.verdict import COMMIT_HASH
+from torchperf_ci.verdicts.verdict import COMMIT_HASH, RepeatOptions
 from torchperf_ci.verdicts.verdict_document import clearest_chart, effect_text
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection, Culprit
     from torchperf_ci.document import Block, Piece
     from torchperf_ci.issues.findings import IssueFinding
-    from torchperf_ci.issues.memory import IssueMemory
     from torchperf_ci.series.points import Series
-    from torchperf_ci.verdicts.verdict import RepeatOptions
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,17 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchperf_ci.issues.memory import IssueRow
+from torchperf_ci.issues.memory import IssueKind, IssueRow
 from torchperf_ci.metrics import bisected_as
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.verdict import commit_ends_of
+from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, Verdict, commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
     from torchperf_ci.document import Document
-    from torchperf_ci.issues.memory import IssueKind
-    from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, Verdict
 
 
 @dataclass(frozen=True)

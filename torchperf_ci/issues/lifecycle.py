@@ -16,8 +16,8 @@ from torchperf_ci.issues.matching import (
     passes_again,
     series_of,
 )
-from torchperf_ci.issues.memory import IssueMemory, embed, recall
-from torchperf_ci.series.points import restating
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
+from torchperf_ci.series.points import Series, restating
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from torchperf_ci.document import Words
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.matching import IssueMatch, IssueRules
-    from torchperf_ci.issues.memory import IssueRow
     from torchperf_ci.issues.tracker import TrackedIssue
-    from torchperf_ci.series.points import Series
     from torchperf_ci.verdicts.verdict import Verdict
 
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 from math import log
 from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci.issues.memory import NAMED_KINDS
+from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueRow
 from torchperf_ci.metrics import MIN_EFFECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torchperf_ci.issues.findings import IssueFinding
-    from torchperf_ci.issues.memory import IssueKind, IssueRow
     from torchperf_ci.issues.tracker import TrackedIssue
     from torchperf_ci.series.points import Series
     from torchperf_ci.verdicts.verdict import Verdict

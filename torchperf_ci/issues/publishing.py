@@ -11,12 +11,12 @@ from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.culprit_document import culprit_links
 from torchperf_ci.culprits.culprit_text import byline, culprit_name
 from torchperf_ci.document import Bold, Bullets, Commands, Document, Link, Paragraph, counted
-from torchperf_ci.errors import TorchperfError
-from torchperf_ci.issues.body import BODY_LIMIT, issue_body, issue_title, renewed_body
-from torchperf_ci.issues.lifecycle import plan_actions
-from torchperf_ci.issues.memory import MEMORY_MARKER
+from torchperf_ci.errors import NotDeliveredError, TorchperfError
+from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
+from torchperf_ci.issues.lifecycle import IssueAction, plan_actions
+from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
-from torchperf_ci.issues.tracker import TORCHPERF_LABEL, LockedError, StaleError
+from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
 from torchperf_ci.markdown import to_markdown
 
 if TYPE_CHECKING:
@@ -24,12 +24,8 @@ if TYPE_CHECKING:
 
     from torchperf_ci.culprits.culprit import Culprit
     from torchperf_ci.document import Block, Piece, Words
-    from torchperf_ci.issues.body import IssueContext
     from torchperf_ci.issues.findings import IssueFinding
-    from torchperf_ci.issues.lifecycle import IssueAction
     from torchperf_ci.issues.matching import IssueRules
-    from torchperf_ci.issues.memory import IssueMemory, IssueRow
-    from torchperf_ci.issues.tracker import IssueTracker, TrackedIssue
     from torchperf_ci.series.points import Series
     from torchperf_ci.verdicts.verdict import Verdict
 
@@ -181,6 +177,12 @@ class PublishedIssues:
         found = (*self.opened, *self.updated, *self.reopened, *self.standing)
         return sorted({issue.number: issue for issue in found}.values(), key=lambda issue: issue.number)
 
+    def check_published(self) -> None:
+        """Raise :class:`NotDeliveredError` if something could not be published."""
+        if self.failed:
+            msg = f"not published:  {'; '.join(self.failed)}"
+            raise NotDeliveredError(msg)
+
 
 @dataclass(frozen=True)
 class NightToPublish:
@@ -302,17 +304,8 @@ def _action_name(action: IssueAction) -> str:
     return issue_title(action.findings[0])
 
 
-@dataclass(frozen=True)
-class PublishedSummary:
-    """A headline for the log, the job summary, and the outputs of the step."""
-
-    headline: str
-    markdown: str
-    outputs: Mapping[str, str]
-
-
-def summarize_published(done: PublishedIssues) -> PublishedSummary:
-    """Summarize what was done and what was not."""
+def published_document(done: PublishedIssues) -> Document:
+    """Tell what was done and what was not, with counts in the title."""
     lists: Mapping[str, Sequence[TrackedIssue]] = {
         "opened": done.opened,
         "reopened": done.reopened,
@@ -324,7 +317,6 @@ def summarize_published(done: PublishedIssues) -> PublishedSummary:
         counts.append(f"{len(done.left)} postponed")
     if done.failed:
         counts.append(f"{counted(len(done.failed), 'finding')} not published")
-    headline = f"issues: {', '.join(counts) or 'nothing new'}"
     told = {issue.number for issues in lists.values() for issue in issues}
     lines: list[Words] = [
         *((f"{word} ", _issue_link(issue)) for word, issues in lists.items() for issue in issues),
@@ -333,13 +325,7 @@ def summarize_published(done: PublishedIssues) -> PublishedSummary:
         *(*done.settled, *done.notes),
         *(f"❌ not published: {failure}" for failure in done.failed),
     ]
-    document = Document(f"{headline[:1].upper()}{headline[1:]}", [Bullets(lines)])
-    outputs = {
-        "issues": "\n".join(issue.url for issue in done.about),
-        "opened": str(len(done.opened)),
-        "closed": str(len(done.closed)),
-    }
-    return PublishedSummary(headline, to_markdown(document), outputs)
+    return Document(f"Issues: {', '.join(counts) or 'nothing new'}", [Bullets(lines)])
 
 
 def _issue_link(issue: TrackedIssue) -> Link:

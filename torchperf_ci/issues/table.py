@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import MOST, Column, Folded, NoWrap, Replaceable, Table, change_text, short
+from torchperf_ci.document import MOST, Column, Folded, NoWrap, Replaceable, Table, Words, change_text, short
 from torchperf_ci.metrics import is_latency, name_and_unit
 from torchperf_ci.verdicts.verdict import Verdict
 from torchperf_ci.verdicts.verdict_document import difference_text, levels_text
@@ -13,7 +13,6 @@ from torchperf_ci.verdicts.verdict_document import difference_text, levels_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci.document import Words
     from torchperf_ci.issues.memory import IssueMemory, IssueRow
     from torchperf_ci.series.points import Series
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError
-from torchperf_ci.github import GitHubRefusedError, authenticated_login
-from torchperf_ci.issues.memory import recall
+from torchperf_ci.github import GitHubClient, GitHubRefusedError, authenticated_login
+from torchperf_ci.issues.memory import IssueMemory, recall
 from torchperf_ci.markdown import LOGIN
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from github.Issue import Issue
 
     from torchperf_ci.culprits.culprit import Culprit
-    from torchperf_ci.github import GitHubClient
-    from torchperf_ci.issues.memory import IssueMemory
 
 
 TORCHPERF_LABEL = "torchperf"
@@ -142,23 +140,22 @@ def _is_made(ask: GitHubClient, name: str) -> bool:
 
 
 def _make_label(ask: GitHubClient, name: str) -> None:
+    if _has_label(ask, name):
+        return
+    try:
+        ask(lambda: ask.repository.create_label(name, _COLOUR, _MEANINGS.get(name, "")), again=False)
+    except GitHubRefusedError as refused:
+        # 422 if another process created it first.
+        if refused.status != 422 or not _has_label(ask, name):
+            raise
+
+
+def _has_label(ask: GitHubClient, name: str) -> bool:
     try:
         ask(lambda: ask.repository.get_label(name).complete())
     except GitHubRefusedError as error:
         if error.status != 404:
             raise
-        try:
-            ask(lambda: ask.repository.create_label(name, _COLOUR, _MEANINGS.get(name, "")), again=False)
-        except GitHubRefusedError as refused:
-            # 422 if another process created it first.
-            if refused.status != 422 or not _label_exists(ask, name):
-                raise
-
-
-def _label_exists(ask: GitHubClient, name: str) -> bool:
-    try:
-        ask(lambda: ask.repository.get_label(name).complete())
-    except GitHubRefusedError:
         return False
     return True
 

@@ -13,13 +13,11 @@ from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci.machine.devices.interface import GpuCondition, Throttling
+from torchperf_ci.machine.devices.interface import Device, GpuCondition, Throttling
 from torchperf_ci.machine.host import Host, compilers, read_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from torchperf_ci.machine.devices.interface import Device
 
 
 FindingLevel = Literal["ok", "warn", "bad"]

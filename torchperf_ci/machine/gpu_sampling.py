@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from statistics import fmean, median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.devices.interface import ThrottleCounters
+from torchperf_ci.machine.devices.interface import Device, GpuReading, ThrottleCounters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.machine.devices.interface import Device, GpuReading
 
 INTERVAL_SECONDS = 0.1
 """Interval between readings. One reading of an H100 takes 4 ms, most of it for the energy counter."""

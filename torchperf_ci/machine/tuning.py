@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from torchperf_ci.errors import NotRestoredError
-from torchperf_ci.machine.devices.interface import TuningChange, TuningRefusal, VendorToolError
+from torchperf_ci.machine.devices.interface import Device, TuningChange, TuningRefusal, VendorToolError
 from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, online_cpus, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from torchperf_ci.machine.devices.interface import Device
 
 
 NODES = Path("sys/devices/system/node")

@@ -36,7 +36,6 @@ class CheckOptions:
     new_dir: str | None = option(
         "NEW_DIR",
         "New records: a directory or a file; if it holds several runs, all count as new",
-        metavar="NEW_DIR",
     )
     expect: Sequence[str] = option(
         "--expect",
@@ -100,9 +99,7 @@ class CheckOptions:
 class BaselineUpdateOptions:
     """The options of ``torchperf baseline update``."""
 
-    dir: str | None = option(
-        "DIR", "Records to make the baseline from: several runs, which show the noise", metavar="DIR"
-    )
+    dir: str | None = option("DIR", "Records to make the baseline from: several runs, which show the noise")
     format: str | None = shared(FORMAT)
     reason: str | None = option("--reason", "Why the baseline is updated; stored in the file", metavar="TEXT")
     baseline: str = option(
@@ -135,7 +132,6 @@ class HistoryOptions:
     direction: str = option(
         "--direction",
         "Which direction is better in the --csv files; both if unknown",
-        metavar="up|down|both",
         default="both",
         choices=("up", "down", "both"),
     )

@@ -160,7 +160,6 @@ class BisectOptions:
         "--builder",
         "How to turn a commit into an environment: worktree (import its files as is), command (--build), wheel or "
         "nightly (--wheels)",
-        metavar="|".join(BUILDERS),
         otherwise="command with --build, else worktree",
         choices=BUILDERS,
         heading=BUILDS,

@@ -119,6 +119,8 @@ class Option:
 
     A ``many`` option may be repeated, accepts several values after one flag, and splits each at commas and newlines.
     A ``flag`` without dashes is a positional argument, whose values on the command line are not split.
+
+    In the help, ``metavar`` stands for the value of a flag, by default the choices.
     """
 
     flag: str
@@ -142,6 +144,11 @@ class Option:
         return not self.flag.startswith("-")
 
     @property
+    def placeholder(self) -> str:
+        """What stands for the value of a flag in the help."""
+        return self.metavar or ("" if self.is_positional else "|".join(self.choices))
+
+    @property
     def env(self) -> str:
         """The environment variable that provides the value if the flag is not given."""
         return f"TORCHPERF_{self.name.upper()}"
@@ -162,9 +169,11 @@ class Option:
         elif self.is_switch:
             parser.add_argument(self.flag, action="store_const", const="true", help=help_text)
         elif self.many:
-            parser.add_argument(self.flag, action="extend", nargs="+", metavar=self.metavar, help=help_text)
+            parser.add_argument(
+                self.flag, action="extend", nargs="+", metavar=self.placeholder, help=help_text
+            )
         else:
-            parser.add_argument(self.flag, *self.aliases, metavar=self.metavar, help=help_text)
+            parser.add_argument(self.flag, *self.aliases, metavar=self.placeholder, help=help_text)
 
     def read(self, given: Any, environ: Mapping[str, str]) -> Any:
         """Return the value of the flag, else of the environment, else None. Raises :class:`UsageError`."""
@@ -201,8 +210,7 @@ def option(flag: str, text: str, kind: Callable[[str], Any] = text, heading: str
 def failure_option(warn: str) -> Any:
     """Return a field for ``--on-failure``; ``warn`` describes the failures for which the exit code is then still 0."""
     about = f"warn: exit with 0 even if {warn}"
-    choices = ("error", "warn")
-    return option("--on-failure", about, metavar="|".join(choices), default="error", choices=choices)
+    return option("--on-failure", about, default="error", choices=("error", "warn"))
 
 
 def shared(declared: Option, heading: str = "") -> Any:
@@ -269,7 +277,6 @@ FORMAT = Option(
     "--format",
     "Which direction is better in results in github-action-benchmark's own format; other tools' formats are "
     "recognized by their content",
-    metavar="customSmallerIsBetter|customBiggerIsBetter",
     otherwise="none; such results are refused",
     choices=("customSmallerIsBetter", "customBiggerIsBetter"),
 )

@@ -33,4 +33,4 @@ class InitOptions:
 class CompletionOptions:
     """The options of ``torchperf completion``."""
 
-    shell: str | None = option("SHELL", "bash, zsh or fish", metavar="SHELL", choices=("bash", "zsh", "fish"))
+    shell: str | None = option("SHELL", "bash, zsh or fish", choices=("bash", "zsh", "fish"))

@@ -32,7 +32,6 @@ class UploadOptions:
     dir: str | None = option(
         "DIR",
         "Directory whose *.json and *.json.gz files hold records or another tool's results, or one such file",
-        metavar="DIR",
     )
     benchmark_results: str | None = option("--benchmark-results", "Same as DIR", metavar="DIR")
     format: str | None = shared(FORMAT)
@@ -114,7 +113,6 @@ class UploadOptions:
     if_no_files_found: str = option(
         "--if-no-files-found",
         "What to do if there is no DIR or no record to upload",
-        metavar="error|warn|ignore",
         default="error",
         choices=("error", "warn", "ignore"),
     )
@@ -122,7 +120,6 @@ class UploadOptions:
         "--on-failure",
         "What fails the command: error, any record not stored; warn-invalid, the same except for invalid records; "
         "warn, nothing",
-        metavar="error|warn-invalid|warn",
         otherwise="error; in a dry run, warn-invalid",
         choices=("error", "warn-invalid", "warn"),
     )
@@ -166,7 +163,6 @@ class IngestOptions:
     src: Sequence[str] = option(
         "SRC",
         "Directory or file of records, s3://BUCKET[/PREFIX] or branch:NAME[@REMOTE]",
-        metavar="SRC",
         many=True,
         otherwise="the config's upload, unless the store is a server",
     )
@@ -181,7 +177,6 @@ class IngestOptions:
     if_no_files_found: str | None = option(
         "--if-no-files-found",
         "What to do if a SRC holds no records or does not exist",
-        metavar="error|warn|ignore",
         otherwise="error; warn for a branch, a bucket and the config's upload, which may be new",
         choices=("error", "warn", "ignore"),
     )
@@ -191,9 +186,7 @@ class IngestOptions:
 class PackOptions:
     """The options of ``torchperf pack``."""
 
-    place: str | None = option(
-        "PLACE", "branch:NAME[@REMOTE]", metavar="PLACE", otherwise="the config's upload"
-    )
+    place: str | None = option("PLACE", "branch:NAME[@REMOTE]", otherwise="the config's upload")
     config: str | None = shared(CONFIG)
 
 
@@ -231,7 +224,6 @@ class SiteOptions:
     dir: str = option(
         "DIR",
         "Directory for the pages and their data, which is updated",
-        metavar="DIR",
         default="site",
     )
     config: str | None = shared(CONFIG)

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from torchperf_ci.errors import UsageError
-from torchperf_ci.places.place import PlaceAccess
-
-if TYPE_CHECKING:
-    from torchperf_ci.places.place import RecordPlace
-
+from torchperf_ci.places.place import PlaceAccess, RecordPlace
 
 _API = ("https://", "http://")
 _STORE = ("chdb://", "clickhouse://")

@@ -12,19 +12,17 @@ import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
-from torchperf_ci.git import Git, GitError
+from torchperf_ci.git import Git, GitError, GitSetting
 from torchperf_ci.github import github_server
 from torchperf_ci.records.files import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
-    from urllib.parse import SplitResult
 
-    from torchperf_ci.git import GitSetting
     from torchperf_ci.places.place import PlaceAccess
 
 

@@ -20,15 +20,20 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
-from torchperf_ci.places.data_repository import COMMITTER
-from torchperf_ci.places.place import PlacedObject, check_keys, is_safe_key, same_content, unpacked
-from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes, mebibytes
+from torchperf_ci.places.data_repository import COMMITTER, BranchFile, DataRepository
+from torchperf_ci.places.place import (
+    PlacedObject,
+    check_keys,
+    in_batches,
+    is_safe_key,
+    same_content,
+    unpacked,
+)
+from torchperf_ci.records.files import MAX_BYTES, SUFFIXES, OverLimitError, check_bytes, mebibytes
 from torchperf_ci.records.schema import LATEST_SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from torchperf_ci.places.data_repository import BranchFile, DataRepository
 
 
 INDEX = "packed/index"
@@ -77,28 +82,14 @@ def pack_names(month: str) -> Iterator[str]:
 
 def write_packs(files: Iterable[PlacedObject]) -> Iterator[tuple[bytes, list[str]]]:
     """Yield the packs of a month: the content, and the keys of the files in it. Equal files give equal bytes."""
-    for part in _parts(sorted(files, key=lambda file: file.key)):
+    whole = (replace(file, body=unpacked(file.body, -1)) for file in sorted(files, key=lambda file: file.key))
+    for part in in_batches(whole, PACK_BYTES):
         content = _write_pack(part)
         # The original files are deleted afterwards, so an error here could never be repaired.
         if not all(was == now for was, now in zip(part, read_pack("", content), strict=True)):
             msg = "a pack does not hold what was put into it"
             raise AssertionError(msg)
         yield content, [file.key for file in part]
-
-
-def _parts(files: Iterable[PlacedObject]) -> Iterator[list[PlacedObject]]:
-    """Yield the decompressed files in groups that fit into one pack each."""
-    part: list[PlacedObject] = []
-    size = 0
-    for stored in files:
-        file = replace(stored, body=unpacked(stored.body, -1))
-        if part and size + file.size > PACK_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(file)
-        size += file.size
-    if part:
-        yield part
 
 
 def _write_pack(files: Sequence[PlacedObject]) -> bytes:
@@ -290,7 +281,7 @@ class BranchPacking:
         return old
 
     def _is_packable(self, path: str) -> bool:
-        is_records = path.endswith((".json", ".json.gz")) and not self.files[path].is_link
+        is_records = path.endswith(SUFFIXES) and not self.files[path].is_link
         return is_records and not path.startswith("packed/") and is_safe_key(path)
 
     def _read(self, paths: Sequence[str]) -> Iterator[PlacedObject]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import math
 import os
 import re
 import secrets
@@ -15,7 +16,7 @@ import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from torchperf_ci.errors import (
     ConflictError,
@@ -25,7 +26,7 @@ from torchperf_ci.errors import (
     PlaceUnreadableError,
     UnsafeKeyError,
 )
-from torchperf_ci.records.files import MAX_BYTES, read_regular
+from torchperf_ci.records.files import MAX_BYTES, is_gzip, read_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -80,11 +81,6 @@ class UploaderCredentials:
             raise CredentialsError(msg)
         mask(password)
         return cls(username, password)
-
-
-def is_gzip(body: bytes) -> bool:
-    """Whether ``body`` starts like a gzip file."""
-    return body.startswith(b"\x1f\x8b")
 
 
 def same_content(body: bytes, kept: bytes) -> bool:
@@ -173,6 +169,30 @@ class PlacedObject:
     def size(self) -> int:
         """Size of the body in bytes."""
         return len(self.body)
+
+
+class _Sized(Protocol):
+    @property
+    def size(self) -> int: ...
+
+
+_Object = TypeVar("_Object", bound=_Sized)
+
+
+def in_batches(
+    objects: Iterable[_Object], most_bytes: int, most_objects: float = math.inf
+) -> Iterator[list[_Object]]:
+    """Group objects so that no group exceeds a limit, unless it is a single larger object."""
+    batch: list[_Object] = []
+    size = 0
+    for item in objects:
+        if batch and (len(batch) >= most_objects or size + item.size > most_bytes):
+            yield batch
+            batch, size = [], 0
+        batch.append(item)
+        size += item.size
+    if batch:
+        yield batch
 
 
 class RecordPlace(ABC):

@@ -32,8 +32,8 @@ from torchperf_ci.errors import (
     UsageError,
 )
 from torchperf_ci.places.oidc import WebIdentity
-from torchperf_ci.places.place import PutOutcome, PutResult, RecordPlace, check_keys, is_gzip, same_content
-from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes
+from torchperf_ci.places.place import PutOutcome, PutResult, RecordPlace, check_keys, same_content
+from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes, is_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

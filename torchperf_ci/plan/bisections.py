@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.metrics import bisected_as
-from torchperf_ci.plan.jobs import MOST_JOBS, UniqueNames
+from torchperf_ci.plan.jobs import MOST_JOBS, MeasurementJob, UniqueNames
 from torchperf_ci.records.files import job_folder
 from torchperf_ci.series.from_records import points_of_records
-from torchperf_ci.verdicts.verdict import Judgement, read_verdicts, write_verdicts
+from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict, read_verdicts, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.plan.jobs import MeasurementJob
     from torchperf_ci.series.points import Series
-    from torchperf_ci.verdicts.verdict import CommitEnds, Verdict
 
 
 Machine = tuple[str, str]

@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import actions, config
 from torchperf_ci.actions import Annotation
-from torchperf_ci.bench.case import write_costs
+from torchperf_ci.bench.case import Costs, write_costs
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, OnlyOn, Table, counted, short
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import is_given
-from torchperf_ci.plan.bisections import plan_bisections, write_bisections
-from torchperf_ci.plan.jobs import jobs_of, matrix, measured_costs, unused_runners
+from torchperf_ci.plan.bisections import BisectionPlan, Regression, plan_bisections, write_bisections
+from torchperf_ci.plan.jobs import MeasurementJob, jobs_of, matrix, measured_costs, unused_runners
 from torchperf_ci.verdicts.verdict_document import difference_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from torchperf_ci.bench.case import Costs
     from torchperf_ci.options.analysis_commands import PlanOptions
-    from torchperf_ci.plan.bisections import BisectionPlan, Regression
-    from torchperf_ci.plan.jobs import MeasurementJob
     from torchperf_ci.verdicts.verdict import Verdict
 
 

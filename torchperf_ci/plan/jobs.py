@@ -9,15 +9,13 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import config
-from torchperf_ci.bench.case import Case
+from torchperf_ci.bench.case import Case, Costs
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.options.measurement_commands import SUITES
 from torchperf_ci.store.migrations import open_existing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-
-    from torchperf_ci.bench.case import Costs
 
 
 LONGEST_NAME = 80

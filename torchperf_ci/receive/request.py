@@ -7,22 +7,20 @@ import hashlib
 import hmac
 import json
 import os
-import re
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError
 from torchperf_ci.places import open_place
-from torchperf_ci.places.place import MAX_KEY, PlaceAccess, UploaderCredentials, check_keys
+from torchperf_ci.places.place import MAX_KEY, PlaceAccess, RecordPlace, UploaderCredentials, check_keys
 from torchperf_ci.records.files import cpu_limit
-from torchperf_ci.records.reading import parse_records
+from torchperf_ci.records.reading import LocatedRecord, parse_records
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from torchperf_ci.places.place import RecordPlace
-    from torchperf_ci.records.reading import LocatedRecord
 
 
 def accepted_credentials(environ: Mapping[str, str]) -> UploaderCredentials:
@@ -43,18 +41,16 @@ def opened_for_uploads(target: str) -> tuple[RecordPlace, UploaderCredentials]:
     return open_place(target, PlaceAccess(deadline=PUT_SECONDS)), accepted
 
 
-def are_equal(given: tuple[object, object], accepted: tuple[str, str]) -> bool:
+def are_equal(given: tuple[str, str], accepted: tuple[str, str]) -> bool:
     """Whether a user name and a password are the ``accepted`` ones, compared in constant time.
 
     Both are always compared, so that the time does not reveal which of them is wrong.
     """
-    username, password = given
-    return _equal(username, accepted[0]) & _equal(password, accepted[1])
-
-
-def _equal(given: object, expected: str) -> bool:
-    """Compare digests, because comparing the texts would reveal their length through the time it takes."""
-    return hmac.compare_digest(_digest(given if isinstance(given, str) else ""), _digest(expected))
+    # Digests are compared, because comparing the texts would reveal their length through the time it takes.
+    name, password = (
+        hmac.compare_digest(_digest(a), _digest(b)) for a, b in zip(given, accepted, strict=True)
+    )
+    return name and password
 
 
 def _digest(text: str) -> bytes:
@@ -73,18 +69,17 @@ PUT_SECONDS = 20.0
 ROOT = "v3/"
 """Prefix of every key: the database ingests objects from there only."""
 
-_MOST_MEMBERS = 100
-_DECODER = json.JSONDecoder()
-_TOKENS = {
-    token: re.compile(rf"[ \t\n\r]*{re.escape(token)}[ \t\n\r]*") for token in ("", "{", ":", ",", "}")
-}
 _PROBLEMS_TOLD = 20
 _LONGEST_PROBLEM = 300
 
 
-Scalar = str | int | float | bool | None
-Fields = dict[str, Scalar]
-"""The untrusted members of a request."""
+class _Members(msgspec.Struct):
+    """The untrusted members of a request. Others are skipped, not built: the sender is not authenticated yet."""
+
+    username: str | None = None
+    password: str | None = None
+    s3_path: str = ""
+    content: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,10 +123,12 @@ def read_request(body: bytes | bytearray, accepted: UploaderCredentials) -> Uplo
     The content is kept as it was sent, except that lists in JSONEachRow lines, which ClickHouse rejects, become one
     record per line. Raises :class:`RefusedRequestError`.
     """
-    fields = _fields(body)
-    _authorise(fields, accepted)
-    key, content = _checked_key(fields), _content(fields)
-    return UploadRequest(key, _loadable(content, _records(content)))
+    members = _members(body)
+    _authorise(members, accepted)
+    _check_key(members.s3_path)
+    if not members.content:
+        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "content is missing")
+    return UploadRequest(members.s3_path, _loadable(members.content, _records(members.content)))
 
 
 def check_size(size: int) -> None:
@@ -141,96 +138,40 @@ def check_size(size: int) -> None:
         raise RefusedRequestError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
 
 
-def _fields(body: bytes | bytearray) -> Fields:
+def _members(body: bytes | bytearray) -> _Members:
     check_size(len(body))
     if not body or body.isspace():
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "the body is empty")
     try:
-        return _members(body.decode("utf-8-sig"))
-    except ValueError:
+        return msgspec.json.decode(body.decode("utf-8-sig"), type=_Members)
+    except (ValueError, RecursionError):
         message = "the body is not a JSON object whose members are strings"
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, message) from None
 
 
-def _members(text: str) -> Fields:
-    """Return the members of a JSON object without nested values. Raises ``ValueError``.
-
-    The sender is not authenticated yet, and decoding arbitrary JSON can take seconds, and forty times the memory of its
-    text.
-    """
-    fields: Fields = {}
-    position = _after("{", text, 0)
-    for number in range(_MOST_MEMBERS):
-        if text.startswith("}", position):
-            break
-        name, position = _scalar(text, _after(",", text, position) if number else position)
-        if not isinstance(name, str):
-            msg = "a name is no string"
-            raise ValueError(msg)  # noqa: TRY004  # all faults of the text are one kind of error
-        fields[name], position = _scalar(text, _after(":", text, position))
-    if _after("}", text, position) != len(text):
-        msg = "something follows the object"
-        raise ValueError(msg)
-    return fields
-
-
-def _scalar(text: str, position: int) -> tuple[Scalar, int]:
-    """Return a string, number or constant, and the position after it and the space around it."""
-    if text.startswith(("[", "{"), position):
-        msg = "a value inside of a value"
-        raise ValueError(msg)
-    value: Scalar
-    value, position = _DECODER.raw_decode(text, position)
-    return value, _after("", text, position)
-
-
-def _after(token: str, text: str, position: int) -> int:
-    """Return the position after ``token`` and the space around it. Raises ``ValueError`` if it is missing."""
-    found = _TOKENS[token].match(text, position)
-    if not found:
-        msg = f"{token!r} is missing"
-        raise ValueError(msg)
-    return found.end()
-
-
-def _authorise(fields: Fields, accepted: UploaderCredentials) -> None:
-    username, password = fields.get("username"), fields.get("password")
-    if username is None or password is None:
+def _authorise(members: _Members, accepted: UploaderCredentials) -> None:
+    if members.username is None or members.password is None:
         raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "username and password are missing")
-    if not are_equal((username, password), (accepted.username, accepted.password)):
+    if not are_equal((members.username, members.password), (accepted.username, accepted.password)):
         raise RefusedRequestError(HTTPStatus.FORBIDDEN, "username or password is wrong")
 
 
-def _checked_key(fields: Fields) -> str:
-    key = fields.get("s3_path")
+def _check_key(key: str) -> None:
     if not key:
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "s3_path is missing")
-    if not isinstance(key, str) or not key.startswith(ROOT) or len(key) > MAX_KEY:
+    if not key.startswith(ROOT) or len(key) > MAX_KEY:
         message = f"s3_path must start with {ROOT} and have at most {MAX_KEY} characters"
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, message)
     try:
         check_keys([key])
     except UnsafeKeyError as error:
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, f"s3_path: {error}") from None
-    return key
-
-
-def _content(fields: Fields) -> str:
-    content = fields.get("content")
-    if not content:
-        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, "content is missing")
-    if not isinstance(content, str):
-        raise RefusedRequestError(
-            HTTPStatus.BAD_REQUEST, "content must be a string, which holds records as JSON"
-        )
-    return content
 
 
 def _records(content: str) -> Sequence[LocatedRecord]:
     """Return the records, provided that all of them are valid: for one bad record the database would reject all."""
-    # A lone surrogate cannot be encoded strictly; passed on as bytes, it becomes a reason to refuse.
     with cpu_limit(CHECK_SECONDS):
-        reading = parse_records(content.encode("utf-8", "surrogatepass"), "content")
+        reading = parse_records(content.encode(), "content")
     if reading.limit:
         raise RefusedRequestError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"content {reading.limit} over several keys"

@@ -182,6 +182,9 @@ def job_folder(root: Path, job: str, jobs: int) -> Path:
     return root if jobs == 1 and not folder.is_dir() else folder
 
 
+SUFFIXES = (".json", ".json.gz")
+"""How the names of files with records end."""
+
 MAX_BYTES = 64 * 2**20
 """Largest size of one file or object, both compressed and unpacked."""
 
@@ -202,6 +205,11 @@ _cpu_end: ContextVar[float | None] = ContextVar("_cpu_end", default=None)
 
 class OverLimitError(Exception):
     """A file exceeds a limit and is refused as a whole; the message is the reason."""
+
+
+def is_gzip(content: bytes) -> bool:
+    """Whether ``content`` starts like a gzip file."""
+    return content.startswith(b"\x1f\x8b")
 
 
 def mebibytes(size: int) -> str:

@@ -16,6 +16,7 @@ from torchperf_ci.records.files import (
     check_bytes,
     check_values,
     checkpoint,
+    is_gzip,
     open_regular,
     read_regular,
     replace_file,
@@ -49,7 +50,6 @@ def kind_of_judged(text: str) -> str:
     return next((kind for kind in ("culprits", "verdicts") if isinstance(members.get(kind), list)), "")
 
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _TOLD = 300
 """Characters of an unexpected error that a message quotes."""
 
@@ -246,7 +246,7 @@ def _unpack(content: bytes) -> tuple[bytes | bytearray, str | None]:
 
     Raises :class:`OverLimitError`.
     """
-    if not content.startswith(_GZIP_MAGIC):
+    if not is_gzip(content):
         return content, None
     unpacked = bytearray()
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:

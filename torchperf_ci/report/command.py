@@ -12,12 +12,11 @@ from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit_document import bisection_headline
 from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.github import github_server
-from torchperf_ci.report.contents import read_inputs, report_markdown, tell_in_summary
+from torchperf_ci.report.contents import ReportInputs, read_inputs, report_markdown, tell_in_summary
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
     from torchperf_ci.options.analysis_commands import ReportOptions
-    from torchperf_ci.report.contents import ReportInputs
 
 
 _WORDS = ("summary", "comment", "issues")

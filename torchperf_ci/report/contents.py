@@ -9,22 +9,20 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.culprits.culprit import read_culprits
+from torchperf_ci.culprits.culprit import Bisection, read_culprits
 from torchperf_ci.culprits.culprit_document import bisection_document
 from torchperf_ci.errors import OutputDirectoryError, UsageError
 from torchperf_ci.github import GITHUB
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.records.files import replace_file
-from torchperf_ci.verdicts.verdict import read_verdicts
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.document import Document
     from torchperf_ci.options.analysis_commands import ReportOptions
-    from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 
 @dataclass(frozen=True)

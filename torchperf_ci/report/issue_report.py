@@ -12,14 +12,13 @@ from torchperf_ci import actions, config
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Document, counted, text_of
-from torchperf_ci.errors import NotDeliveredError
-from torchperf_ci.github import github_client, github_server
+from torchperf_ci.github import GitHubClient, github_client, github_server
 from torchperf_ci.identity import run_url
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_document
 from torchperf_ci.issues.findings import findings_of
-from torchperf_ci.issues.lifecycle import plan_actions
+from torchperf_ci.issues.lifecycle import IssueAction, plan_actions
 from torchperf_ci.issues.matching import IssueRules
-from torchperf_ci.issues.publishing import NightToPublish, publish_issues, summarize_published
+from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues, published_document
 from torchperf_ci.issues.tracker import IssueTracker, author_login
 from torchperf_ci.markdown import escaped, to_markdown
 from torchperf_ci.report.contents import (
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from torchperf_ci.config import Issues
-    from torchperf_ci.github import GitHubClient
-    from torchperf_ci.issues.lifecycle import IssueAction
-    from torchperf_ci.issues.publishing import PublishedIssues
     from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.report.contents import ReportInputs
 
@@ -95,13 +91,12 @@ def _tell(done: PublishedIssues) -> None:
 
     Raises :class:`NotDeliveredError` if something failed.
     """
-    text = summarize_published(done)
-    say(text.headline)
+    document = published_document(done)
+    say(text_of(document.title))
     if actions.in_actions():
-        tell_in_summary(text.markdown)
-    for name, value in text.outputs.items():
-        actions.set_output(name, value)
+        tell_in_summary(to_markdown(document))
+    actions.set_output("issues", "\n".join(issue.url for issue in done.about))
+    actions.set_output("opened", str(len(done.opened)))
+    actions.set_output("closed", str(len(done.closed)))
     actions.annotate(actions.Annotation("notice", note, title="Issues") for note in done.notes)
-    if done.failed:
-        msg = f"not published:  {'; '.join(done.failed)}"
-        raise NotDeliveredError(msg)
+    done.check_published()

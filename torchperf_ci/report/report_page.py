@@ -9,13 +9,13 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from torchperf_ci.console import say
-from torchperf_ci.document import Chart, Document, Folded, Link, Paragraph, short
+from torchperf_ci.document import Chart, Document, Folded, Link, Paragraph, Words, short
 from torchperf_ci.github import github_server
 from torchperf_ci.identity import run_url
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.metrics import name_and_unit
 from torchperf_ci.page import page
-from torchperf_ci.report.contents import report_documents, write_files
+from torchperf_ci.report.contents import ReportInputs, report_documents, write_files
 from torchperf_ci.report.issue_report import issue_drafts
 from torchperf_ci.verdicts.headline import grouped
 from torchperf_ci.verdicts.verdict_document import clearest_chart
@@ -23,9 +23,7 @@ from torchperf_ci.verdicts.verdict_document import clearest_chart
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.document import Words
     from torchperf_ci.options.analysis_commands import ReportOptions
-    from torchperf_ci.report.contents import ReportInputs
     from torchperf_ci.verdicts.verdict import Verdict
 
 _PAGE = "report.html"

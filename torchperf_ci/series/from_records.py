@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
-from torchperf_ci.records.files import is_irregular
-from torchperf_ci.records.reading import is_own_file, read_records
+from torchperf_ci.records.files import SUFFIXES, is_irregular
+from torchperf_ci.records.reading import LocatedRecord, is_own_file, read_records
 from torchperf_ci.records.record import extra_info_strings
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.outcomes import without_failed
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.records.reading import LocatedRecord
 
-_SUFFIXES = (".json", ".json.gz")
 _IDS = {"timestamp": 64, "workflow_id": 64, "run_attempt": 32, "job_id": 64}
 """Width in bits of the database columns, which truncate larger numbers."""
 
@@ -118,7 +116,7 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Path | None]]:
     """Yield each file with the directory it was found in; None for a file that was named by the caller."""
     for path in paths:
         if path.is_dir():
-            below = (file for suffix in _SUFFIXES for file in path.rglob(f"*{suffix}"))
+            below = (file for suffix in SUFFIXES for file in path.rglob(f"*{suffix}"))
             files = (file for file in below if file.is_file() or is_irregular(file))
             visible = (file for file in files if not _is_hidden(file.relative_to(path)))
             for file in sorted(visible, key=lambda file: natural(file.relative_to(path).as_posix())):

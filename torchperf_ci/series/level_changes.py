@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from torchperf_ci.metrics import LEAST_AMOUNT
-from torchperf_ci.series.points import Series, differing_facts
+from torchperf_ci.series.points import Point, Series, differing_facts
 from torchperf_ci.series.policy import numbers
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.effect_estimates import shift_effect
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from torchperf_ci.series.points import Point
 
 
 ChangeWord = Literal["regressed", "improved", "changed"]

@@ -6,16 +6,13 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from torchperf_ci.metrics import ANCHORED, METRICS, is_positive
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class SeriesGroup(NamedTuple):

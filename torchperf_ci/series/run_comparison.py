@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, inf, log, sqrt
 from statistics import NormalDist, fmean, geometric_mean, median
@@ -13,18 +13,15 @@ import numpy as np
 
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.series.outcomes import outcome_word, passed, why_without_number
-from torchperf_ci.series.points import differing_facts, restating
+from torchperf_ci.series.points import Point, Points, Series, differing_facts, restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.noise import robust_sigma
 from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from torchperf_ci import config
     from torchperf_ci.series.from_store import PastValues
-    from torchperf_ci.series.points import Point, Points, Series
 
 
 ComparisonWord = Literal["beyond noise", "not comparable", "noise unknown", "within noise"]

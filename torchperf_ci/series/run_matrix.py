@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.series.points import runs_of
+from torchperf_ci.series.points import Point, Points, Series, SeriesGroup, runs_of
 from torchperf_ci.stats.effect import share_of_log
 from torchperf_ci.stats.gate import judge
 from torchperf_ci.stats.past import MIN_HISTORY
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.series.policy import MetricRule
 
 

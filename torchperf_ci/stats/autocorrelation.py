@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from torchperf_ci.stats import Flags, Floats, Ints, Places
 
 
 MOST_AUTOCORRELATION = 0.9
@@ -36,7 +36,7 @@ BIAS = 1.5
 """The lag-one correlation of n values around their own median is biased downwards by about this over n."""
 
 
-def autocorrelations(deviations: Floats, history: NDArray[np.int64], fewest: int) -> tuple[Floats, Floats]:
+def autocorrelations(deviations: Floats, history: Ints, fewest: int) -> tuple[Floats, Floats]:
     """Estimate the lag-one correlation of each series, and a cautious upper value of it.
 
     Both have the shape (series,) and lie between 0 and 0.9.
@@ -63,7 +63,7 @@ def autocorrelations(deviations: Floats, history: NDArray[np.int64], fewest: int
     return np.clip(drawn, 0.0, MOST_AUTOCORRELATION), np.clip(most, 0.0, MOST_AUTOCORRELATION)
 
 
-def autocorrelation_beside_step(deviations: Floats, after_step: NDArray[np.bool_]) -> Floats:
+def autocorrelation_beside_step(deviations: Floats, after_step: Flags) -> Floats:
     """Estimate the lag-one correlation of each series, shape (series,), that a given step does not explain.
 
     ``deviations``, shape (series, runs), are NaN where there are none; ``after_step`` marks those after the step. The
@@ -94,7 +94,7 @@ def _lag_one(deviations: Floats) -> Floats:
     return np.asarray((clipped[:, 1:] * clipped[:, :-1]).sum(axis=1) / squares, dtype=np.float64)
 
 
-def variance_of_mean(memory: Floats, sessions: NDArray[np.int64]) -> Floats:
+def variance_of_mean(memory: Floats, sessions: Ints) -> Floats:
     """Return the variance of the mean of successive runs relative to that of one run, shape as ``memory``.
 
     It is the mean correlation over all pairs of runs: ``memoryʲ`` for runs that are j apart (a first-order
@@ -133,7 +133,7 @@ class PairSeries:
 
     values: Floats
     times: Floats
-    groups: NDArray[np.intp]
+    groups: Places
     signs: Floats = field(default_factory=lambda: np.ones(1))
 
     @cached_property
@@ -234,7 +234,7 @@ def _whitened(columns: Floats, times: Floats) -> tuple[Floats, Floats]:
     return white / spreads.T[:, :, None], np.log(spreads).sum(axis=0)
 
 
-def _design(groups: NDArray[np.intp]) -> Floats:
+def _design(groups: Places) -> Floats:
     return np.asarray(groups[:, None] == np.unique(groups[groups >= 0]), dtype=np.float64)
 
 

@@ -25,11 +25,7 @@ from torchperf_ci.stats.noise import FLOOR, robust_scale, tail_probability
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from torchperf_ci.stats import Flags, Floats, Ints, Places
 
 
 ERROR_DF = 4.0
@@ -53,10 +49,10 @@ class Readings:
     build. ``luck`` is the expected standard deviation between builds of the same commit.
     """
 
-    base: NDArray[np.intp]
-    head: NDArray[np.intp]
+    base: Places
+    head: Places
     values: Floats
-    draws: NDArray[np.intp] = field(default_factory=lambda: np.zeros((0, 2), np.intp))
+    draws: Places = field(default_factory=lambda: np.zeros((0, 2), np.intp))
     luck: float = 0.0
 
     def __eq__(self, other: object) -> bool:

@@ -27,9 +27,8 @@ from torchperf_ci.stats.sequential_test import ALPHA, BETA, FEWEST_PAIRS, LOOKS,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
+    from torchperf_ci.stats import Floats
 
-    Floats = NDArray[np.float64]
 
 FEWEST_ALIKE = 3
 """Fewest pairs that can show that there is no change, if they agree closely."""

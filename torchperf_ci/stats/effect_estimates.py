@@ -16,7 +16,9 @@ from torchperf_ci.stats.noise import student_of_score
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
+
+    from torchperf_ci.stats import Floats, Ints
 
 
 def paired_effect(log_ratios: ArrayLike, confidence: float = 0.95) -> Effect:
@@ -55,7 +57,7 @@ MOST_EXACT = 400
 """Most differences for which the exact distribution is used; its at most C(40, 20) cases fit into int64."""
 
 
-def shift_effect(old: NDArray[np.float64], new: NDArray[np.float64], confidence: float = 0.95) -> Effect:
+def shift_effect(old: Floats, new: Floats, confidence: float = 0.95) -> Effect:
     """Return the Hodges–Lehmann ratio new/old of log values, shapes (m,) and (n,), with its distribution-free interval.
 
     The estimate is the median of all m·n differences new − old; the interval runs between two of them, the k-th from
@@ -79,7 +81,7 @@ def _rank(m: int, n: int, confidence: float) -> int:
     return int(np.searchsorted(np.cumsum(ways) / ways.sum(), (1 - confidence) / 2, side="right"))
 
 
-def _ways(m: int, n: int) -> NDArray[np.int64]:
+def _ways(m: int, n: int) -> Ints:
     """Count the orders of m and n values for each U from 0 to m·n: the coefficients of ∏ (1 − qⁿ⁺ⁱ)/(1 − qⁱ), i ≤ m.
 
     Mann & Whitney, *Annals of Mathematical Statistics* 18, 1947; as Gaussian binomials, MacMahon 1916.

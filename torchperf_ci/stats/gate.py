@@ -21,7 +21,7 @@ from torchperf_ci.stats.newest_runs import (
     settled_deviations,
     window,
 )
-from torchperf_ci.stats.noise import level_and_sigma, row_median, score_of_tail, tail_probability
+from torchperf_ci.stats.noise import Tails, level_and_sigma, row_median, score_of_tail, tail_probability
 from torchperf_ci.stats.past import NEWEST, is_one_session, of_current_level, past, without_gaps
 
 if TYPE_CHECKING:
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.stats.noise import Tails
-
-    Floats = NDArray[np.float64]
+    from torchperf_ci.stats import Flags, Floats, Ints, Places
 
 
-def adjusted(p: NDArray[np.float64], fewest: int = 0) -> NDArray[np.float64]:
+def adjusted(p: Floats, fewest: int = 0) -> Floats:
     """Return the smallest false-discovery rate at which each test is a discovery, shape as ``p``; NaN is not a test.
 
     Fewer than ``fewest`` tests are filled up to that number with tests that are not discoveries.
@@ -74,7 +72,7 @@ class Repetitions(NamedTuple):
 
 
 def single_run_scores(
-    newest: Window, repetitions: Repetitions, tails: Tails, least: Floats, jobs: NDArray[np.int64]
+    newest: Window, repetitions: Repetitions, tails: Tails, least: Floats, jobs: Ints
 ) -> Floats:
     """Return the scores of a rise and of a fall from the newest run alone, shape (2, series), NaN where it is no proof.
 
@@ -104,7 +102,7 @@ def smallest_proof(settled: Floats, min_effect: Floats) -> Floats:
     return np.maximum(min_effect, max(np.log(LEAST_FACTOR), BEYOND * farthest))
 
 
-def _moved_together(scores: Floats, jobs: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _moved_together(scores: Floats, jobs: Ints) -> Flags:
     """Whether each series belongs to a job in which many series have moved, up or down."""
     judged = ~np.isnan(scores)
     _, job = np.unique(jobs, return_inverse=True)
@@ -146,11 +144,11 @@ class GateSide:
     being proven, as returned by :func:`last_excursions`, 0 where none does.
     """
 
-    candidate: NDArray[np.bool_]
-    proven: NDArray[np.bool_]
-    nearly: NDArray[np.bool_]
+    candidate: Flags
+    proven: Flags
+    nearly: Flags
     rate: Floats
-    seen: NDArray[np.int64]
+    seen: Ints
 
 
 @dataclass(frozen=True)
@@ -163,8 +161,8 @@ class Judged:
     Values are NaN where there is too little history. ``offset`` was subtracted from the newest run for its machine.
     """
 
-    runs: NDArray[np.int64]
-    history: NDArray[np.int64]
+    runs: Ints
+    history: Ints
     old: Floats
     new: Floats
     low: Floats
@@ -183,11 +181,11 @@ class Judged:
 def judge(
     values: Floats,
     min_effect: Floats,
-    jobs: NDArray[np.int64] | None = None,
-    groups: NDArray[np.int64] | None = None,
+    jobs: Ints | None = None,
+    groups: Ints | None = None,
     repetitions: Repetitions | None = None,
-    worse: NDArray[np.int64] | None = None,
-    sessions: NDArray[np.int64] | None = None,
+    worse: Ints | None = None,
+    sessions: Ints | None = None,
 ) -> Judged:
     """Judge the newest run of every series against its past.
 
@@ -232,7 +230,7 @@ def judge(
 
 def _judged(
     windows: Sequence[Window],
-    chosen: NDArray[np.int64],
+    chosen: Ints,
     tails: Tails,
     least: Sequence[Floats],
     offset: Floats,
@@ -273,7 +271,7 @@ def _single(
     offset: Floats,
     tails: Tails,
     least: Floats,
-    job: NDArray[np.int64],
+    job: Ints,
 ) -> Floats:
     if repetitions is None:
         return np.full((2, len(offset)), np.nan)
@@ -326,7 +324,7 @@ def _sides(
     windows: Sequence[Window],
     least: Sequence[Floats],
     scores: Sequence[Floats],
-    worse: NDArray[np.int64],
+    worse: Ints,
 ) -> tuple[GateSide, GateSide]:
     """Return the sides up and down from the scores of a rise and a fall, shape (2, series): first as they are, then as
     far as they have lasted."""
@@ -337,9 +335,7 @@ def _sides(
     )
 
 
-def _side(
-    candidate: NDArray[np.bool_], now: Floats, lasting: Floats, seen: Sequence[NDArray[np.int64]]
-) -> GateSide:
+def _side(candidate: Flags, now: Floats, lasting: Floats, seen: Sequence[Ints]) -> GateSide:
     proven = candidate & (lasting <= FALSE_DISCOVERIES)
     nearly = candidate & (now <= FALSE_DISCOVERIES) & ~proven
     excursion = seen[0]
@@ -350,7 +346,7 @@ def _side(
     )
 
 
-def _is_candidate(windows: Sequence[Window], least: Sequence[Floats], sign: int) -> NDArray[np.bool_]:
+def _is_candidate(windows: Sequence[Window], least: Sequence[Floats], sign: int) -> Flags:
     """Whether each series reaches, in some window, both the score of :data:`LEVELS` and the ``least`` effect in the
     direction of ``sign``."""
     candidate = np.zeros(windows[0].score.shape, dtype=bool)
@@ -369,7 +365,7 @@ def _tails_of(scores: Floats, newest: Window) -> Floats:
     return np.minimum(WINDOW_OVERLAP * tail_probability(best), 1.0)
 
 
-def _rates(tails: Floats, worse: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def _rates(tails: Floats, worse: Ints) -> tuple[Floats, Floats]:
     """Return the false-discovery rates of a rise and of a fall from ``tails``, shape (2, series), adjusted in families.
 
     The families are: got worse, got better, and, for series whose direction is unknown, went up and went down.
@@ -382,12 +378,12 @@ def _rates(tails: Floats, worse: NDArray[np.int64]) -> tuple[Floats, Floats]:
     return np.where(turned, second, first), np.where(turned, first, second)
 
 
-def _choice(windows: Sequence[Window], up: GateSide, down: GateSide, single: Floats) -> NDArray[np.intp]:
+def _choice(windows: Sequence[Window], up: GateSide, down: GateSide, single: Floats) -> Places:
     """Return the index of the window with the strongest evidence; 0, the newest run alone, without a candidate."""
     strength = np.array([np.abs(np.nan_to_num(one.score)) for one in windows])
     strength[0] = np.where(up.proven | down.proven, np.nan_to_num(single, nan=-1.0), strength[0])
     return np.where(up.candidate | down.candidate, strength.argmax(axis=0), 0)
 
 
-def _pick(chosen: NDArray[np.intp], arrays: Sequence[NDArray[np.generic]]) -> Floats:
+def _pick(chosen: Places, arrays: Sequence[NDArray[np.generic]]) -> Floats:
     return np.asarray(np.stack(arrays)[chosen, np.arange(chosen.size)], dtype=np.float64)

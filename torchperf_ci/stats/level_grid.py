@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from torchperf_ci.stats import Flags, Floats
 
 
 CHANGE = 0.08
@@ -31,7 +29,7 @@ class LevelGrid:
 
     levels: Floats
     step: float
-    slow: NDArray[np.bool_]
+    slow: Flags
 
     @cached_property
     def origin(self) -> int:
@@ -65,7 +63,7 @@ def jump_probabilities(grid: LevelGrid, min_effect: float) -> Floats:
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def matters(change: Floats, min_effect: float) -> NDArray[np.bool_]:
+def matters(change: Floats, min_effect: float) -> Flags:
     """Whether a change is at least half of ``min_effect``, three steps of the finest grid, up to rounding errors."""
     return np.asarray(change >= min_effect / 2 - 1e-9)
 

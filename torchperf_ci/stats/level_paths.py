@@ -29,17 +29,13 @@ from torchperf_ci.stats.build_variance import (
     taus,
     without_traces,
 )
-from torchperf_ci.stats.level_grid import jump_probabilities, matters, small_product
+from torchperf_ci.stats.level_grid import LevelGrid, jump_probabilities, matters, small_product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import NDArray
-
+    from torchperf_ci.stats import Flags, Floats, Places
     from torchperf_ci.stats.build_variance import Readings
-    from torchperf_ci.stats.level_grid import LevelGrid
-
-    Floats = NDArray[np.float64]
 
 
 NEGLIGIBLE = 1e-7
@@ -208,9 +204,9 @@ class _Nodes:
     level 0, and ``logs`` is the log-prior.
     """
 
-    sigma: NDArray[np.intp]
-    tau: NDArray[np.intp]
-    start: NDArray[np.intp]
+    sigma: Places
+    tau: Places
+    start: Places
     logs: Floats
 
     @classmethod
@@ -235,7 +231,7 @@ class _Nodes:
         return _Nodes(self.sigma[nodes], self.tau[nodes], np.concatenate(starts), self.logs[nodes] + logs)
 
     @property
-    def scale(self) -> NDArray[np.intp]:
+    def scale(self) -> Places:
         """The index of each node's combination of the two scales, in ascending order."""
         return np.asarray(self.tau * SIGMAS.size + self.sigma)
 
@@ -304,12 +300,12 @@ class _Paths:
         moves = (1 - chance) * np.eye(size) + chance * self._jumps
         return flat.reshape(-1, size, size) * moves, scale
 
-    def _starts(self) -> NDArray[np.intp]:
+    def _starts(self) -> Places:
         """Return the level index of the first build in each node, clipped to the grid."""
         return np.clip(self.nodes.start + self._grid.origin, 0, self._grid.levels.size - 1)
 
     @cached_property
-    def slow(self) -> NDArray[np.bool_]:
+    def slow(self) -> Flags:
         """Which levels are slow relative to that of the first build: (nodes, levels)."""
         threshold = int(np.argmax(self._grid.slow)) if self._grid.slow.any() else self._grid.levels.size
         least = threshold + self.nodes.start

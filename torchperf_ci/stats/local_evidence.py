@@ -17,11 +17,7 @@ from torchperf_ci.stats.split_evidence import FEWEST, REACH, NormalScores, best_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
-    Places = NDArray[np.intp]
+    from torchperf_ci.stats import Flags, Floats, Places
 
 
 MOST_AROUND = 100
@@ -35,7 +31,9 @@ class RankedWindows:
     (windows,), is how many of its ``runs`` lie before the change, and ``rows`` are its series in ``scores``.
     """
 
-    def __init__(self, values: Floats, left: Ints, runs: Ints, scores: NormalScores, rows: Ints) -> None:
+    def __init__(
+        self, values: Floats, left: Places, runs: Places, scores: NormalScores, rows: Places
+    ) -> None:
         order = values.argsort(axis=1)
         self.values = np.take_along_axis(values, order, axis=1)
         self._left, self._runs, self._scores, self._rows = left, runs, scores, rows
@@ -43,7 +41,7 @@ class RankedWindows:
         self._is_left = (order < left[:, None]).astype(np.float64)
         self._below, self._upto = tied(self.values)
 
-    def evidence(self, below: Ints, upto: Ints) -> Floats:
+    def evidence(self, below: Places, upto: Places) -> Floats:
         """Return the evidence of two levels, shape (windows,); 0 with fewer than FEWEST values on a side.
 
         The others are the deviations of the series' other values from their levels: ``below`` is how many of them are
@@ -79,7 +77,7 @@ class OtherNoise:
         last = np.flatnonzero(is_last)
         self._beyond = np.repeat(last, np.diff(last, prepend=-1)) + 1 - np.arange(is_last.size)
 
-    def around(self, values: Floats, rows: Ints, ranks: Ints) -> tuple[Ints, Ints]:
+    def around(self, values: Floats, rows: Places, ranks: Places) -> tuple[Places, Places]:
         """Return how many of the others are below each of ``values``, shape (…, windows, width), and below or equal.
 
         ``rows`` are the windows' series, with windows of one series adjacent; ``ranks`` are the ranks of each window's
@@ -99,7 +97,7 @@ class OtherNoise:
         return below, upto
 
 
-def _others(ranks: Ints, sizes: Ints) -> tuple[Ints, Ints]:
+def _others(ranks: Places, sizes: Places) -> tuple[Places, Places]:
     """Return how many noise values other than the window's own ``ranks`` come before each place from 0 to ``sizes``.
 
     The counts of all windows are concatenated; the second result is where each window's counts begin.
@@ -250,7 +248,7 @@ def _columns(windows: Sequence[ChangeWindow]) -> tuple[Places, Places, Places]:
     return start, place, end
 
 
-def _are_levels(left: _Levels, right: _Levels) -> NDArray[np.bool_]:
+def _are_levels(left: _Levels, right: _Levels) -> Flags:
     """Whether on each side at least FEWEST values lie nearer to the level of that side."""
     between = ((left.middle + right.middle) / 2)[:, None]
     is_rise = left.middle < right.middle

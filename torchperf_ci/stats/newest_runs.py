@@ -19,8 +19,7 @@ from torchperf_ci.stats.past import MIN_HISTORY, NEWEST, ONE_SESSION, last_excur
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
+    from torchperf_ci.stats import Flags, Floats, Ints, Places
 
 
 FEWEST_SERIES = 30
@@ -34,11 +33,11 @@ STEADIEST = 0.005
 
 
 def machine_offsets(
-    residuals: NDArray[np.float64],
-    sigma: NDArray[np.float64],
-    jobs: NDArray[np.int64],
-    groups: NDArray[np.int64],
-) -> NDArray[np.float64]:
+    residuals: Floats,
+    sigma: Floats,
+    jobs: Ints,
+    groups: Ints,
+) -> Floats:
     """Return the ordinary offset of each value's job, in log units, shape (series, runs); 0 where unknown.
 
     ``residuals``, shape (series, runs), are log values less the level of their series, NaN where there are none;
@@ -62,9 +61,7 @@ def machine_offsets(
     return offsets
 
 
-def _weighted_medians(
-    values: NDArray[np.float64], weights: NDArray[np.float64], label: NDArray[np.intp], labels: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _weighted_medians(values: Floats, weights: Floats, label: Places, labels: int) -> tuple[Floats, Ints]:
     """Return the weighted median and the number of values of each label."""
     order = np.lexsort((values, label))
     total = np.cumsum(weights[order])
@@ -75,7 +72,7 @@ def _weighted_medians(
     return values[order][np.minimum(middle, ends - 1)], count
 
 
-def _ordinary(medians: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+def _ordinary(medians: Floats, group: Ints) -> Floats:
     """Return the largest ordinary offset of each job's group, 0 where there are too few jobs."""
     largest = np.zeros(medians.shape)
     for one in np.unique(group):
@@ -113,10 +110,10 @@ class GateRuns:
     values: Floats
     whole: Floats
     sessions: Ints
-    is_one_session: NDArray[np.bool_]
+    is_one_session: Flags
     memory: Floats
 
-    def of_rows(self, rows: NDArray[np.intp]) -> GateRuns:
+    def of_rows(self, rows: Places) -> GateRuns:
         """Return the runs of some series."""
         return GateRuns(*(getattr(self, field.name)[rows] for field in fields(self)))
 
@@ -155,7 +152,7 @@ class Window:
     rise_seen: Ints
     fall_seen: Ints
 
-    def among(self, rows: NDArray[np.intp], series: int) -> Window:
+    def among(self, rows: Places, series: int) -> Window:
         """Expand the window of the ``rows`` to all of ``series`` series; the others have no past."""
         known = (getattr(self, field.name) for field in fields(self)[1:])
         return Window(self.runs, *(_among(part, rows, series) for part in known))
@@ -228,7 +225,7 @@ def window(known: GateRuns, runs: int, tails: Tails) -> Window:
     )
 
 
-def _among(part: NDArray[Any], rows: NDArray[np.intp], series: int) -> NDArray[Any]:
+def _among(part: NDArray[Any], rows: Places, series: int) -> NDArray[Any]:
     missing = np.nan if part.dtype.kind == "f" else 0
     found = np.full((series, *part.shape[1:]), missing, dtype=part.dtype)
     found[rows] = part
@@ -244,7 +241,7 @@ def _spread(sessions: Ints, history: Ints, memory: Floats) -> Floats:
     return np.asarray(np.sqrt(variance_of_mean(memory, sessions) + of_past))
 
 
-def _is_over(z: Floats) -> NDArray[np.bool_]:
+def _is_over(z: Floats) -> Flags:
     """Whether the deviation, in σ, of each row is over: the last run, or each of the last two, is back.
 
     A run is back if it is less than half as far off as those before. A single one must also differ from them by more

@@ -18,26 +18,24 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+    from torchperf_ci.stats import Floats, Ints
 
 
 _erfc = np.frompyfunc(math.erfc, 1, 1)
 _inverse = np.frompyfunc(NormalDist().inv_cdf, 1, 1)
 
 
-def tail_probability(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def tail_probability(scores: Floats) -> Floats:
     """P(Z > score) of a standard normal Z; NaN stays NaN."""
     return np.asarray(_erfc(scores / math.sqrt(2)), dtype=np.float64) / 2
 
 
-def score_of_tail(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+def score_of_tail(probabilities: Floats) -> Floats:
     """Return the score that a standard normal exceeds with each probability, which must lie strictly in (0, 1)."""
     return -np.asarray(_inverse(probabilities), dtype=np.float64)
 
 
-def score_of_student(t: NDArray[np.float64], df: NDArray[np.float64] | float) -> NDArray[np.float64]:
+def score_of_student(t: Floats, df: Floats | float) -> Floats:
     """Return the normal score with the same tail probability as ``t`` under Student's distribution.
 
     ``df`` are the degrees of freedom. Accurate to 0.02 for at least 3 of them and |t| up to 10 (Wallace, *Annals of
@@ -47,7 +45,7 @@ def score_of_student(t: NDArray[np.float64], df: NDArray[np.float64] | float) ->
     return np.asarray(np.sign(t) * magnitude)
 
 
-def student_of_score(score: NDArray[np.float64], df: NDArray[np.float64] | float) -> NDArray[np.float64]:
+def student_of_score(score: Floats, df: Floats | float) -> Floats:
     """The inverse of :func:`score_of_student`."""
     plain = score * (8 * df + 3) / (8 * df + 1)
     return np.asarray(np.sign(score) * np.sqrt(df * np.expm1(plain**2 / df)))
@@ -111,7 +109,7 @@ def _quantiles(values: Floats, shares: Sequence[float]) -> list[Floats]:
     return [_quantile(ordered, count, share) for share in shares]
 
 
-def _quantile(ordered: Floats, count: NDArray[np.int64], share: float) -> Floats:
+def _quantile(ordered: Floats, count: Ints, share: float) -> Floats:
     place = np.clip(share * (count + 1 / 3) - 2 / 3, 0, np.maximum(count - 1, 0))
     lower = place.astype(np.intp)
     upper = np.minimum(lower + 1, np.maximum(count - 1, 0))
@@ -145,10 +143,10 @@ _KNOTS = np.concatenate([np.linspace(0.0, 4.0, 81), np.geomspace(4.2, 200.0, 80)
 class Tails:
     """Normal scores of upward and downward deviations at fixed knots."""
 
-    up: NDArray[np.float64]
-    down: NDArray[np.float64]
+    up: Floats
+    down: Floats
 
-    def score(self, z: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray[np.float64]:
+    def score(self, z: Floats, df: Floats) -> Floats:
         """Convert deviations of ``z`` σ to scores: standard normal if nothing has changed, at most :data:`MOST_SCORE`.
 
         ``df``, which must broadcast with ``z``, are the degrees of freedom of the σ that z was divided by: with few of
@@ -158,19 +156,19 @@ class Tails:
         student = score_of_student(z, df)
         return np.clip(np.where(np.abs(student) < np.abs(seen), student, seen), -MOST_SCORE, MOST_SCORE)
 
-    def deviation(self, score: NDArray[np.float64], df: NDArray[np.float64]) -> NDArray[np.float64]:
+    def deviation(self, score: Floats, df: Floats) -> Floats:
         """Return the deviation in σ that has this positive ``score`` in either direction."""
         seen = np.maximum(np.interp(score, self.up, _KNOTS), np.interp(score, self.down, _KNOTS))
         return np.asarray(np.maximum(seen, student_of_score(score, df)))
 
 
-def learn_tails(deviations: NDArray[np.float64]) -> Tails:
+def learn_tails(deviations: Floats) -> Tails:
     """Learn the tails from past deviations in σ, of any shape, ignoring NaN."""
     known = np.sort(deviations[~np.isnan(deviations)])
     return Tails(_scores(known), _scores(-known[::-1]))
 
 
-def _scores(ordered: NDArray[np.float64]) -> NDArray[np.float64]:
+def _scores(ordered: Floats) -> Floats:
     beyond = ordered.size - np.searchsorted(ordered, _KNOTS, side="left")
     believed = tail_probability(score_of_student(_KNOTS, PRIOR_DF))
     seen = (beyond + PRIOR_WEIGHT * believed) / (ordered.size + PRIOR_WEIGHT)

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.int64]
-    Flags = NDArray[np.bool_]
+    from torchperf_ci.stats import Flags, Floats, Ints, Places
 
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -50,7 +48,7 @@ def past(values: NDArray[Scalar], runs: int) -> NDArray[Scalar]:
     return values[:, max(0, end - BASELINE) : max(0, end)]
 
 
-def is_one_session(settled: Floats, sessions: Ints, newest: Ints) -> NDArray[np.bool_]:
+def is_one_session(settled: Floats, sessions: Ints, newest: Ints) -> Flags:
     """Whether the past runs of each series, except those made together with the newest run, come from one session.
 
     ``settled`` and ``sessions``, shape (series, runs), are the values and sessions of the past; ``newest``, shape
@@ -93,7 +91,7 @@ def of_current_level(values: Floats) -> Floats:
     return np.where(np.arange(values.shape[1]) < begins[:, None], np.nan, values)
 
 
-def _clearest_step(values: Floats) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+def _clearest_step(values: Floats) -> tuple[Places, Flags]:
     """Return where each row, NaN first, is best split into two levels, and whether the step is clear.
 
     The likelihood ratio of two levels against one, known σ, is ``(Sₖ − k/n·Sₙ)²·n/(k(n − k))`` with S the cumulative

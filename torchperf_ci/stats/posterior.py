@@ -25,10 +25,7 @@ from torchperf_ci.stats.level_paths import WeighedSeries, chance_later_is_slower
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Places = NDArray[np.intp]
+    from torchperf_ci.stats import Floats, Places
 
 
 BELIEVED = 0.7
@@ -85,7 +82,7 @@ class Posterior:
 
     suspects: Floats
     none: float
-    tested: NDArray[np.intp]
+    tested: Places
     gaps: Floats
     series: Sequence[WeighedSeries]
     one_cause: float
@@ -138,7 +135,7 @@ def chance_of_rise(weights: Floats, readings: Readings, min_effect: float, part:
     )
 
 
-def _gaps(weights: Floats, readings: Sequence[Readings]) -> tuple[NDArray[np.intp], Floats, Floats]:
+def _gaps(weights: Floats, readings: Sequence[Readings]) -> tuple[Places, Floats, Floats]:
     """Return the tested positions, and of each gap between them its weight and the chance that anything changed."""
     ends = np.array([0, weights.size])
     tested = np.unique(
@@ -160,7 +157,7 @@ def _whole(readings: Readings, last: int) -> float:
     return float(np.median(ends)) if ends.size else 0.0
 
 
-def _placed(tested: NDArray[np.intp], readings: Readings) -> Readings:
+def _placed(tested: Places, readings: Readings) -> Readings:
     base, head = (np.searchsorted(tested, side) for side in (readings.base, readings.head))
     return replace(readings, base=base, head=head)
 

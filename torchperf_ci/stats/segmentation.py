@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.stats.local_evidence import LocalEvidence, NoisySeries
+from torchperf_ci.stats.local_evidence import ChangeWindow, LocalEvidence, NoisySeries
 from torchperf_ci.stats.split_evidence import FEWEST, REACH, best_splits, scores_of_one, stretches, threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
-
-    from torchperf_ci.stats.local_evidence import ChangeWindow
+    from torchperf_ci.stats import Flags, Floats, Places
     from torchperf_ci.stats.split_evidence import Stretches
-
-    Floats = NDArray[np.float64]
 
 
 SUSPECT_SHARE = 0.57
@@ -243,7 +239,7 @@ _TOGETHER = 64
 """Series given a second look at once, for the same reason."""
 
 
-def change_points(values: Floats, min_effect: float = MIN_EFFECT) -> list[NDArray[np.intp]]:
+def change_points(values: Floats, min_effect: float = MIN_EFFECT) -> list[Places]:
     """Return the columns at which each row of log ``values``, shape (series, runs), oldest first, begins a new level.
 
     Values that are not finite are missing runs and leave no gap. A level has at least :data:`FEWEST` runs, and differs
@@ -260,7 +256,7 @@ def change_points(values: Floats, min_effect: float = MIN_EFFECT) -> list[NDArra
     return changes_of_rows
 
 
-def _suspects(values: Floats, known: NDArray[np.bool_]) -> Iterator[tuple[int, SuspectedSeries]]:
+def _suspects(values: Floats, known: Flags) -> Iterator[tuple[int, SuspectedSeries]]:
     """Yield the rows that may have changes.
 
     Rows of 2·REACH runs or more are processed together, shorter ones only with rows of equally many runs.

@@ -26,11 +26,11 @@ from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
+    from torchperf_ci.stats import Floats
     from torchperf_ci.stats.effect import Effect
 
-    Floats = NDArray[np.float64]
     Blocks = tuple[tuple[float, ...], ...]
 
 
@@ -74,10 +74,10 @@ class PairEvidence:
     ``least_decrease`` for a change by exactly the smallest effect.
     """
 
-    increase: NDArray[np.float64]
-    decrease: NDArray[np.float64]
-    least_increase: NDArray[np.float64]
-    least_decrease: NDArray[np.float64]
+    increase: Floats
+    decrease: Floats
+    least_increase: Floats
+    least_decrease: Floats
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def boundaries(cases: int, beta: float = BETA) -> tuple[float, float]:
     return math.log((1 - BETA) / alpha), math.log(beta / (1 - alpha))
 
 
-def evidence(log_ratios: NDArray[np.float64], delta: float) -> PairEvidence:
+def evidence(log_ratios: Floats, delta: float) -> PairEvidence:
     """Return the evidence of paired log-ratios, shape (series, pairs), for a change by ``delta`` on the log scale."""
     sizes = delta * MULTIPLES
     likelihoods = _marginal(log_ratios, np.concatenate([[0.0], sizes, -sizes]))
@@ -135,7 +135,7 @@ def evidence(log_ratios: NDArray[np.float64], delta: float) -> PairEvidence:
     return PairEvidence(_mixed(up), _mixed(down), least_increase=up[..., 0], least_decrease=down[..., 0])
 
 
-def _marginal(log_ratios: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
+def _marginal(log_ratios: Floats, means: Floats) -> Floats:
     """Return ln ∫ ∏ t((xᵢ − mean)/σ)/σ dP(σ) over the pairs up to each, up to a constant; σ² is scaled inverse χ².
 
     The last axis of the result is that of ``means``.
@@ -146,14 +146,14 @@ def _marginal(log_ratios: NDArray[np.float64], means: NDArray[np.float64]) -> ND
     return log_of_sum(np.cumsum(each, axis=1) + prior)
 
 
-def _mixed(ratios: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mixed(ratios: Floats) -> Floats:
     return log_of_sum(ratios + np.log(WEIGHTS))
 
 
-def log_of_sum(logs: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_of_sum(logs: Floats) -> Floats:
     """Return ln ∑ exp over the last axis."""
     most = logs.max(axis=-1, keepdims=True)
-    total: NDArray[np.float64] = most[..., 0] + np.log(np.exp(logs - most).sum(axis=-1))
+    total: Floats = most[..., 0] + np.log(np.exp(logs - most).sum(axis=-1))
     return total
 
 
@@ -171,7 +171,7 @@ def _detectable(noise: float, pairs: int, delta: float, cases: int) -> float:
     return float(np.min((sizes + needed / sizes) / 2))
 
 
-def _word(log_ratios: NDArray[np.float64], pair_evidence: PairEvidence, delta: float, cases: int) -> Word:
+def _word(log_ratios: Floats, pair_evidence: PairEvidence, delta: float, cases: int) -> Word:
     if log_ratios.size < FEWEST_PAIRS:
         return "open"
     confirm, refute = boundaries(cases)
@@ -184,7 +184,7 @@ def _word(log_ratios: NDArray[np.float64], pair_evidence: PairEvidence, delta: f
     return "open"
 
 
-def _is_up(log_ratios: NDArray[np.float64], delta: float, cases: int) -> bool:
+def _is_up(log_ratios: Floats, delta: float, cases: int) -> bool:
     """Whether the pairs agree on an increase by their ranks alone, with an estimate of at least half of ``delta``.
 
     The likelihood assumes a single mode. Where pairs have two modes, for example because of the addresses or the core

@@ -19,10 +19,7 @@ from torchperf_ci.stats.noise import score_of_tail
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.intp]
+    from torchperf_ci.stats import Flags, Floats, Places
 
 
 def normal_scores(values: Floats) -> tuple[Floats, Floats]:
@@ -59,7 +56,7 @@ def scores_of_one(values: Floats) -> Floats:
 class NormalScores:
     """Normal scores of values ranked within their series; ``sizes`` are the numbers of values of several series."""
 
-    def __init__(self, sizes: Ints) -> None:
+    def __init__(self, sizes: Places) -> None:
         self.sizes = sizes
         self._begins = np.cumsum(sizes) - sizes
         self._table = np.concatenate([_score_table(size) for size in sizes.tolist()])
@@ -67,9 +64,7 @@ class NormalScores:
         self.squares = self._totals[1, self._begins + np.arange(sizes.size) + sizes]
         """The sum of the squares of all scores of each series, ties or not."""
 
-    def between(
-        self, rows: Ints, below: Ints, upto: Ints, inside: NDArray[np.bool_]
-    ) -> tuple[Floats, Floats]:
+    def between(self, rows: Places, below: Places, upto: Places, inside: Flags) -> tuple[Floats, Floats]:
         """Return the scores of values, shape (windows, width), and the sums of their squares, shape (windows,).
 
         ``below`` and ``upto`` are how many values of the series are below each value, and how many below or equal.
@@ -90,7 +85,7 @@ class NormalScores:
         return scores, squares
 
 
-def tied(ordered: Floats) -> tuple[Ints, Ints]:
+def tied(ordered: Floats) -> tuple[Places, Places]:
     """Return for each place of sorted rows where its run of equal values begins, and where it ends (exclusive)."""
     n = ordered.shape[1]
     begins, ends = np.zeros(ordered.shape, dtype=np.intp), np.full(ordered.shape, n)
@@ -118,13 +113,13 @@ def _score_table(n: int) -> Floats:
     return score_of_tail(1 - (ranks - 0.375) / (n + 0.25))
 
 
-def _means(table: Floats, first: Ints, last: Ints) -> Floats:
+def _means(table: Floats, first: Places, last: Places) -> Floats:
     total = np.concatenate([[0.0], np.cumsum(table)])
     means: Floats = (total[last] - total[first]) / (last - first)
     return means
 
 
-def _put(ordered: Floats, order: Ints) -> Floats:
+def _put(ordered: Floats, order: Places) -> Floats:
     placed = np.empty(order.shape)
     placed[np.arange(len(order))[:, np.newaxis], order] = ordered
     return placed
@@ -148,15 +143,15 @@ class Stretches:
     (stretches, rows), is how strongly the scores say that the level changes inside it, 0 where the row begins later.
     """
 
-    starts: Ints
-    ends: Ints
+    starts: Places
+    ends: Places
     evidence: Floats
     sums: Floats
     """Cumulative sums of each row's scores, with a leading 0, shape (n + 1, rows)."""
-    runs: Ints
+    runs: Places
     """Points of each row, shape (rows,), in the last of the n columns."""
 
-    def may_have_changed(self) -> NDArray[np.bool_]:
+    def may_have_changed(self) -> Flags:
         """Whether any stretch of each row has evidence above the threshold."""
         needed = np.array([threshold(runs) for runs in self.runs.tolist()])
         return np.asarray((self.evidence > needed).any(axis=0))
@@ -196,7 +191,7 @@ def stretches(values: Floats) -> Stretches:
     return Stretches(starts, ends, _likelihood_ratio((ends - starts)[:, None], between, whole), scores, runs)
 
 
-def best_splits(sums: Floats, runs: NDArray[np.intp]) -> tuple[NDArray[np.intp], Floats]:
+def best_splits(sums: Floats, runs: Places) -> tuple[Places, Floats]:
     """Return where stretches of at most 2·REACH points are split best, and the sum of squares between the parts.
 
     ``sums``, shape (stretches, 2·REACH), are the cumulative sums of the ``runs`` points of each stretch, followed by
@@ -237,7 +232,7 @@ def _lengths(n: int) -> Iterator[int]:
     yield longest
 
 
-def _sums(values: Floats, runs: Ints) -> tuple[Floats, Floats]:
+def _sums(values: Floats, runs: Places) -> tuple[Floats, Floats]:
     """Return cumulative sums of each row's scores and of their squares, with a leading 0, both (n + 1, rows)."""
     scores = np.zeros((2, *values.shape))
     for n in np.unique(runs).tolist():
@@ -248,9 +243,7 @@ def _sums(values: Floats, runs: Ints) -> tuple[Floats, Floats]:
     return sums[0], sums[1]
 
 
-def _weigh(
-    scores: Floats, squares: Floats, length: int
-) -> tuple[NDArray[np.intp], NDArray[np.intp], Floats, Floats]:
+def _weigh(scores: Floats, squares: Floats, length: int) -> tuple[Places, Places, Floats, Floats]:
     """Return the starts and ends of the stretches of one length, and sums of squares of their scores.
 
     The sums of squares between the two parts of the best split, and those of the whole stretch around its mean, have
@@ -280,6 +273,6 @@ def _weigh(
     return starts, starts + length, between.max(axis=0), whole
 
 
-def _likelihood_ratio(n: NDArray[np.intp], between: Floats, whole: Floats) -> Floats:
+def _likelihood_ratio(n: Places, between: Floats, whole: Floats) -> Floats:
     """Return −n·ln(1 − R²); ``whole`` is positive even where all values are equal, because ties share squares too."""
     return np.asarray(-n * np.log1p(-np.minimum(between / whole, 1 - 1e-9)))

@@ -6,13 +6,12 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from torchperf_ci.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from urllib.parse import SplitResult
 
 
 DATABASE = "benchmark"

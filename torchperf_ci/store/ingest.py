@@ -9,26 +9,24 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places import open_place
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import is_pack, month_of_pack
-from torchperf_ci.places.place import PlacedObject, check_keys
-from torchperf_ci.records.files import MAX_BYTES
+from torchperf_ci.places.place import PlacedObject, RecordPlace, check_keys, in_batches
+from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
 from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
-from torchperf_ci.store.client import RefusedStatementError
+from torchperf_ci.store.client import RefusedStatementError, Store
 from torchperf_ci.store.kept_results import keep_judged
 from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.places.place import RecordPlace
     from torchperf_ci.records.reading import LocatedRecord, RecordsReading
-    from torchperf_ci.store.client import Store
 
 
 @dataclass(frozen=True)
@@ -64,14 +62,13 @@ BATCH_BYTES = 16 << 20
 PART_SIZE = 64 << 20
 """Characters of unpacked text after which records are stored, because a batch may unpack to any size."""
 
-_SUFFIXES = (".json", ".json.gz")
 # ClickHouse's error codes that are raised for unreadable data only
 _DATA = frozenset({6, 26, 27, 33, 38, 41, 53, 69, 70, 72, 117, 130, 131, 190, 349})
 
 
 def is_records(key: str) -> bool:
     """Whether an object may hold records: it has a suffix of records and is not in a hidden folder."""
-    return key.endswith(_SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
+    return key.endswith(SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
 
 
 def _objects(place: RecordPlace, prefix: str = "") -> Iterator[PlacedObject]:
@@ -119,7 +116,7 @@ def _ingest_objects(
 ) -> IngestOutcome:
     taking = _BatchIngest(store, bucket, given)
     outcome = IngestOutcome()
-    for batch in _batches(objects):
+    for batch in in_batches(objects, BATCH_BYTES, BATCH_OBJECTS):
         with store.held():
             outcome += taking.take(batch)
     return outcome
@@ -135,7 +132,7 @@ def _ingest_branch(store: Store, place: BranchPlace, given: str, first_month: st
     packs = [[key] for key in new if is_pack(key) and month_of_pack(key) >= first_month]
     for group in ([key for key in new if not is_pack(key)], *packs):
         part = IngestOutcome()
-        for batch in _batches(place.read(group)):
+        for batch in in_batches(place.read(group), BATCH_BYTES, BATCH_OBJECTS):
             with store.held():
                 part += taking.take_whole(batch)
         if not part.conflicts:  # conflicts are reported again by the next ingest
@@ -309,7 +306,7 @@ class _S3Ingest:
         except RefusedStatementError:
             return self._through_us()
         outcome = IngestOutcome()
-        for batch in _batches(listed):
+        for batch in in_batches(listed, BATCH_BYTES, BATCH_OBJECTS):
             with self._store.held():
                 known = self._taking.known([item.key for item in batch])
                 new = [item for item in batch if (item.key, item.tag) not in known]
@@ -320,7 +317,7 @@ class _S3Ingest:
         """Read the objects in this process, because the engine, such as a server without rights, cannot."""
         prefix = self._reader.prefix
         outcome = IngestOutcome()
-        for batch in _batches(_objects(self._place, prefix)):
+        for batch in in_batches(_objects(self._place, prefix), BATCH_BYTES, BATCH_OBJECTS):
             with self._store.held():
                 outcome += self._taking.take(batch)
         return outcome
@@ -349,23 +346,6 @@ class _S3Ingest:
             return self._taking.incoming.add_s3(self._reader, [item.key for item in batch])
         except (UnsafeKeyError, RefusedStatementError):
             return False
-
-
-_Item = TypeVar("_Item", PlacedObject, ListedObject)
-
-
-def _batches(items: Iterable[_Item]) -> Iterator[list[_Item]]:
-    """Group objects so that neither their number nor their size exceeds the limits of a batch."""
-    batch: list[_Item] = []
-    size = 0
-    for item in items:
-        if batch and (len(batch) >= BATCH_OBJECTS or size + item.size > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(item)
-        size += item.size
-    if batch:
-        yield batch
 
 
 def _all_refused(reading: RecordsReading) -> list[RefusedElement]:

@@ -14,14 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError
-from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, statement
+from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, Store, statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from botocore.credentials import Credentials
-
-    from torchperf_ci.store.client import Store
 
 
 _MOST_MEMORY = 2 << 30

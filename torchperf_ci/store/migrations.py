@@ -20,15 +20,12 @@ from torchperf_ci.console import say
 from torchperf_ci.errors import StoreError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.store.client import CHANGING, RefusedStatementError, connect, included, statement
+from torchperf_ci.store.client import CHANGING, RefusedStatementError, Store, connect, included, statement
 from torchperf_ci.store.dsn import EmbeddedStore, parse_dsn
-from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.ingest import IngestOutcome, ingest_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    from torchperf_ci.store.client import Store
-    from torchperf_ci.store.ingest import IngestOutcome
 
 
 _DAY = 86_400
@@ -163,7 +160,7 @@ def migrate(store: Store) -> None:
     A store that is up to date is only read. An interrupted migration is run again from its beginning. Raises
     :class:`StoreError` if rights are missing, or if the schema was made by a newer torchperf.
     """
-    if not _exists_in_system(store, "databases", store.database):
+    if not store.rows("SELECT 1 FROM system.databases WHERE name = {name:String}", {"name": store.database}):
         store.run("CREATE DATABASE IF NOT EXISTS {database:Identifier}", {"database": store.database})
     store.use(store.database)
     applied = _applied(store)
@@ -173,7 +170,7 @@ def migrate(store: Store) -> None:
 
 
 def _applied(store: Store) -> Sequence[int]:
-    if not _exists_in_system(store, "tables", "torchperf_migrations"):
+    if not store.has_table("torchperf_migrations"):
         store.run(_APPLIED)
     versions = [row[0] for row in store.rows("SELECT DISTINCT version FROM torchperf_migrations")]
     newest = migrations()[-1].version
@@ -181,12 +178,6 @@ def _applied(store: Store) -> Sequence[int]:
         msg = f"{store.name} has schema {max(versions)}, made by a newer torchperf; this one knows {newest}: upgrade it"
         raise StoreError(msg)
     return versions
-
-
-def _exists_in_system(store: Store, kind: str, name: str) -> bool:
-    scope = "" if kind == "databases" else "database = currentDatabase() AND "
-    found = store.rows(f"SELECT 1 FROM system.{kind} WHERE {scope}name = {{name:String}}", {"name": name})  # noqa: S608 - our words
-    return bool(found)
 
 
 def _apply(store: Store, migration: Migration) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -53,28 +52,21 @@ _TOKENS = 64
 _IMAGE_SIZE = 128
 
 
-@dataclass(frozen=True)
-class FoundArchitecture:
-    """An architecture: the name that its workload would have, and the Python expression that creates the workload."""
-
-    name: str
-    call: str
-
-
-def find_architectures(known: Collection[str], filters: Sequence[str]) -> list[FoundArchitecture]:
+def find_architectures(known: Collection[str], filters: Sequence[str]) -> dict[str, str]:
     """Return the architectures of installed libraries that no workload named in ``known`` uses.
 
-    If ``filters`` (globs) are given, one of them must match the name. The result is untested: a small config does not
-    fit every architecture.
+    They are named as their workloads would be, each with the Python expression that creates the workload. If there are
+    ``filters`` (globs), one of them must match the name. The result is untested: a small config does not fit every
+    architecture.
     """
     finders = {"transformers": _transformers, "timm": _timm, "torchvision": _torchvision}
-    return [
-        FoundArchitecture(name, call())
+    return {
+        name: call()
         for library, finder in finders.items()
         if importlib.util.find_spec(library)
         for name, call in finder(known)
         if name not in known and (not filters or any(fnmatchcase(name, glob) for glob in filters))
-    ]
+    }
 
 
 def _transformers(_known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:

@@ -16,12 +16,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from torchperf_ci.suite.building_blocks import mean_square, momentum_sgd
-from torchperf_ci.suite.workload import Task, Workload, per_device, workload
+from torchperf_ci.suite.workload import Loss, Task, Workload, per_device, workload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-
-    from torchperf_ci.suite.workload import Loss
 
     Inputs = Mapping[str, torch.Tensor] | tuple[torch.Tensor, ...]
 

@@ -11,25 +11,22 @@ from typing import TYPE_CHECKING
 from torchperf_ci import actions, config
 from torchperf_ci.console import say
 from torchperf_ci.document import Document, counted
-from torchperf_ci.errors import RecordsError, UsageError
+from torchperf_ci.errors import RecordsError, TorchperfError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places import is_api
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import QUARTER, month_before
 from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.upload.metadata import PreparedUpload, gather_metadata, prepare
-from torchperf_ci.upload.payload import SUFFIXES, read_source
+from torchperf_ci.upload.payload import RecordsSource, read_source
 from torchperf_ci.upload.report import Delivery, UploadReport, print_report
-from torchperf_ci.upload.spool import Spool
-from torchperf_ci.upload.targets import open_target, target_address
+from torchperf_ci.upload.spool import Spool, SpooledBatch
+from torchperf_ci.upload.targets import Target, open_target, target_address
 
 if TYPE_CHECKING:
     from torchperf_ci.config import Config
-    from torchperf_ci.errors import TorchperfError
     from torchperf_ci.options.storage_commands import PackOptions, UploadOptions
-    from torchperf_ci.upload.payload import RecordsSource
-    from torchperf_ci.upload.spool import SpooledBatch
-    from torchperf_ci.upload.targets import Target
 
 
 _TO = "TORCHPERF_TO"

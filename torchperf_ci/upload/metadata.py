@@ -25,7 +25,7 @@ from torchperf_ci.identity import (
 )
 from torchperf_ci.machine.devices.interface import DeviceIdentity
 from torchperf_ci.machine.devices.system_files import program_output
-from torchperf_ci.records.reading import RefusedElement
+from torchperf_ci.records.reading import LocatedRecord, RefusedElement
 from torchperf_ci.records.record import SYNTHETIC, synthetic_id
 from torchperf_ci.records.schema import Problem, column_changes, is_rounded
 from torchperf_ci.upload.payload import (
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from torchperf_ci.options.storage_commands import UploadOptions
-    from torchperf_ci.records.reading import LocatedRecord
     from torchperf_ci.upload.payload import CompleteRecord, RecordsSource
 
 

@@ -10,13 +10,21 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
-from torchperf_ci.records.files import MAX_BYTES, MAX_FILES, MAX_UPLOAD, mebibytes, open_regular, read_limited
+from torchperf_ci.records.files import (
+    MAX_BYTES,
+    MAX_FILES,
+    MAX_UPLOAD,
+    SUFFIXES,
+    mebibytes,
+    open_regular,
+    read_limited,
+)
 from torchperf_ci.records.reading import (
     RecordsReading,
     RefusedElement,
@@ -27,13 +35,9 @@ from torchperf_ci.records.reading import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from torchperf_ci.records.schema import Problem, Severity
-
-
-SUFFIXES = (".json", ".json.gz")
 
 
 @dataclass(frozen=True)
@@ -205,7 +209,7 @@ def distinct(file: str) -> str:
     if safe(file) == file:
         return file
     mark = hashlib.sha256(file.encode("utf-8", "surrogateescape")).hexdigest()[:_MARK]
-    suffix = next((suffix for suffix in (".json.gz", ".json") if file.endswith(suffix)), "")
+    suffix = next((suffix for suffix in SUFFIXES if file.endswith(suffix)), "")
     return f"{safe(file.removesuffix(suffix))}-{mark}{suffix}"
 
 

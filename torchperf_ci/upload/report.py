@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import shlex
@@ -25,7 +24,7 @@ from torchperf_ci.document import (
     facts,
 )
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
-from torchperf_ci.places.place import is_gzip
+from torchperf_ci.places.place import PutOutcome, unpacked
 from torchperf_ci.telling import tell
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.document import Block
-    from torchperf_ci.places.place import PutOutcome
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.upload.metadata import Metadata
     from torchperf_ci.upload.payload import Payload
@@ -256,11 +254,7 @@ def _object(delivery: Delivery) -> dict[str, object]:
         "outcome": delivery.word,
         "problem": delivery.problem,
     }
-    return shown if delivery.outcome else {**shown, "content": _text(payload.body)}
-
-
-def _text(body: bytes) -> str:
-    return (gzip.decompress(body) if is_gzip(body) else body).decode()
+    return shown if delivery.outcome else {**shown, "content": unpacked(payload.body, -1).decode()}
 
 
 def _problems(deliveries: Iterable[Delivery]) -> list[str]:

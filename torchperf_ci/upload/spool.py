@@ -25,14 +25,12 @@ from torchperf_ci.records.files import (
     replace_by,
     replace_file,
 )
-from torchperf_ci.records.reading import add_to_quarantine
+from torchperf_ci.records.reading import RefusedElement, add_to_quarantine
 from torchperf_ci.upload.payload import Payload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-
-    from torchperf_ci.records.reading import RefusedElement
 
 
 Event = Literal["sending", "kept", "refused"]

@@ -18,17 +18,15 @@ from urllib.parse import urlsplit
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
-from torchperf_ci.http_client import failure_reason, json_answer, never_arrived
+from torchperf_ci.http_client import HttpAnswer, failure_reason, json_answer, never_arrived
 from torchperf_ci.places import is_api, is_store, open_place
-from torchperf_ci.places.place import UploaderCredentials
+from torchperf_ci.places.place import PlaceAccess, PutOutcome, PutResult, UploaderCredentials
 from torchperf_ci.upload.payload import API_LIMIT
 from torchperf_ci.upload.spool import SentRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from torchperf_ci.http_client import HttpAnswer
-    from torchperf_ci.places.place import PlaceAccess, PutOutcome, PutResult
     from torchperf_ci.store.ingest import IngestOutcome as Ingested
 
 

@@ -8,15 +8,13 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_ci.document import Code, short
-from torchperf_ci.verdicts.verdict import COMMIT_HASH
+from torchperf_ci.document import Code, Piece, short
+from torchperf_ci.verdicts.verdict import COMMIT_HASH, RepeatOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.document import Piece
     from torchperf_ci.series.points import Series
-    from torchperf_ci.verdicts.verdict import RepeatOptions
 
 
 PYTHON_OPTION = ("--python", "python")

@@ -7,21 +7,17 @@ or a number are kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard
+from typing import Any, Literal, NamedTuple, TypeGuard
 
 from torchperf_ci import json_files
 from torchperf_ci.errors import VerdictsError
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
 _REPOSITORIES = (attrgetter("commit"), attrgetter("torch"))

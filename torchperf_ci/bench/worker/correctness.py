@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,6 @@ from torchperf_ci.bench.worker.protocol import Agreement
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, without_compiler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from torchperf_ci.bench.worker.step import BuiltStep, Model, Precision
     from torchperf_ci.suite.workload import Task
 

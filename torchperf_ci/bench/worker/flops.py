@@ -150,6 +150,14 @@ def _solve_triangular(matrix: Shape, right: Shape, *_: Any, **__: Any) -> int:
     return matrix[-1] * math.prod(right)
 
 
+_ATTENTION_KERNELS = (
+    "flash_attention_for_cpu",
+    "flash_attention",
+    "efficient_attention",
+    "cudnn_attention",
+    "fused_attention_overrideable",
+)
+
 # Formulas by the operator's name in ``torch.ops.aten``.
 _FORMULAS: dict[str, Formula] = {
     "dot": _dot,
@@ -160,27 +168,9 @@ _FORMULAS: dict[str, Formula] = {
     "_addmm_activation": _add_matrix_product,
     "_grouped_mm": _grouped_product,
     "convolution_backward": _convolution_backward,
-    **{
-        f"_scaled_dot_product_{kernel}": _attention
-        for kernel in (
-            "flash_attention_for_cpu",
-            "flash_attention",
-            "efficient_attention",
-            "cudnn_attention",
-            "fused_attention_overrideable",
-            "attention_math_for_mps",
-        )
-    },
-    **{
-        f"_scaled_dot_product_{kernel}_backward": _attention_backward
-        for kernel in (
-            "flash_attention_for_cpu",
-            "flash_attention",
-            "efficient_attention",
-            "cudnn_attention",
-            "fused_attention_overrideable",
-        )
-    },
+    "_scaled_dot_product_attention_math_for_mps": _attention,
+    **{f"_scaled_dot_product_{kernel}": _attention for kernel in _ATTENTION_KERNELS},
+    **{f"_scaled_dot_product_{kernel}_backward": _attention_backward for kernel in _ATTENTION_KERNELS},
     "mkldnn_rnn_layer": _mkldnn_layer,
     "mkldnn_rnn_layer_backward": _mkldnn_layer_backward,
     "_cudnn_rnn": _recurrent,

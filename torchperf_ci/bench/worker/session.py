@@ -218,7 +218,7 @@ class WorkerSession:
     def architectures(self, files: list[str], filters: list[str]) -> Mapping[str, str]:
         """Return the call that builds each architecture of the installed libraries without a workload, by name."""
         known = catalogue([Path(file) for file in files]).workloads
-        return {found.name: found.call for found in find_architectures(known, filters)}
+        return find_architectures(known, filters)
 
     def inventory(self) -> protocol.Inventory:
         """Return all that a step can use of this torch."""

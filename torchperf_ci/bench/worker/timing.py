@@ -6,7 +6,7 @@ import gc
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import median
 from typing import TYPE_CHECKING
@@ -16,8 +16,6 @@ import torch
 from torchperf_ci.bench.worker.protocol import FEWEST_SAMPLES, LONG_STEP, Samples, Settling, WarmUp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from torchperf_ci.bench.worker.step import BuiltStep
     from torchperf_ci.machine.devices.interface import Device
 

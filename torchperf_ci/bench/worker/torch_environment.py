@@ -8,22 +8,19 @@ import os
 import platform
 import re
 import sys
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from torchperf_ci.bench.worker.protocol import TorchEnvironment
 from torchperf_ci.machine.devices import DEVICE_TYPES
-from torchperf_ci.machine.devices.interface import TorchGpu
+from torchperf_ci.machine.devices.interface import Device, TorchGpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from torch.utils._python_dispatch import TorchDispatchMode
-
-    from torchperf_ci.machine.devices.interface import Device
 
 
 _T = TypeVar("_T")

@@ -19,17 +19,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.bisect.reasoning.evidence import PlannedPair, SuspectRange, draw_to_read, reading_price
-from torchperf_ci.bisect.reasoning.proof import may_be_proven_yet
+from torchperf_ci.bisect.reasoning.proof import Proof, may_be_proven_yet
 from torchperf_ci.bisect.reasoning.series_evidence import SURE, SeriesEvidence, weights_within
 from torchperf_ci.stats.level_grid import SLOW_SHARE
-from torchperf_ci.stats.posterior import capacity, most_informative, posterior
+from torchperf_ci.stats.posterior import Posterior, capacity, most_informative, posterior
 from torchperf_ci.stats.sequential_test import BETA
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from torchperf_ci.bisect.reasoning.proof import Proof
-    from torchperf_ci.stats.posterior import Posterior
 
 
 _LEAST = 1e-12

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from torchperf_ci.bisect.reasoning.evidence import PlannedPair
+from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading, PlannedPair, SuspectRange
 from torchperf_ci.stats.autocorrelation import (
     PairSeries,
     increase_beyond_autocorrelation,
@@ -35,7 +35,6 @@ from torchperf_ci.stats.sequential_test import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading, SuspectRange
     from torchperf_ci.stats.sequential_test import BlockEvidence
 
     Blocks = Mapping[tuple[int, int], Sequence[float]]

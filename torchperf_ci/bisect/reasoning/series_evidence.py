@@ -35,8 +35,8 @@ from torchperf_ci.bisect.reasoning.proof import (
     unless_memory,
     verified,
 )
-from torchperf_ci.stats.build_variance import tau_prior
-from torchperf_ci.stats.posterior import chance_of_rise, posterior
+from torchperf_ci.stats.build_variance import Readings, tau_prior
+from torchperf_ci.stats.posterior import Posterior, chance_of_rise, posterior
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectQuestion, BisectReading
-    from torchperf_ci.stats.build_variance import Readings
-    from torchperf_ci.stats.posterior import Posterior
 
 
 PAIRS_PER_BLOCK = 3
