@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import h11
 import uvicorn
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from torchperf_ci.errors import UsageError
@@ -24,8 +24,6 @@ from torchperf_ci.request_log import log, log_bug
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 

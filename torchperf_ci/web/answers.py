@@ -7,14 +7,12 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.store.client import AnswerLimits
+from torchperf_ci.store.client import AnswerLimits, Store
 from torchperf_ci.store.command import StoreQuery, run_query
-from torchperf_ci.web.documents import documents_of_store
+from torchperf_ci.web.documents import Documents, documents_of_store
 
 if TYPE_CHECKING:
     from torchperf_ci import config
-    from torchperf_ci.store.client import Store
-    from torchperf_ci.web.documents import Documents
 
 
 _PARTS = """\

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
-from torchperf_ci.series.points import Series, SeriesGroup, run_id, run_of
+from torchperf_ci.series.points import Point, Series, SeriesGroup, run_id, run_of
 from torchperf_ci.web.numbering import Numbering
 
 if TYPE_CHECKING:
-    from torchperf_ci.series.points import Point
     from torchperf_ci.store.client import Store
 
 

@@ -27,13 +27,9 @@ from torchperf_ci.series.from_store import (
 )
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.kept_results import commit_subjects
-from torchperf_ci.web.catalogue import (
-    GroupCatalogue,
-    StoreCatalogue,
-    read_catalogue,
-)
+from torchperf_ci.web.catalogue import GroupCatalogue, StoreCatalogue, read_catalogue
 from torchperf_ci.web.kept_facts import KeptFacts, as_json
-from torchperf_ci.web.known_culprits import bisections_of_store, proven_culprits
+from torchperf_ci.web.known_culprits import ProvenCulprit, bisections_of_store, proven_culprits
 from torchperf_ci.web.overview import (
     GroupSummary,
     index_document,
@@ -51,7 +47,6 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
     from torchperf_ci.web.catalogue import RunFacts
-    from torchperf_ci.web.known_culprits import ProvenCulprit
 
 
 COMPARED_RUNS = 30

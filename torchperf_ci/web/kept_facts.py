@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.series.points import SeriesGroup
-from torchperf_ci.store.client import RefusedStatementError
+from torchperf_ci.store.client import RefusedStatementError, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from torchperf_ci.store.client import Store
 
 T = TypeVar("T")
 _PACKAGE = Path(__file__).parents[1]

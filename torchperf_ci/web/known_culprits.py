@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from torchperf_ci.culprits.culprit import parse_culprits
+from torchperf_ci.culprits.culprit import Bisection, Culprit, OperatorCost, parse_culprits
 from torchperf_ci.document import signed
 from torchperf_ci.errors import CulpritsError
 from torchperf_ci.store.kept_results import CULPRITS, judged_texts
@@ -16,7 +16,6 @@ from torchperf_ci.store.kept_results import CULPRITS, judged_texts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from torchperf_ci.culprits.culprit import Bisection, Culprit, OperatorCost
     from torchperf_ci.store.client import Store
 
 MOST_OPERATORS = 3

@@ -9,7 +9,7 @@ from collections import defaultdict
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from torchperf_ci.receive.request import are_equal
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from starlette.requests import Request
-    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _ROUTES = {"data", "run", "upload", "metrics", "healthz", "readyz"}

@@ -11,25 +11,18 @@ from typing import TYPE_CHECKING
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, STATUS, name_and_unit
 from torchperf_ci.records.schema import LATEST_SECOND
-from torchperf_ci.series.points import Series, of_trunk, without_restating
-from torchperf_ci.series.policy import rule_of_points
+from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, without_restating
+from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.web.catalogue import RunFacts
+from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
 from torchperf_ci.web.run_documents import run_state
-from torchperf_ci.web.series_document import (
-    ChangeEntry,
-    change_entry,
-    with_culprits,
-)
+from torchperf_ci.web.series_document import ChangeEntry, change_entry, with_culprits
 from torchperf_ci.web.value_columns import rounded
 
 if TYPE_CHECKING:
     from torchperf_ci import config
     from torchperf_ci.series.level_changes import SeriesHistory, SeriesName
-    from torchperf_ci.series.points import Points, SeriesGroup
-    from torchperf_ci.series.policy import MetricRule
-    from torchperf_ci.web.catalogue import StoreCatalogue
     from torchperf_ci.web.known_culprits import ProvenCulprit
 
 

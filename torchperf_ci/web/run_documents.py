@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.series.outcomes import disturbances, outcome_word
-from torchperf_ci.series.points import differing_facts
+from torchperf_ci.series.points import Point, Points, Series, differing_facts
 from torchperf_ci.series.run_comparison import compare_runs, mean_ratios
 from torchperf_ci.web.value_columns import (
     SHOWN_DIGITS,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci import config
     from torchperf_ci.series.from_store import PastValues
-    from torchperf_ci.series.points import Point, Points, Series
     from torchperf_ci.web.catalogue import RunFacts
     from torchperf_ci.web.numbering import Numbering
 

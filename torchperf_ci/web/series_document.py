@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from torchperf_ci.series.from_store import NEWEST_POINTS
-from torchperf_ci.series.level_changes import levels_of, parts_of
-from torchperf_ci.series.points import of_trunk
-from torchperf_ci.series.policy import rule_of_points
+from torchperf_ci.series.level_changes import LevelChange, levels_of, parts_of
+from torchperf_ci.series.points import Point, Series, of_trunk
+from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_matrix import sensitivity_of
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.numbering import Numbering
 from torchperf_ci.web.value_columns import SHOWN_DIGITS, ranges, rounded, rounded_effect, value_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from torchperf_ci import config
-    from torchperf_ci.series.level_changes import LevelChange
-    from torchperf_ci.series.points import Point, Series
-    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.web.catalogue import RunFacts
     from torchperf_ci.web.known_culprits import ProvenCulprit
 

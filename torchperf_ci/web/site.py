@@ -12,13 +12,12 @@ from torchperf_ci.document import counted
 from torchperf_ci.errors import OutputDirectoryError
 from torchperf_ci.records.files import replace_by
 from torchperf_ci.store.migrations import open_existing
-from torchperf_ci.web.documents import collect_garbage_rarely, documents_of_store
+from torchperf_ci.web.documents import Documents, collect_garbage_rarely, documents_of_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from torchperf_ci.options.storage_commands import SiteOptions
-    from torchperf_ci.web.documents import Documents
 
 PAGES = Path(__file__).with_name("pages")
 
