@@ -25,6 +25,7 @@ from torchperf_ci.config_kinds import (
     Text,
     key,
     nearest,
+    resembling,
 )
 from torchperf_ci.errors import ConfigError, UsageError
 from torchperf_ci.metrics import DOWN, METRICS, MIN_EFFECT, UP
@@ -213,10 +214,8 @@ def _contradictions(given: Config) -> Iterator[tuple[Steps, str]]:
                 )
     for metric, rule in given.policy.items():
         if not rule.direction and metric not in METRICS:
-            yield (
-                ("policy", metric),
-                "torchperf cannot know which way is better; add `direction: up` or `down`",
-            )
+            reason = "torchperf cannot know which way is better; add `direction: up` or `down`"
+            yield ("policy", metric), f"{reason}{resembling(metric, METRICS, 0.5)}"
     yield from _upload_contradictions(given.upload)
     yield from _passwords({("store",): given.store, ("upload", "to"): given.upload.to})
 

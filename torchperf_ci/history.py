@@ -234,10 +234,12 @@ def history_headline(histories: Sequence[SeriesHistory]) -> str:
     words = ", ".join(f"{counts[word]} {text}" for word, text in _WORDS.items() if counts[word])
     recovered = sum(change.recovered is not None for change in changes)
     changed = sum(bool(history.changes) for history in histories)
+    short_ones = sum(history.is_too_short for history in histories)
     return (
         f"{counted(len(changes), 'change')} in {changed} of {len(histories)} series"
         f"{f': {words}' if words else ''}"
         f"{f'; {recovered} of the regressions recovered since' if recovered else ''}"
+        f"{f'; {short_ones} series of fewer than {2 * FEWEST} runs could not show any' if short_ones else ''}"
     )
 
 
@@ -268,7 +270,10 @@ def _levels(change: LevelChange) -> str:
 
 
 def _commits(change: LevelChange) -> str:
-    return "..".join(commit[:10] for commit in change.commits) if any(change.commits) else ""
+    last, first = change.commits
+    if last == first:
+        return f"both {first[:10]}" if first else ""
+    return f"{last[:10]}..{first[:10]}"
 
 
 def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
