@@ -270,10 +270,11 @@ def _levels(change: LevelChange) -> str:
 
 
 def _commits(change: LevelChange) -> str:
-    last, first = change.commits
-    if last == first:
-        return f"both {first[:10]}" if first else ""
-    return f"{last[:10]}..{first[:10]}"
+    """Name the commits around a change of the repository that measured, as ``check`` does, and then of PyTorch."""
+    last, first = change.last, change.first
+    ends = {"": (last.commit, first.commit), "PyTorch ": (last.torch, first.torch)}
+    ranges = [f"{of}{old[:10]}..{new[:10]}" for of, (old, new) in ends.items() if old != new]
+    return ", ".join(ranges) or (f"both {first.commit[:10]}" if first.commit else "")
 
 
 def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
