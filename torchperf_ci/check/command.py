@@ -22,11 +22,9 @@ from torchperf_ci.check.recorded_past import (
     without_own_runs,
 )
 from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
-from torchperf_ci.config_kinds import resembling
 from torchperf_ci.console import say
 from torchperf_ci.document import counted
 from torchperf_ci.errors import PlaceForbiddenError, RecordsError, RecordsRefusedError, UsageError
-from torchperf_ci.metrics import METRICS
 from torchperf_ci.options import is_given
 from torchperf_ci.places import is_api
 from torchperf_ci.records.files import ARTIFACT_PREFIX, check_writable, job_folder
@@ -39,7 +37,7 @@ from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions
 from torchperf_ci.verdicts.verdict_document import tell_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from torchperf_ci.check.baselines import Baseline
     from torchperf_ci.options.analysis_commands import BaselineUpdateOptions, CheckOptions
@@ -150,7 +148,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
         *_notes(collected, past),
         several_machines(new),
         _nothing_compared_note(past.points, others),
-        *_unused_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
+        *config.misnamed_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
     ]
     again = _again(options, settings)
@@ -237,13 +235,6 @@ def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:
     strange = "the history has none of the measured series, neither on this machine nor under these names"
     unknown = past.note or ("" if past.points else strange)
     return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
-
-
-def _unused_rules(policy: Mapping[str, config.Rule], metrics: set[str]) -> Iterator[str]:
-    """Yield a note on each metric of the policy that no series has, if it looks like one that some series have."""
-    for name in sorted({*policy} - {*METRICS} - metrics):
-        if near := resembling(name, metrics, 0.7):
-            yield f"the policy has a rule for {name!r}, which nothing measures, so it has no effect{near}"
 
 
 def _left_out(past: RecordedPast) -> str:
