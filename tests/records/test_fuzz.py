@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torchperf_ci.records.parser import whole
 from torchperf_ci.records.reading import parse_records, read_records
 from torchperf_ci.records.record import write_records
-from torchperf_ci.records.schema import LATEST_SECOND
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 JSON = st.recursive(
@@ -39,7 +38,7 @@ RECORD = st.fixed_dictionaries(
             {"name": TEXT}, optional=EXTRA | {"origins": st.lists(TEXT, max_size=2)}
         ),
         "job_id": st.integers(0, 2**70) | HUGE.map(abs),
-        "timestamp": st.integers(0, LATEST_SECOND),
+        "timestamp": HUGE.map(abs),
         "runners": st.lists(NAMED, max_size=2),
         "something else": JSON,
     },

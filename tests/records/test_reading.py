@@ -142,24 +142,6 @@ def test_what_is_refused_keeps_its_text_and_every_reason():
     ]
 
 
-@pytest.mark.parametrize("time", ["1790000000000", '"+1790000000000"', "253402300800"])
-def test_a_time_in_milliseconds_is_refused_and_says_what_is_expected(time):
-    """Taken as seconds it is later than every other run, for good: each machine would seem to have stopped."""
-    reading = parse_records(f'{A}\n{{"timestamp": {time}, "metric": {{}}}}\n{B}\n'.encode(), "records.json")
-    assert names(reading) == ["a", "b"]
-    assert reading.refused[0].reasons == (
-        f"$.timestamp: {time} is a time after the year 9999, as milliseconds are; write Unix time in seconds",
-    )
-
-
-@pytest.mark.parametrize(
-    "time", ["1790000000", '"1790000000"', '"+01790000000"', '""', "null", "253402300799"]
-)
-def test_a_time_in_seconds_is_not_refused(time):
-    reading = parse_records(f'{{"timestamp": {time}, "metric": {{}}}}\n'.encode(), "records.json")
-    assert not reading.refused
-
-
 def test_a_syntax_error_is_reported_on_its_line():
     text = json.dumps(record("a"), indent=2).replace("1.5", "1.5 oops")
     (problem,) = parse_records(text.encode(), "records.json").problems

@@ -10,7 +10,6 @@ from hostile import ATTACKS
 from zygote import running_zygote
 
 from torchperf_ci.places import open_place
-from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import groups_of_store, points_of_store
 from torchperf_ci.series.points import Series
@@ -125,8 +124,7 @@ def test_only_days_that_differ_are_made_again(
 
 def test_numbers_at_the_ends_of_their_columns(store: Store, tmp_path: Path) -> None:
     take_in(
-        store, tmp_path / "records", "odd.json", record(timestamp=LATEST_SECOND), record(timestamp=0),
-        record(value=1e39),
+        store, tmp_path / "records", "odd.json", record(timestamp=2**63), record(timestamp=0), record(value=1e39),
         record(metric={"name": "latency(ms)", "benchmark_values": []}), record(timestamp=0, workflow_id=0, head_sha=""),
     )  # fmt: skip
     refresh(store)

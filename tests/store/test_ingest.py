@@ -236,9 +236,7 @@ def test_the_command_says_what_it_did_and_fails_for_what_it_could_not(
 
 def test_neither_strange_records_nor_what_is_none_stops_the_next_ingest(store: Store, source: str) -> None:
     """Such an object is told of once, and the others are taken in, whatever comes first."""
-    huge = json.dumps(
-        record("huge", workflow_id=10**400, metric={"name": "m", "benchmark_values": [10**400]})
-    )
+    huge = json.dumps(record("huge", timestamp=10**400, metric={"name": "m", "benchmark_values": [10**400]}))
     deep = json.dumps(
         record("deep", metric={"name": "m", "extra_info": {"benchmark_values_exact": "[" * 5000}})
     )

@@ -57,14 +57,7 @@ def compiled(schema: Schema, keywords: Mapping[str, Callable[[Any], Check]]) -> 
     keyword.
     """
     known: Mapping[str, Callable[[Any], Check]]
-    known = {
-        "type": _of_type,
-        "minimum": _from,
-        "maximum": _up_to,
-        "pattern": _like,
-        "required": _with,
-        **keywords,
-    }
+    known = {**keywords, "type": _of_type, "minimum": _from, "pattern": _like, "required": _with}
 
     def of(rules: Schema) -> Check:
         if "$ref" in rules:
@@ -108,10 +101,6 @@ def _of_type(names: str | list[str]) -> Check:
 
 def _from(least: float) -> Check:
     return lambda value: type(value) not in (int, float) or value >= least
-
-
-def _up_to(most: float) -> Check:
-    return lambda value: type(value) not in (int, float) or value <= most
 
 
 def _like(pattern: str) -> Check:

@@ -1,9 +1,8 @@
 -- Whether anything is incoming that the engine takes for a record, and our own reader may not: any object is a record of
--- nothing to it, any bytes are text, and any number is a time.
+-- nothing to it, and any bytes are text.
 SELECT 1
 FROM torchperf_incoming
 WHERE metric.name = ''
-    OR timestamp > 253402300799
     OR NOT isValidUTF8(concat(
         name, repo, head_branch, head_sha, benchmark.name, benchmark.mode, benchmark.dtype,
         model.name, model.type, model.backend, metric.name
