@@ -84,11 +84,22 @@ MISTAKES = {
     "percent as words": ('policy: {"latency(ms)": {min_effect: 3 percent}}\n', 1, "such as 3%"),
     "negative percent": ('policy: {"latency(ms)": {min_effect: -3%}}\n', 1, "such as 3%"),
     "100 percent": ('policy: {"latency(ms)": {min_effect: 100%}}\n', 1, "below 100%"),
+    "zero percent": ('policy: {"latency(ms)": {min_effect: 0%}}\n', 1, "above 0%"),
+    "zero": ('policy: {"memory_leak(KiB/iter)": {min_effect: 0}}\n', 1, "above 0%"),
+    "nothing to measure": (
+        "suites: {a: {workloads: []}}\n",
+        1,
+        "at least one item, like [a, b], not an empty list",
+    ),
     "unknown store": ("store: sqlite:///x\n", 1, "store: must be chdb://PATH or clickhouse://"),
     "a repository's URL": ("issues: {repo: https://github.com/a/b}\n", 1, "a repository such as org/name"),
     "a path as URL": ("upload: {lambda: results/}\n", 1, "a URL such as https://"),
     "a role's name": ("upload: {to: s3://b, role: admin}\n", 1, "the ARN of a role"),
-    "python object": ("name: !!python/object/apply:os.getcwd []\n", 1, "name: must be text, not a list"),
+    "python object": (
+        "name: !!python/object/apply:os.getcwd []\n",
+        1,
+        "name: must be text, not an empty list",
+    ),
     "python name": ("name: !!python/name:os.getcwd x\n", 1, "name: must be text"),
 }
 
@@ -103,6 +114,11 @@ CONTRADICTIONS = {
         "policy:\n  tokens: {min_effect: 3%}\n",
         2,
         "policy.tokens: torchperf cannot know which way",
+    ),
+    "a metric without its unit": (
+        "policy:\n  latency: {min_effect: 3%}\n",
+        2,
+        "which way is better; add `direction: up` or `down`; did you mean 'latency(ms)'?",
     ),
     "two places": (
         "upload:\n  to: s3://b\n  branch: perf-data\n",

@@ -25,13 +25,14 @@ from torchperf_ci.config_kinds import (
     Text,
     key,
     nearest,
+    resembling,
 )
 from torchperf_ci.errors import ConfigError, UsageError
 from torchperf_ci.metrics import DOWN, METRICS, MIN_EFFECT, UP
 from torchperf_ci.options.option import BACKENDS, DEVICES, DTYPES, MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from yaml import Node
 
@@ -119,6 +120,13 @@ class Issues:
         False,
         "Mention the author of a culprit, which notifies them; otherwise only the name is shown.",
     )
+
+
+def misnamed_rules(policy: Mapping[str, Rule], measured: Collection[str]) -> Iterator[str]:
+    """Yield a note on each metric of the policy that nothing measures, if it looks like one that is ``measured``."""
+    for name in sorted({*policy} - {*METRICS, *measured}):
+        if near := resembling(name, measured, 0.7):
+            yield f"the policy has a rule for {name!r}, which nothing measures, so it has no effect{near}"
 
 
 def default_policy() -> dict[str, Rule]:
@@ -213,10 +221,8 @@ def _contradictions(given: Config) -> Iterator[tuple[Steps, str]]:
                 )
     for metric, rule in given.policy.items():
         if not rule.direction and metric not in METRICS:
-            yield (
-                ("policy", metric),
-                "torchperf cannot know which way is better; add `direction: up` or `down`",
-            )
+            reason = "torchperf cannot know which way is better; add `direction: up` or `down`"
+            yield ("policy", metric), f"{reason}{resembling(metric, METRICS, 0.5)}"
     yield from _upload_contradictions(given.upload)
     yield from _passwords({("store",): given.store, ("upload", "to"): given.upload.to})
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _TAG = "tag:yaml.org,2002:"
 _TRUE = ("true", "yes", "on")
-_PERCENT = r"^[0-9]{1,2}(\.[0-9]+)?%$"
+_PERCENT = r"^(?=.*[1-9])[0-9]{1,2}(\.[0-9]+)?%$"
 
 JsonSchema = dict[str, object]
 """A JSON Schema."""
@@ -142,7 +142,7 @@ class Constant:
 
 @dataclass(frozen=True)
 class Share:
-    """A share from 0 to below 1, as a percentage such as ``3%`` or a number such as 0.03."""
+    """A share above 0 and below 1, as a percentage such as ``3%`` or a number such as 0.03."""
 
     def read(self, node: Node, position: ConfigPosition) -> float:
         share = None
@@ -150,12 +150,13 @@ class Share:
             share = float(node.value[:-1]) / 100
         elif _is(node, "float", "int") and re.fullmatch(r"[0-9]*\.?[0-9]+", node.value):
             share = float(node.value)
-        if share is None or share >= 1:
-            raise position.error(node, f"must be a percentage below 100% such as 3%, not {_shown(node)}")
+        if share is None or not 0 < share < 1:
+            reason = f"must be a percentage above 0% and below 100%, such as 3%, not {_shown(node)}"
+            raise position.error(node, reason)
         return share
 
     def schema(self) -> JsonSchema:
-        number = {"type": "number", "minimum": 0, "exclusiveMaximum": 1}
+        number = {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}
         return {"anyOf": [{"type": "string", "pattern": _PERCENT}, number]}
 
 
@@ -264,7 +265,7 @@ def _is(node: Node, *types: str) -> bool:
 
 def _shown(node: Node) -> str:
     if _form(node) != "scalar":
-        return f"a {_form(node)}"
+        return f"{'a' if node.value else 'an empty'} {_form(node)}"
     return repr(node.value) if node.value else "nothing"
 
 

@@ -232,10 +232,12 @@ def history_headline(histories: Sequence[SeriesHistory]) -> str:
     words = ", ".join(f"{counts[word]} {text}" for word, text in _WORDS.items() if counts[word])
     recovered = sum(change.recovered is not None for change in changes)
     changed = sum(bool(history.changes) for history in histories)
+    short_ones = sum(history.is_too_short for history in histories)
     return (
         f"{counted(len(changes), 'change')} in {changed} of {len(histories)} series"
         f"{f': {words}' if words else ''}"
         f"{f'; {recovered} of the regressions recovered since' if recovered else ''}"
+        f"{f'; {short_ones} series of fewer than {2 * FEWEST} runs could not show any' if short_ones else ''}"
     )
 
 
@@ -266,7 +268,11 @@ def _levels(change: LevelChange) -> str:
 
 
 def _commits(change: LevelChange) -> str:
-    return "..".join(commit[:10] for commit in change.commits) if any(change.commits) else ""
+    """Name the commits around a change of the repository that measured, as ``check`` does, and then of PyTorch."""
+    last, first = change.last, change.first
+    ends = {"": (last.commit, first.commit), "PyTorch ": (last.torch, first.torch)}
+    ranges = [f"{of}{old[:10]}..{new[:10]}" for of, (old, new) in ends.items() if old != new]
+    return ", ".join(ranges) or (f"both {first.commit[:10]}" if first.commit else "")
 
 
 def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:

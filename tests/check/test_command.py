@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from checking import check, notes, record, run, verdicts, words
+from checking import check, judged, notes, record, run, verdicts, words
 
 from torchperf_ci import cli
 
@@ -43,6 +43,21 @@ def test_nothing_against_a_directory(fine: Path, history: Path, tmp_path: Path) 
 def test_a_regression_against_a_store(slow: Path, dsn: str, tmp_path: Path) -> None:
     assert check(slow, "--store", dsn) == 1
     assert words(tmp_path) == ["regressed"]
+
+
+def test_a_rule_of_the_policy_that_nothing_obeys_is_told(fine: Path, history: Path, tmp_path: Path) -> None:
+    rules = '"latency(s)": {direction: down, min_effect: 50%}, tokens: {direction: up}'
+    (tmp_path / "torchperf.yml").write_text(f"version: 1\npolicy: {{{rules}}}\n")
+    check(fine, "--against", history)
+    said = "the policy has a rule for 'latency(s)', which nothing measures, so it has no effect"
+    assert notes(tmp_path) == [f"{said}; did you mean 'latency(ms)'?"]
+
+
+def test_the_head_is_named_by_its_own_commit_and_by_that_of_pytorch(history: Path, tmp_path: Path) -> None:
+    other = {**record("latency(ms)", 10.0, 40), "head_sha": "ab" * 20}
+    torch = {"dependencies": {"pytorch": {"repo": "pytorch/pytorch", "sha": "cd" * 20}}}
+    check(run(tmp_path, "fresh", [{**other, **torch}]), "--against", history)
+    assert judged(tmp_path)["head"].endswith("fresh (ababababab, PyTorch cdcdcdcdcd)")
 
 
 def test_warnings_only(slow: Path, history: Path, tmp_path: Path) -> None:

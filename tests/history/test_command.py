@@ -98,11 +98,12 @@ def test_records_tell_when_which_commits_and_what_recovered(
 def test_the_table_of_records_has_the_newest_first(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "--records", str(records)]) == 0
     out, err = capsys.readouterr()
-    _, first, second = out.splitlines()
+    same, _, first, second = out.splitlines()  # what is the same in both rows is said once, above them
     assert "improved" in first
     assert "regressed" in second
-    assert "resnet | *50*" in second
-    assert f"{529:040x}"[:10] + ".." + f"{530:040x}"[:10] in second
+    assert "resnet | *50*" in same
+    own, torch = f"{29:040x}"[:10] + ".." + f"{30:040x}"[:10], f"{529:040x}"[:10] + ".." + f"{530:040x}"[:10]
+    assert f"{own}, PyTorch {torch}" in same
     assert "recovered 20" in second
     assert (
         err == "2 changes in 1 of 2 series: 1 regressed, 1 improved; 1 of the regressions recovered since\n"

@@ -15,9 +15,13 @@ from torchperf_ci.series.segmenting import segment_all
 CHANGES = {"small": (10.5, 0), "large": (8, 0), "late": (10.5, 3)}
 
 
+def _histories(points):
+    return segment_all(points, lambda name, _: rule_of_metric(name.metric, default_policy()))
+
+
 def shown(points, most: int = 100) -> list[str]:
     out = io.StringIO()
-    histories = segment_all(points, lambda name, _: rule_of_metric(name.metric, default_policy()))
+    histories = _histories(points)
     console.print_document(history_document(histories), out, rest="all of them with --json", most=most)
     return out.getvalue().splitlines()
 
@@ -53,6 +57,23 @@ def test_an_outcome_is_shown_in_words() -> None:
     points = [point(float(word == "pass"), day, info={"status": word}) for day, word in enumerate(words)]
     _, line = shown({series("status"): points})
     assert "pass → oom" in line
+
+
+def test_a_change_between_two_runs_of_one_commit_says_so() -> None:
+    """Such as another attempt of a run: no commit lies between, and a range of one to itself looks like one."""
+    points = [point._replace(commit="1f" * 20) for point in step(11)]
+    _, line = shown({series(): points})
+    assert "both 1f1f1f1f1f" in line
+
+
+def test_series_that_are_too_short_are_counted() -> None:
+    points = {
+        series(): row(noisy(10, 40)),
+        series(model="young"): row(noisy(10, 9)),
+        series("status"): row([1.0] * 9),
+    }
+    said = history_headline(_histories(points))
+    assert said == "0 changes in 0 of 3 series; 1 series of fewer than 10 runs could not show any"
 
 
 def test_where_nothing_changed_nothing_is_printed() -> None:

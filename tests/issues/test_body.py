@@ -30,7 +30,7 @@ from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.issues.memory import MEMORY_MARKER, embed, recall
 from torchperf_ci.issues.table import TABLE_MARKERS
-from torchperf_ci.verdicts.verdict import Evidence, RepeatOptions
+from torchperf_ci.verdicts.verdict import Evidence, RepeatOptions, evidence_of
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection
@@ -168,6 +168,21 @@ def test_where_the_range_is_not_known_nobody_is_sent_to_a_command_that_is_not_th
     assert "does not say between which commits" in text
     assert "**Next step:** find out between which commits" in text
     assert "To reproduce it" not in text
+
+
+def test_a_commit_that_did_not_change_is_no_range() -> None:
+    """A project's own commits changed, and PyTorch stayed the same."""
+    ends = {
+        "last_old": {"commit": "1" * 40, "torch": "9" * 40},
+        "first_new": {"commit": "2" * 40, "torch": "9" * 40},
+    }
+    verdicts = [
+        replace(verdict, evidence=evidence_of(ends)) if verdict.verdict == "regressed" else verdict
+        for verdict in JUDGEMENT.verdicts
+    ]
+    body = written(found(None, replace(JUDGEMENT, verdicts=verdicts))[0])
+    assert f"| commit, last at the old level → first at the new | {'1' * 40} → {'2' * 40} |" in body
+    assert f"| PyTorch, at both levels | {'9' * 40} |" in body
 
 
 def test_another_metric_is_bisected_as_such() -> None:

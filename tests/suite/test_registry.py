@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -100,6 +101,12 @@ def test_a_file_is_a_suite_named_like_its_path(write):
     assert found.suites[str(path)] == ("mine/one",)
     assert found.workloads["mine/one"].build(3).inputs[0].shape == (3,)
     assert "mine/one" not in found.suites["all"]
+
+
+def test_a_path_that_is_no_text_in_this_locale_works(write):
+    """Such as one with accents under ``LC_ALL=C``, which Python reads as surrogates."""
+    path = write(GOOD.format(name="one"), os.fsdecode(b"caf\xe9.py"))
+    assert catalogue([path]).suites[str(path)] == ("mine/one",)
 
 
 def test_a_relative_path_works(write, monkeypatch):

@@ -146,6 +146,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
         *_notes(collected, past),
         several_machines(new),
         _nothing_compared_note(past.points, others),
+        *config.misnamed_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
     ]
     again = _again(options, settings)
@@ -212,10 +213,13 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
 
 
 def _head(folder: str, new: Points) -> str:
-    """Return the directory's name, with the commit if there is only one."""
-    commits = {point.torch or point.commit for row in new.values() for point in row}
-    (commit,) = commits if len(commits) == 1 else ("",)
-    return f"{folder} ({commit[:10]})" if commit else folder
+    """Return the directory's name, with the commit if there is only one, and that of PyTorch if it is another."""
+    points = [point for row in new.values() for point in row]
+    commits, torches = {point.commit for point in points}, {point.torch for point in points} - {""}
+    commit = commits.pop()[:10] if len(commits) == 1 else ""
+    torch = torches.pop()[:10] if len(torches) == 1 else ""
+    named = [commit, f"PyTorch {torch}" if torch != commit and torch else ""]
+    return f"{folder} ({', '.join(filter(None, named))})" if any(named) else folder
 
 
 def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:

@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, of_newest_runs
+from torchperf_ci.check.pairing import (
+    SeriesPairing,
+    chart_points,
+    commits_around,
+    of_newest_runs,
+    runs_since_change,
+)
 from torchperf_ci.document import change_text, counted, day_of
 from torchperf_ci.metrics import DOWN, LEAST_AMOUNT
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
@@ -255,15 +261,17 @@ def _verdict(
 ) -> Verdict:
     """Return the verdict for a row. ``restored`` converts the gate's numbers to the metric's unit."""
     finding = gate_finding(judged, row, rule, _runs(pairing), partial(_day, pairing))
+    old, new = float(restored(judged.old[row])), float(restored(judged.new[row]))
+    is_change = finding.is_worse or finding.word == "improved"
     return Verdict(
         pairing.series,
         finding.word,
         finding.why,
-        old=float(restored(judged.old[row])),
-        new=float(restored(judged.new[row])),
+        old=old,
+        new=new,
         candidate=finding.candidate,
         evidence=Evidence(
-            _commit_range(pairing, int(judged.runs[row])),
+            _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None),
             chart_points(pairing) if finding.is_worse else (),
             others={**gate_numbers(judged, row), "runs": len({point.run for point in pairing.new})},
         ),
@@ -293,10 +301,10 @@ def _level(pairing: SeriesPairing) -> float:
     return median(point.value or 0.0 for point in pairing.old)
 
 
-def _commit_range(pairing: SeriesPairing, window: int) -> CommitRange:
-    """Return the commits between which a change would lie, if the last ``window`` runs are the new ones."""
+def _commit_range(pairing: SeriesPairing, window: int, levels: tuple[float, float] | None) -> CommitRange:
+    """Return the commits between which the change from one of ``levels`` to the other lies, else the window begins."""
     points = [*pairing.old, *pairing.new]
-    new = of_newest_runs(points, window)
+    new = of_newest_runs(points, runs_since_change(points, *levels, window) if levels else window)
     runs = {point.run for point in new}
     old = [point for point in points if point.run not in runs]
     return commits_around(old, new)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.series.outcomes import passed
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 MOST_CHARTED = 40
 """Most points of a series in the evidence, the newest ones."""
+MOST_SINCE = 20
+"""Newest runs among which the beginning of a change is searched for: more are a level of their own."""
 MOST_NEW_CHARTED = 20
 """Most new points among them, so that the chart still shows the old level."""
 SHOWN_NAMES = 5
@@ -84,6 +87,23 @@ def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:
     """Return the points of the last ``count`` runs."""
     newest = set(list(dict.fromkeys(point.run for point in points))[-count:])
     return [point for point in points if point.run in newest]
+
+
+def runs_since_change(points: Sequence[Point], old: float, new: float, window: int) -> int:
+    """Return how many of the newest runs are at the level ``new`` rather than ``old``; ``window`` if that is unclear.
+
+    The window that proves a change seldom begins where the change does. So the split is the one that fits best, with
+    values clipped to the two levels and one step beyond, like the change points of history.
+    """
+    values: dict[str, list[float]] = {}
+    for point in points:
+        values.setdefault(point.run, []).append((float(point.value or 0) - old) / (new - old))
+    best, gain, since = 0.0, 0.0, window
+    for count, of_run in enumerate([*values.values()][: -1 - MOST_SINCE : -1], 1):
+        gain += min(max(median(of_run), -1.0), 2.0) - 0.5
+        if gain > best:
+            best, since = gain, count
+    return since
 
 
 def commits_around(old: Sequence[Point], new: Sequence[Point]) -> CommitRange:

@@ -283,8 +283,11 @@ def _environment(finding: IssueFinding) -> Table:
     for commits in dict.fromkeys(verdict.evidence.commits for verdict in finding.verdicts):
         old, new = commits.last_old, commits.first_new
         for what, before, after in (("commit", old.commit, new.commit), ("PyTorch", old.torch, new.torch)):
-            change = f"{before or '–'} → {after or '–'}" if before or after else ""
-            facts.append((f"{what}, last at the old level → first at the new", change))
+            if before == after:
+                facts.append((f"{what}, at both levels", before))
+            else:
+                change = f"{before or '–'} → {after or '–'}"
+                facts.append((f"{what}, last at the old level → first at the new", change))
     known = [(fact, short(value, _LONGEST_SENTENCE)) for fact, value in dict.fromkeys(facts) if value]
     return Table([Column("fact"), Column("value", "prose")], known)
 

@@ -85,13 +85,17 @@ class NewestRuns:
 
 @dataclass(frozen=True)
 class SeriesHistory:
-    """A series of ``n`` points: its level and machine changes, oldest first, and newest runs that may become one."""
+    """A series of ``n`` points: its level and machine changes, oldest first, and newest runs that may become one.
+
+    ``is_too_short`` says that on no machine there were enough runs for two levels, so that no change could be found.
+    """
 
     name: SeriesName
     n: int
     changes: Sequence[LevelChange]
     machines: Sequence[MachineChange] = ()
     newest: NewestRuns | None = None
+    is_too_short: bool = False
 
 
 @dataclass(frozen=True)

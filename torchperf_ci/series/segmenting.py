@@ -27,6 +27,7 @@ from torchperf_ci.series.level_changes import (
 )
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.stats.segmentation import MIN_EFFECT
+from torchperf_ci.stats.split_evidence import FEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,6 +70,7 @@ def segment_all(
         changes[row.name] += [_change(row, step, points[row.name]) for step in steps]
     current = [(row, steps) for row, steps in steps_of_rows if _is_current(row, points[row.name])]
     newest = _newest(current, min_effect)
+    examined = {row.name for row in rows if _is_long_enough(row)}
     return [
         SeriesHistory(
             name,
@@ -76,6 +78,7 @@ def segment_all(
             _with_recoveries(changes[name]),
             machine_changes(row, parts[name]),
             newest.get(name),
+            name not in examined,
         )
         for name, row in points.items()
     ]
@@ -120,6 +123,10 @@ def _value(point: Point, rule: MetricRule) -> float | None:
     if rule.kind == "ratio" and point.value is not None and point.value <= 0:
         return None
     return point.value
+
+
+def _is_long_enough(row: _PartRuns) -> bool:
+    return row.rule.kind in ("count", "outcome") or len(row.values) >= 2 * FEWEST
 
 
 def _is_current(row: _PartRuns, points: Sequence[Point]) -> bool:

@@ -6,6 +6,7 @@ import hashlib
 import importlib
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import traceback
 from dataclasses import dataclass
@@ -173,7 +174,7 @@ def _execute(path: Path) -> ModuleType:
         problem = "no such file" if not path.exists() else "is not a file"
         raise BadSuiteFileError(path, None, f"{problem}: give the path of a Python file")
     source = str(path.absolute())
-    name = f"torchperf_suite_{hashlib.sha256(source.encode()).hexdigest()[:16]}"
+    name = f"torchperf_suite_{hashlib.sha256(os.fsencode(source)).hexdigest()[:16]}"
     loader = _SourceLoader(name, source)
     module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, loader, origin=source))
     module.__file__ = source
