@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from dashboard_nights import DAY, HOSTILE, NIGHTS, START, STEP, night_records, put_nights
+from dashboard_nights import DAY, HOSTILE, NIGHTS, START, STEP, night_records, put_culprit, put_nights
 from jsonschema import Draft202012Validator
 
 from torchperf_ci import cli
@@ -227,6 +227,31 @@ def test_a_culprit_stands_with_its_evidence_wherever_the_change_does(site: Path)
     assert overview["causes"][0]["culprits"] == [culprit]
     open_changes = [one["change"] for one in told["changes"] if one["name"]["model"] == "slow"]
     assert [change["culprits"] for change in open_changes] == [[culprit], [culprit]]
+
+
+@pytest.mark.parametrize(("torches", "named"), [(1, "own"), (NIGHTS, "torch")])
+def test_runs_are_named_by_what_changes_and_culprits_are_of_either(
+    torches: int, named: str, tmp_path: Path
+) -> None:
+    """A project that uses PyTorch looks for its own commits, and one that measures its nightlies for PyTorch's."""
+    dsn, records = f"chdb://{tmp_path}/store", tmp_path / "records"
+    records.mkdir()
+    for number in range(NIGHTS):
+        torch = {"dependencies": {"pytorch": {"sha": f"{min(number, torches - 1):02x}" * 20}}}
+        lines = "\n".join(json.dumps({**record, **torch}) for record in night_records(number))
+        (records / f"{number}.json").write_text(lines)
+    put_culprit(records / "culprits.json")  # of the project's own commits
+    _take_in(dsn, records)
+    with open_store(dsn) as store:
+        write_site(Documents(store, {}), tmp_path / "site")
+    runs = document(tmp_path / "site", "index.json")["runs"]
+    own = {f"{number:02}" * 20 for number in range(NIGHTS)}
+    pytorch = {f"{number:02x}" * 20 for number in range(NIGHTS)}
+    assert {run["commit"] for run in runs} == (own if named == "own" else pytorch)
+    (slow,) = document(tmp_path / "site", f"series/{series_id(tmp_path / 'site', 'slow')}/2026.json")[
+        "changes"
+    ]
+    assert (slow["own_commits"] is None, len(slow["culprits"])) == (named == "own", 1)
 
 
 def test_issues_are_looked_for_where_they_are_opened(nights: str) -> None:

@@ -137,22 +137,32 @@ class _RunRow(NamedTuple):
 
 
 def _runs(group: SeriesGroup, rows: Sequence[_RunRow], server: str) -> Sequence[RunFacts]:
-    """Merge rows of the same run, such as before and after a branch was renamed; the first row names the run."""
+    """Merge rows of the same run, such as before and after a branch was renamed; the first row names the run.
+
+    Its commit is PyTorch's, unless the commits of the repository whose jobs measured are more: then that repository uses
+    PyTorch, and is what is measured.
+    """
+    named = max(
+        [[row.torch for row in rows], [row.commit for row in rows]], key=lambda names: len({*names} - {""})
+    )
+    commits = {row: name or row.commit for row, name in zip(rows, named, strict=True)}
     found: dict[str, list[_RunRow]] = defaultdict(list)
     for row in rows:
         found[run_of(row.moment, row.commit, row.workflow_id, row.run_attempt, row.place)].append(row)
-    runs = [_run(group, name, parts, server) for name, parts in found.items()]
+    runs = [_run(group, name, parts, commits, server) for name, parts in found.items()]
     return sorted(runs, key=lambda run: (run.time, run.name), reverse=True)
 
 
-def _run(group: SeriesGroup, name: str, parts: Sequence[_RunRow], server: str) -> RunFacts:
+def _run(
+    group: SeriesGroup, name: str, parts: Sequence[_RunRow], commits: Mapping[_RunRow, str], server: str
+) -> RunFacts:
     first = min(parts, key=lambda row: (row.first, row.branch, row.commit))
     return RunFacts(
         run_id(group, name),
         name,
         *group,
         first.branch,
-        first.torch or first.commit,
+        commits[first],
         min(first.first, LATEST_SECOND),
         min(max(row.last for row in parts), LATEST_SECOND),
         f"{server}/{group.repo}/actions/runs/{first.workflow_id}" if first.workflow_id else "",

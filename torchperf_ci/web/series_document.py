@@ -30,7 +30,8 @@ class ChangeEntry:
     """A change of level. ``ratio``, new over old, and its 95% interval are None if the change has no ratio.
 
     ``last_commit`` is the last that was measured at the old level, ``first_commit`` the first at the new one;
-    ``recovered`` is when a regression ended, None while it lasts.
+    ``recovered`` is when a regression ended, None while it lasts. If the two commits are PyTorch's, ``own_commits`` are
+    those of the repository whose jobs measured.
     """
 
     time: int
@@ -43,6 +44,7 @@ class ChangeEntry:
     last_commit: str
     first_commit: str
     recovered: int | None
+    own_commits: Sequence[str] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -104,6 +106,7 @@ def year_of(timestamp: int) -> int:
 
 def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
     """Return the entry of a change of level, without its culprits."""
+    own = (change.last.commit, change.first.commit)
     return ChangeEntry(
         change.first.timestamp,
         change.word,
@@ -112,14 +115,15 @@ def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
         *rounded_effect(change.effect if rule.kind == "ratio" else None),
         *change.commits,
         change.recovered.timestamp if change.recovered else None,
+        own if own != change.commits else None,
     )
 
 
 def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Mapping[str, object]:
     """Return a change with the culprits that a bisection found between the commits around it."""
-    sides = (change.last_commit, change.first_commit)
+    ranges = {(change.last_commit, change.first_commit), tuple(change.own_commits or ())}
     return vars(change) | {
-        "culprits": [one.evidence for one in culprits if all(sides) and one.sides == sides]
+        "culprits": [one.evidence for one in culprits if all(one.sides) and one.sides in ranges]
     }
 
 
