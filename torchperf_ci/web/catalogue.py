@@ -139,8 +139,8 @@ class _RunRow(NamedTuple):
 def _runs(group: SeriesGroup, rows: Sequence[_RunRow], server: str) -> Sequence[RunFacts]:
     """Merge rows of the same run, such as before and after a branch was renamed; the first row names the run.
 
-    Its commit is PyTorch's, unless the commits of the repository whose jobs measured are more: then that repository uses
-    PyTorch, and is what is measured.
+    Its commit is PyTorch's, unless the commits of the repository whose jobs measured are more: then that repository
+    uses PyTorch, and is what is measured.
     """
     named = max(
         [[row.torch for row in rows], [row.commit for row in rows]], key=lambda names: len({*names} - {""})
