@@ -2,8 +2,7 @@
 
     python benchmarks/planted_slowdowns.py PYTHON
 
-``PYTHON`` is an interpreter with torch. The commits are those of tests/support/slowdowns.py, including one that slows
-nothing down.
+``PYTHON`` is an interpreter with torch. The commits are those of slowdowns.py, including one that slows nothing down.
 """
 
 from __future__ import annotations
@@ -13,12 +12,10 @@ import tempfile
 from pathlib import Path
 
 from report import print_table
+from slowdowns import HARMLESS, SLOWER, make_repository
 
 from torchperf_ci import cli
 from torchperf_ci.verdicts.verdict import read_verdicts
-
-sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
-from slowdowns import HARMLESS, SLOWER, make_repository
 
 
 def main() -> None:

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from conftest import Act, Runner
 
 LIBRARY = Path(__file__).parent / "library"
+OTHER = """
+
+@workload("caller/other", "what no commit changes")
+def other(batch_size: int) -> Task:
+    return Task(torch.tanh, (torch.randn(batch_size, 32, 32),))
+"""
 ARTIFACT = "torchperf-verdicts-1"
 SHA = "a" * 40
 WORKFLOW = ".github/workflows/pull-request.yml"
@@ -119,8 +125,13 @@ def comment_on(users: Users, github: GitHub, sha: str, conclusion: str = "failur
 
 
 def test_a_slower_pull_request_fails_and_is_told_so(users: Users, github: GitHub) -> None:
-    """It starts from a commit behind the base branch's newest, which is as slow as the pull request."""
+    """It starts from a commit behind the base branch's newest, which is as slow as the pull request.
+
+    What it does not change is not named. benchmarks/planted_slowdowns.py has slowdowns of more kinds.
+    """
     caller = users.runner.caller
+    with (caller / "benchmarks/my_suite.py").open("a") as suite:
+        suite.write(OTHER)
     start = commit(caller, "A library")
     library = caller / "library.py"
     fast, slow = library.read_text(), library.read_text().replace("range(20)", "range(60)")
@@ -139,8 +150,15 @@ def test_a_slower_pull_request_fails_and_is_told_so(users: Users, github: GitHub
     ended = users.run("pull_request", "pull-request", event, origin, torch)
     log = (ended.evidence / "act.log").read_text()
     assert ended.results == {"compare": "failure"}, log
-    (verdict,) = read_verdicts(users.artifacts / ARTIFACT / "verdicts.json").red
+    judgement = read_verdicts(users.artifacts / ARTIFACT / "verdicts.json")
+    assert f"{start[:10]} A library (torch 2." in judgement.base
+    assert f"{head[:10]} Slower in the pull request (torch 2." in judgement.head
+    (verdict,) = judgement.red
     assert (verdict.series.model, verdict.series.metric) == ("caller/library", "latency(ms)")
+    assert verdict.old < verdict.new
+    assert verdict.effect.low > 1
+    words = {(one.series.model, one.series.metric): one.verdict for one in judgement.verdicts}
+    assert words["caller/other", "latency(ms)"] == "unchanged"
     assert [event for event in ended.commands("compare", "error") if "caller/library" in event["raw"]]
     commented = comment_on(users, github, head)
     assert commented.results == {"comment": "success"}, (commented.evidence / "act.log").read_text()

@@ -122,20 +122,22 @@ def test_a_pull_request_is_built_and_compared(set_up: SetUp, git: Git) -> None:
         "number": 7,
         "pull_request": {"number": 7, "head": {"sha": head}, "base": {"sha": base, "ref": "main"}},
     }
-    # The workflow leaves open what of its suite is compared, and the night has measured all of it: a case is enough.
+    # The workflow leaves open what of its suite is compared and for how long, and the night has measured all of it: a
+    # pair of a case is enough. tests/actions/test_report.py goes on until it can tell.
     workflow = yaml.safe_load(set_up.runner.workflow("torchperf-pull-request").read_text())
     (given,) = (
         step["with"]
         for step in workflow["jobs"]["compare"]["steps"]
         if "/actions/compare@" in step.get("uses", "")
     )
-    assert not given.keys() & {"filter", "mode", "device", "dtype", "backend"}
-    case = {"ONE_WORKLOAD": "perf/mlp", "ONE_MODE": "inference"}
+    assert not given.keys() & {"filter", "mode", "device", "dtype", "backend", "budget"}
+    case = {"ONE_WORKLOAD": "perf/mlp", "ONE_MODE": "inference", "ONE_PAIR": "1"}
     done = set_up.run("pull_request", "torchperf-pull-request", event, **case)
     assert done.results == {"compare": "success"}, done.log
     judged = read_verdicts(set_up.artifacts / "torchperf-verdicts-1/verdicts.json")
     assert {verdict.series.model for verdict in judged.verdicts} == {"perf/mlp"}
     assert (judged.base[:10], judged.head[:10]) == (base[:10], head[:10])
+    assert all(verdict.old and verdict.new for verdict in judged.verdicts)
     assert not judged.red
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -12,15 +13,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci import cli
-from torchperf_ci.bench import pairs
+from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bisect import command
 from torchperf_ci.bisect.command import INCONCLUSIVE
+from torchperf_ci.compare import comparison_loop
 from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from torchperf_ci.bench.case import Case, Settings
 
 PACKAGE = '''"""A part of a model."""
 
@@ -127,8 +131,6 @@ def world(tmp_path_factory: pytest.TempPathFactory, torch_environment: Path) -> 
         patch.chdir(runner)
         patch.delenv("GITHUB_TOKEN", raising=False)
         patch.delenv("GITHUB_ACTIONS", raising=False)
-        patch.setattr(pairs, "BLOCK_SECONDS", 0.02)
-        patch.setattr(pairs, "QUADS", 3)
         yield World(folder, torch_environment, base, head)
 
 
@@ -139,13 +141,20 @@ def asked(world: World) -> list[str]:
     return ["--python", str(python), "--suite", str(suite), "--min-effect", "0.2"]
 
 
+def three_times_as_slow(case: Case, base: Settings, head: Settings, *_: object, head_first: bool) -> Pair:
+    """A pair of the pull request and what it starts from, or of one and the same."""
+    ratio = 1.0 if base.path == head.path else 3.0
+    return Pair((math.log(ratio) + (0.001 if head_first else -0.001),), 1e-3, ratio * 1e-3, 1, 1)
+
+
 @pytest.fixture(scope="module")
 def comment(world: World, asked: list[str]) -> str:
-    """What a pull request is told."""
+    """What a pull request is told: what was measured is made up, what was asked is not."""
     out = world.folder / "job/verdicts.json"
-    assert (
-        world.torchperf("compare", "--base", "origin/main", "--head", "HEAD", *asked, "--out", str(out)) == 1
-    )
+    sides = ("--base", "origin/main", "--head", "HEAD")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison_loop, "measure_pair", three_times_as_slow)
+        assert world.torchperf("compare", *sides, *asked, "--out", str(out)) == 1
     report = (
         "report",
         "--verdicts",

@@ -1,4 +1,7 @@
-"""After an ingest was killed at any moment and run again, each record is in the store exactly once."""
+"""After an ingest was killed at any moment and run again, each record is in the store exactly once.
+
+tests/store/test_answers.py kills that of a directory.
+"""
 
 from __future__ import annotations
 
@@ -53,13 +56,6 @@ def _fill(name: str, put: Callable[[str, bytes], object]) -> Counter[str]:
         records = [{"model": {"name": model}, "metric": {"name": "m"}, "runners": []} for model in group]
         put(f"{name}-{number}.json", gzip.compress("\n".join(map(json.dumps, records)).encode()))
     return Counter(model for group in models for model in group)
-
-
-def test_of_a_directory(tmp_path: Path, dsn: str) -> None:
-    folder = tmp_path / "records"
-    folder.mkdir()
-    with running_zygote() as zygote:
-        survive(zygote, dsn, str(folder), lambda key, body: (folder / key).write_bytes(body))
 
 
 def test_of_a_bucket(dsn: str, objects: Objects) -> None:
