@@ -235,3 +235,9 @@ def test_the_newest_runs_of_a_machine_that_is_gone_are_nobodys_news() -> None:
     old = [*steps((10, 60)), 15.0, 15.1, 14.9]
     assert past(row(old)).newest
     assert not past(row(old) + row(steps((10, 20)), 63, fingerprint=OTHER)).newest
+
+
+@pytest.mark.parametrize("nights", range(3, 16))
+def test_newest_runs_are_news_only_until_they_are_a_level(nights: int) -> None:
+    found = past(row(steps((10, 40), (10.8, nights))))
+    assert len(found.changes) + (found.newest is not None) == 1

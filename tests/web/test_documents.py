@@ -74,6 +74,24 @@ def test_the_overview_says_what_is_wrong(site: Path) -> None:
     assert breaks == {"cuda": [START + 20 * DAY], "cpu": []}
 
 
+def test_what_check_proves_before_it_is_a_level_is_told(tmp_path: Path) -> None:
+    """Or the overview would say that all is well while the nightly's job is red."""
+    dsn, records = f"chdb://{tmp_path}/store", tmp_path / "records"
+    put_nights(records, 0, NIGHTS - 3)
+    for number in range(NIGHTS - 3, NIGHTS):
+        night = [*night_records(number)]
+        for record in night:
+            if record["model"]["name"] == "tiny" and record["metric"]["name"] == "latency(ms)":
+                values = record["metric"]["benchmark_values"]
+                record["metric"]["benchmark_values"] = [1.2 * value for value in values]
+        (records / f"{number}.json").write_text("\n".join(map(json.dumps, night)))
+    _take_in(dsn, records)
+    with open_store(dsn) as store:
+        overview = json.loads(Documents(store, {}).document("overview.json"))
+    assert "2 series got worse too recently to count as regressed" in overview["sentence"]
+    assert [group["newly_worse"] for group in overview["groups"]] == [1, 1]
+
+
 def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None:
     slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")
     assert slow["points"]["run"] == [[0, NIGHTS]]

@@ -17,7 +17,7 @@ from torchperf_ci.series.policy import numbers
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.gate import judge
-from torchperf_ci.stats.past import BASELINE, NEWEST
+from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.stats.segmentation import MIN_EFFECT, change_points, sides
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ _LOOKED_AT = 2 * BASELINE
 def newest_ratios(
     rows: Sequence[Sequence[float]], least: Sequence[float], last_changes: Sequence[int]
 ) -> list[NewestRuns | None]:
-    """Return, for each row of positive values, newest runs that provably differ and are in no level change yet.
+    """Return, for each row of positive values, newest runs that provably differ from those before at its newest level.
 
     ``least`` is the smallest relative change that matters, by row; ``last_changes`` the index at which the newest level
     of each row begins, 0 where there is only one level.
@@ -221,17 +221,17 @@ def newest_ratios(
     if not rows:
         return []
     values = np.full((len(rows), max(1, min(_LOOKED_AT, max(map(len, rows))))), np.nan)
-    for number, row in enumerate(rows):
-        newest = row[-_LOOKED_AT:]
+    for number, (row, begin) in enumerate(zip(rows, last_changes, strict=True)):
+        newest = row[begin:][-_LOOKED_AT:]
         values[number, values.shape[1] - len(newest) :] = np.log(newest)
     judged = judge(values, np.log1p(least))
     proven = judged.up.proven | judged.down.proven
     newest_of_rows: list[NewestRuns | None] = [None] * len(rows)
     for number in np.flatnonzero(proven).tolist():
-        runs = int(judged.runs[number])
-        if last_changes[number] < len(rows[number]) - max(runs, NEWEST):
-            change, low, high = (float(one[number]) for one in (judged.change, judged.low, judged.high))
-            newest_of_rows[number] = NewestRuns(runs, Effect.of_logs(change, low, high, pairs=0))
+        change, low, high = (float(one[number]) for one in (judged.change, judged.low, judged.high))
+        newest_of_rows[number] = NewestRuns(
+            int(judged.runs[number]), Effect.of_logs(change, low, high, pairs=0)
+        )
     return newest_of_rows
 
 

@@ -38,7 +38,8 @@ _NAMES = tuple(Series.__dataclass_fields__)
 class GroupEntry:
     """The state of one kind of machine: its newest run, what did not run in it, and its open regressions.
 
-    ``breaks`` are the days of ``trend`` from which on most latencies are those of another machine.
+    ``breaks`` are the days of ``trend`` from which on most latencies are those of another machine; ``newly_worse`` is
+    the number of series whose newest runs are worse by the rules of ``check``, but too few for a level.
     """
 
     run: RunFacts
@@ -51,6 +52,7 @@ class GroupEntry:
     series: int
     open: int
     recovered: int
+    newly_worse: int
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,14 @@ def summary_of_group(
         len(points),
         sum(one.change.is_open for one in changes),
         sum(one.change.recovered is not None for one in changes),
+        sum(_is_newly_worse(history, rules[history.name]) for history in histories),
     )
     return GroupSummary(entry, changes)
+
+
+def _is_newly_worse(history: SeriesHistory, rule: MetricRule) -> bool:
+    effect = history.newest.effect if history.newest else None
+    return bool(effect and (effect.ratio - 1) * rule.worse > 0)
 
 
 def _breaks(trend: Trend, latencies: Sequence[SeriesHistory]) -> list[int]:
@@ -243,6 +251,7 @@ def _sentence(groups: Sequence[GroupEntry], new: int, silent: int) -> str:
     lasting = sum(group.open for group in groups)
     failed = sum(count for group in groups for word, count in group.counts.items() if word not in _FINE)
     missing = sum(group.not_run for group in groups)
+    worse = sum(group.newly_worse for group in groups)
     cases = sum(sum(group.counts.values()) for group in groups)
     regressions = (
         f"{counted(lasting, 'regression is', 'regressions are')} open" if lasting else "No regression is open"
@@ -250,6 +259,7 @@ def _sentence(groups: Sequence[GroupEntry], new: int, silent: int) -> str:
     if new:
         regressions += f",{f' {new} of them' if new < lasting else ''} less than a week old"
     rest = [
+        *([f"{worse} series got worse too recently to count as regressed"] if worse else []),
         *([f"{failed} of {counted(cases, 'case')} failed in the newest runs"] if failed else []),
         *([f"{counted(missing, 'case')} did not run"] if missing else []),
         *([f"{counted(silent, 'machine has', 'machines have')} stopped reporting"] if silent else []),

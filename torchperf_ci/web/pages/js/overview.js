@@ -55,7 +55,7 @@ function card(group, many) {
     h("dl", {},
       row("Regressions", group.open
         ? link("regressions", { ...where, state: "open" }, badge("bad", `${group.open} open`))
-        : badge("none", "none open"), group.recovered ? `, ${group.recovered} recovered` : ""),
+        : badge("none", "none open"), group.recovered ? `, ${group.recovered} recovered` : "", group.newly_worse ? `, ${group.newly_worse} too recent to count` : ""),
       row("Newest run", link("run", { id: run.id }, minute(run.time)), h("div", { class: "quiet" }, `at ${short(run.commit)}`),
         group.silent ? badge("warning", `no run since ${day(run.time)}`) : ""),
       row("Cases", ...cases(group.counts)),
