@@ -1,4 +1,7 @@
-"""``torchperf run`` and ``torchperf list`` as a user calls them, with real workers."""
+"""``torchperf run`` and ``torchperf list`` as a user calls them, with real workers.
+
+Where nothing is measured, the command runs in this process, and what a worker says of its torch is asked for once.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from torchperf_ci.bench import commands
+from torchperf_ci.bench import commands, selection
+from torchperf_ci.bench.case import Settings
 from torchperf_ci.cli import main
 from torchperf_ci.machine.examination import DoctorFinding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from torchperf_ci.bench.selection import EnvironmentUnderTest
 
 FAULTY = Path(__file__).parent / "faulty_suite.py"
 PINNED = "pinned" if sys.platform == "linux" else "unpinned"
@@ -38,6 +44,43 @@ def torchperf(*argv: str | Path, cwd: Path, **environ: str) -> subprocess.Comple
     env = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "TORCHPERF_"))} | environ
     command = [sys.executable, "-m", "torchperf_ci", *map(str, argv)]
     return subprocess.run(command, capture_output=True, text=True, env=env, cwd=cwd, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def described() -> EnvironmentUnderTest:
+    """What a worker says of the torch beside this toolkit, with the suite of faults."""
+    return selection.describe_environment(Settings(sys.executable, "auto", (str(FAULTY),)))
+
+
+@pytest.fixture
+def call(
+    described: EnvironmentUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Called]:
+    """Call the command; another Python, suite or device than what is described is asked for itself."""
+    ask = selection.describe_environment
+
+    def describe(settings: Settings, *flag: str) -> EnvironmentUnderTest:
+        here = settings.python == sys.executable and settings.device in ("auto", described.environment.device)
+        return described if here and {*settings.files} <= {str(FAULTY)} else ask(settings, *flag)
+
+    monkeypatch.setattr(selection, "describe_environment", describe)
+    for name in [name for name in os.environ if name.startswith(("GITHUB_", "TORCHPERF_"))]:
+        monkeypatch.delenv(name)
+
+    def called(*argv: str | Path, cwd: Path) -> Called:
+        monkeypatch.chdir(cwd)
+        return Called(main([*map(str, argv)]), *capsys.readouterr())
+
+    return called
+
+
+@dataclass(frozen=True)
+class Called:
+    """How a command ended, and what it said."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 def records_in(folder: Path) -> dict[str, dict[str, Any]]:
@@ -138,9 +181,10 @@ def test_a_run_on_a_busy_machine_says_so(tmp_path: Path, busy_machine: None) -> 
 
 @dataclass(frozen=True)
 class Stopped:
-    """A run that SIGTERM has stopped after its first record: its command, what it said, and what it kept."""
+    """A run that SIGTERM has stopped once its first pair was kept: its command, what it said, and what it left."""
 
     command: list[str]
+    first_pair: dict[str, Any]
     code: int
     said: str
     records: dict[str, dict[str, Any]]
@@ -148,12 +192,11 @@ class Stopped:
 
 @dataclass(frozen=True)
 class Anchored:
-    """An anchored run: stopped, then killed after its first pair; what refused to continue it, and what did."""
+    """An anchored run: how it was stopped, the same without an anchor, and what went on with it."""
 
     folder: Path
     stopped: Stopped
-    first_pair: dict[str, Any]
-    without_anchor: subprocess.CompletedProcess[str]
+    without_anchor: list[str]
     resumed: subprocess.CompletedProcess[str]
 
 
@@ -167,31 +210,22 @@ def anchored(tmp_path_factory: pytest.TempPathFactory) -> Anchored:
     job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
     own = ["run", "--suite", FAULTY, "--filter", "faulty/fine,faulty/newer", "--processes", "2", *FAST]
     argv = [*map(str, own), "--anchor", str(anchor)]
-    stopped = _stopped_after_a_record(argv, folder)
-    first_pair = _killed_after_a_pair([*argv, "--resume"], folder)
-    without_anchor = torchperf(*own, "--resume", cwd=folder)
+    stopped = _stopped_after_a_pair(argv, folder)
     resumed = torchperf(*argv, "--resume", "--json", cwd=folder, **job)
     assert resumed.returncode == 0, resumed.stderr
-    return Anchored(folder, stopped, first_pair, without_anchor, resumed)
+    return Anchored(folder, stopped, [*map(str, own)], resumed)
 
 
-def _stopped_after_a_record(argv: list[str], folder: Path) -> Stopped:
+def _stopped_after_a_pair(argv: list[str], folder: Path) -> Stopped:
     command, out = [sys.executable, "-m", "torchperf_ci", *argv], folder / "torchperf-records"
+    journal = out / ".torchperf/journal.jsonl"
     with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:
-        _wait_until(lambda: list(out.glob("*.json")))
+        _wait_until(lambda: journal.exists() and re.search('"pair".*\n', journal.read_text()))
+        entries = [json.loads(line) for line in journal.read_text().split("\n")[:-1]]
         running.send_signal(signal.SIGTERM)
         said = running.communicate(timeout=30)[1]
-    return Stopped(command, running.returncode, said, records_in(out))
-
-
-def _killed_after_a_pair(argv: list[str], folder: Path) -> dict[str, Any]:
-    journal = folder / "torchperf-records/.torchperf/journal.jsonl"
-    command = [sys.executable, "-m", "torchperf_ci", *argv]
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as running:
-        _wait_until(lambda: '"pair"' in journal.read_text())
-        running.kill()
-    entries = [json.loads(line) for line in journal.read_text().split("\n")[:-1]]
-    return next(entry["pair"] for entry in entries if "pair" in entry)
+    first_pair = next(entry["pair"] for entry in entries if "pair" in entry)
+    return Stopped(command, first_pair, running.returncode, said, records_in(out))
 
 
 def _wait_until(is_so: Callable[[], object]) -> None:
@@ -218,13 +252,16 @@ def test_an_anchored_run_continues_with_the_pairs_that_it_has(anchored: Anchored
     records = records_in(anchored.folder / "torchperf-records")
     metric = records["faulty/fine latency_vs_anchor(ratio)"]["metric"]
     assert len(metric["benchmark_values"]) == 2
-    assert metric["benchmark_values"][0] == pytest.approx(math.exp(median(anchored.first_pair["log_ratios"])))
+    assert metric["benchmark_values"][0] == pytest.approx(
+        math.exp(median(anchored.stopped.first_pair["log_ratios"]))
+    )
     assert metric["extra_info"]["anchor"].startswith("torch 2.")
 
 
-def test_another_anchor_cannot_continue_a_run(anchored: Anchored) -> None:
-    assert anchored.without_anchor.returncode == 2
-    assert 'anchor changed (anchor: "torch ' in anchored.without_anchor.stderr
+def test_another_anchor_cannot_continue_a_run(anchored: Anchored, call) -> None:
+    done = call(*anchored.without_anchor, "--resume", cwd=anchored.folder)
+    assert done.returncode == 2
+    assert 'anchor changed (anchor: "torch ' in done.stderr
 
 
 def test_a_workload_that_the_anchor_lacks_is_measured_all_the_same(anchored: Anchored) -> None:
@@ -248,11 +285,11 @@ def test_table_summary_and_json_have_the_ratio_or_the_reason(anchored: Anchored)
     assert "no workload faulty/newer" in summary
 
 
-def test_records_of_an_earlier_run_are_safe(tmp_path: Path) -> None:
+def test_records_of_an_earlier_run_are_safe(tmp_path: Path, call) -> None:
     out = tmp_path / "torchperf-records"
     out.mkdir()
     (out / "old.json").write_text("[]")
-    done = torchperf("run", "--suite", FAULTY, "--filter", "faulty/fine", "--out", out, *FAST, cwd=tmp_path)
+    done = call("run", "--suite", FAULTY, "--filter", "faulty/fine", "--out", out, cwd=tmp_path)
     assert done.returncode == 2
     assert "holds the records of an earlier run" in done.stderr
     assert [p.name for p in out.iterdir()] == ["old.json"]
@@ -272,25 +309,25 @@ def test_records_of_an_earlier_run_are_safe(tmp_path: Path) -> None:
         (("--config", "nonsuch.yml"), "nonsuch.yml"),
     ],
 )
-def test_a_bad_call_is_one_clear_error(tmp_path: Path, argv: tuple[str, ...], message: str) -> None:
+def test_a_bad_call_is_one_clear_error(tmp_path: Path, argv: tuple[str, ...], message: str, call) -> None:
     if "BARE" in argv:
         subprocess.run(
             [sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True, timeout=60
         )
         argv = tuple(str(tmp_path / "bare/bin/python") if a == "BARE" else a for a in argv)
-    done = torchperf("run", *argv, cwd=tmp_path)
+    done = call("run", *argv, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "\ntorchperf: error: " in f"\n{done.stderr}"
     assert message in done.stderr
     assert not (tmp_path / "torchperf-records").exists()
 
 
-def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(finished) -> None:
+def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(finished, call) -> None:
     """Of a run that has nothing left to measure."""
     folder, _ = finished
     before = records_in(folder / "torchperf-records")
     resumed = ("--resume", "--out", "torchperf-records", "--on-failure", "warn", "--json")
-    done = torchperf(*FINISHED, *resumed, cwd=folder)
+    done = call(*FINISHED, *resumed, cwd=folder)
     assert done.returncode == 0, done.stderr
     cases = {case["status"]: case["metrics"] for case in json.loads(done.stdout)}
     assert cases.keys() == {"pass", "crashed", "unsupported"}
@@ -305,10 +342,10 @@ def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(
     )
 
 
-def test_a_dry_run_measures_nothing(tmp_path: Path) -> None:
+def test_a_dry_run_measures_nothing(tmp_path: Path, call) -> None:
     (tmp_path / "torchperf-records").mkdir()
     (tmp_path / "torchperf-records/old.json").write_text("[]")
-    done = torchperf("run", "--suite", FAULTY, "--dry-run", "--dtype", "fp32,bf16", cwd=tmp_path)
+    done = call("run", "--suite", FAULTY, "--dry-run", "--dtype", "fp32,bf16", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "faulty/hangs inference bf16 eager batch 2" in done.stdout
     assert done.stdout.endswith("; records to torchperf-records-2\n")
@@ -342,8 +379,8 @@ def test_doctor_needs_no_torch(tmp_path: Path) -> None:
     assert "steadiness" in {finding["check"] for finding in json.loads(done.stdout)["findings"]}
 
 
-def test_list_is_data_when_asked(tmp_path: Path) -> None:
-    done = torchperf("list", "--suite", "core", "--filter", "vision/*", "--json", cwd=tmp_path)
+def test_list_is_data_when_asked(tmp_path: Path, call) -> None:
+    done = call("list", "--suite", "core", "--filter", "vision/*", "--json", cwd=tmp_path)
     listed = json.loads(done.stdout)
     assert {entry["name"].split("/")[0] for entry in listed["workloads"]} == {"vision"}
     assert {"quick", "core", "operators", "all"} <= set(listed["suites"])

@@ -61,12 +61,6 @@ def test_a_run_costs_what_the_next_one_is_split_by(tmp_path: Path) -> None:
     assert min(known["cpu"].values()) > 0
 
     longest = max(known["cpu"], key=lambda key: known["cpu"][key])
-    shards = [
-        torchperf(
-            "run", "--suite", "road", "--shard", f"{number}/2", "--costs", "costs.json", "--dry-run"
-        ).splitlines()
-        for number in (1, 2)
-    ]
-    ((alone, _), (*others, _)) = shards
-    assert alone.split()[0].replace("/", "-") == longest.partition(".")[0]
-    assert sorted([alone, *others]) == [f"road/{name} inference fp32 eager batch 1" for name in "abc"]
+    first = ("run", "--suite", "road", "--shard", "1/2", "--costs", "costs.json", "--dry-run")
+    alone, _ = torchperf(*first).splitlines()
+    assert alone == f"road/{longest.partition('.')[0][-1]} inference fp32 eager batch 1"
