@@ -36,6 +36,13 @@ def remember(repository: Path, measured: bytes, commit: str) -> None:
     )
 
 
+def repeat(repository: Path, measured: bytes) -> None:
+    """Keep the records of a real run, ``measured``, once more, as if of another run right after it."""
+    records = [json.loads(line) for line in gzip.decompress(measured).splitlines()]
+    again = [{**record, "workflow_id": 999, "timestamp": record["timestamp"] + 1} for record in records]
+    open_place(f"branch:benchmarks@{repository}").put_all({"v3/octo/perf/again/1/again.json": _packed(again)})
+
+
 def _earlier(
     records: Sequence[dict[str, Any]], night: int, commit: str, chance: random.Random
 ) -> list[dict[str, Any]]:
