@@ -36,6 +36,11 @@ def pytest_configure() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with a long file that needs no ``toolkits``: other processes would wait while the first installs them."""
+    items.sort(key=lambda item: item.path.name != "test_console_blocks.py")
+
+
 @pytest.fixture(scope="session")
 def torch_environment() -> Path:
     """The environment under test, which holds torch and nothing of ours."""
