@@ -4,10 +4,11 @@
     npm install --prefix PACKAGES chart.js@2.9.2 jquery@3.3.1 flot@0.8.3 flot-orderbars@1.0.0 \
         stupid-table-plugin@1.1.3 blueimp-md5@2.19.0 bootstrap@3.1.1
     python benchmarks/pages.py PACKAGES --asv PATH_OF_ASV --peer INDEX_HTML [--series 100 1000]
+    python benchmarks/pages.py --server http://127.0.0.1:8000/
 
 PACKAGES are what the peers' pages load from the internet; here they are served beside the pages, so no network is used.
 INDEX_HTML is the page that github-action-benchmark writes. Last come our pages of 10,000 series, each of which has
-regressed. Needs Debian's chromium.
+regressed. With ``--server``, only the pages of a running `torchperf serve` are measured. Needs Debian's chromium.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -92,14 +94,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("packages", type=Path)
+    parser.add_argument("packages", type=Path, nargs="?")
+    parser.add_argument("--server", help="URL of the pages to measure instead of all others")
     parser.add_argument("--asv", default="asv", help="the program")
-    parser.add_argument("--peer", type=Path, required=True, help="index.html of github-action-benchmark")
+    parser.add_argument("--peer", type=Path, help="index.html of github-action-benchmark")
     parser.add_argument("--series", type=int, nargs="*", default=[100, RUN])
     parser.add_argument("--folder", help="where the pages are made, and taken from the next time")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, chromium() as browser:
+        if options.server:
+            with urllib.request.urlopen(f"{options.server}data/index.json", timeout=PATIENCE) as answer:
+                views = our_views(options.server, json.load(answer))
+            print_table("Pages of the server", HEAD, table_of(taken_in_turns(browser, views, options.rounds)))
+            return
         folder = Path(options.folder or name)
         if options.series and not (folder / "ours").exists():
             put_site(folder / "ours")

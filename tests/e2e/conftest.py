@@ -60,7 +60,6 @@ class Nights:
             "ORIGIN": self.runner.caller,
             "TORCH": self.runner.torch,
             "WITHOUT_PIP": "1",
-            "PROCESSES": "1",
             "NIGHT": date,
             "GITHUB_API_URL": self.github.url,
             "GITHUB_REPOSITORY": REPOSITORY,
