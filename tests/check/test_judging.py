@@ -64,6 +64,14 @@ def test_every_later_night_names_the_same_commits(nights: int, metric: str) -> N
     assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
 
 
+def test_what_remains_of_a_larger_change_lies_after_it() -> None:
+    """It is not that change: the issue about it would stay open as if nothing had been mended."""
+    verdict = one([*noisy(10, 30), 40.0, 41.0], [11.0])
+    assert verdict.candidate
+    assert verdict.evidence.commits.last_old.commit == f"{31:040d}"
+    assert verdict.evidence.commits.first_new.commit == f"{32:040d}"
+
+
 def test_one_bad_run_is_a_candidate_and_no_proof() -> None:
     verdict = one(noisy(10, 30), [11.0])
     assert (verdict.verdict, verdict.candidate, verdict.is_red) == ("noisy", True, False)

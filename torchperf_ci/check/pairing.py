@@ -93,14 +93,15 @@ def runs_since_change(points: Sequence[Point], old: float, new: float, window: i
     """Return how many of the newest runs are at the level ``new`` rather than ``old``; ``window`` if that is unclear.
 
     The window that proves a change seldom begins where the change does. So the split is the one that fits best, with
-    values clipped to the two levels and one step beyond, like the change points of history.
+    values clipped at one step below, and those of more than one step beyond, which are of a third level, like old ones.
     """
     values: dict[str, list[float]] = {}
     for point in points:
         values.setdefault(point.run, []).append((float(point.value or 0) - old) / (new - old))
     best, gain, since = 0.0, 0.0, window
     for count, of_run in enumerate([*values.values()][: -1 - MOST_SINCE : -1], 1):
-        gain += min(max(median(of_run), -1.0), 2.0) - 0.5
+        place = median(of_run)
+        gain += (max(place, -1.0) if place <= 2 else 0.0) - 0.5
         if gain > best:
             best, since = gain, count
     return since
