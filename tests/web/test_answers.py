@@ -6,17 +6,13 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
-import pytest
 from dashboard_nights import night_records, put_nights
 
 from torchperf_ci import config
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
-from torchperf_ci.errors import UsageError
 from torchperf_ci.places import open_place
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.store.client import AnswerLimits
-from torchperf_ci.store.command import StoreQuery
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.kept_results import keep_judged
 from torchperf_ci.store.migrations import open_store, refresh
@@ -27,6 +23,8 @@ from torchperf_ci.web.documents import Documents
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    import pytest
 
     from torchperf_ci.series.points import Points, SeriesGroup
     from torchperf_ci.store.client import Store
@@ -71,16 +69,6 @@ def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path
         assert answering.document("index.json").content != whole
         refresh(store)
         assert answering.document("index.json").content == whole
-
-
-def test_an_answer_that_is_too_large_is_not_given(nights: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    question = StoreQuery(repo="pytorch/pytorch", benchmark="nightly", models=["slow"])
-    with open_store(nights) as store:
-        answering = Answers(store, config.find(None))
-        answer = answering.query(question, "JSON")
-        monkeypatch.setattr(answers, "LIMITS", AnswerLimits(size=len(answer) // 2, seconds=60))
-        with pytest.raises(UsageError, match="ask for less time, or for some models"):
-            answering.query(question, "JSON")
 
 
 def test_documents_are_cached_up_to_a_limit(nights: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,9 +85,12 @@ def test_many_processes_serve_it_alike(server: str, site: Path) -> None:
             assert all(pool.map(same, range(4 * len(paths) + 1)))
 
 
-def test_an_answer_that_is_too_large_is_not_given(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("store_of", ["nights", "server"])
+def test_an_answer_that_is_too_large_is_not_given(
+    store_of: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     question = StoreQuery(repo="pytorch/pytorch", benchmark="nightly", models=["slow"])
-    with open_store(server) as store:
+    with open_store(request.getfixturevalue(store_of)) as store:
         answering = Answers(store, config.find(None))
         answer = answering.query(question, "JSON")
         monkeypatch.setattr(answers, "LIMITS", AnswerLimits(size=len(answer) // 2, seconds=60))

@@ -1,0 +1,35 @@
+"""The commits between which a change lies, whichever window of runs proves it."""
+
+from __future__ import annotations
+
+import pytest
+from made_points import noisy
+from made_verdicts import one
+
+
+def test_the_evidence_names_the_commits_around_the_change() -> None:
+    verdict = one(noisy(10, 30), [11.0, 11.1, 10.9])
+    assert verdict.evidence.commits.last_old.commit == f"{29:040d}"
+    assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
+    assert verdict.evidence.others["window"] == 3
+    assert verdict.evidence.others["history"] == 30
+    assert verdict.evidence.others["false_discovery_rate"] < 0.01
+
+
+@pytest.mark.parametrize("nights", range(3, 10))
+@pytest.mark.parametrize("metric", ["latency(ms)", "memory_leak(KiB/iter)"])
+def test_every_later_night_names_the_same_commits(nights: int, metric: str) -> None:
+    """Whichever window proves it: a bisection between other commits would look where nothing has changed."""
+    slow = [11.0, 11.1, 10.9, 11.2, 10.8, 11.0, 11.1, 10.9, 11.0][:nights]
+    verdict = one([*noisy(10, 30), *slow[:-1]], slow[-1:], metric)
+    assert verdict.verdict == "regressed"
+    assert verdict.evidence.commits.last_old.commit == f"{29:040d}"
+    assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
+
+
+def test_what_remains_of_a_larger_change_lies_after_it() -> None:
+    """It is not that change: the issue about it would stay open as if nothing had been mended."""
+    verdict = one([*noisy(10, 30), 40.0, 41.0], [11.0])
+    assert verdict.candidate
+    assert verdict.evidence.commits.last_old.commit == f"{31:040d}"
+    assert verdict.evidence.commits.first_new.commit == f"{32:040d}"
