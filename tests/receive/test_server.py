@@ -123,21 +123,17 @@ def test_of_twenty_writers_of_one_key_one_wins_and_nineteen_are_told(
 
 def test_a_client_that_drips_its_request_is_let_go(address, monkeypatch) -> None:
     monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.4)
-    dripping = say(address, b"POST / HT")
-    stop = threading.Event()
+    with say(address, b"POST / HT") as dripping, ThreadPoolExecutor(1) as pool:
 
-    def drip() -> None:
-        while not stop.wait(0.05):
-            try:
-                dripping.send(b"T")
-            except OSError:
-                return
+        def drip() -> None:
+            for _ in range(600):
+                dripping.sendall(b"T")
+                time.sleep(0.05)
 
-    thread = threading.Thread(target=drip)
-    thread.start()
-    assert rest(dripping).startswith(b"HTTP/1.1 408 ")
-    stop.set()
-    thread.join()
+        drips = pool.submit(drip)
+        status = b"HTTP/1.1 408 "
+        assert dripping.recv(len(status), socket.MSG_WAITALL) == status
+        assert isinstance(drips.exception(), OSError)
 
 
 def test_a_body_that_drips_is_a_408(address, monkeypatch) -> None:
