@@ -185,7 +185,8 @@ def test_one_series_alone_is_what_it_is_among_all(store: Store) -> None:
 def test_the_points_of_two_stretches_of_time_are_what_they_are_among_all(store: Store) -> None:
     for group in groups_of_store(store):
         known, machines = points_of_store(store, [group]), machines_of_group(store, group)
-        both = points_of_runs(store, group, [(START + 1, 2**40), (0, START)], known, machines)
+        by_id = {series.id: series for series in known}
+        both = points_of_runs(store, group, [(START + 1, 2**40), (0, START)], by_id, machines)
         assert both == known
-        first = points_of_runs(store, group, [(0, START)], known, machines)
+        first = points_of_runs(store, group, [(0, START)], by_id, machines)
         assert first == points_of_store(store, [group], stop=START + 1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made_points import noisy, point, row, series
 
-from torchperf_ci.series.from_store import past_of_points
+from torchperf_ci.series.past_values import past_of_points
 from torchperf_ci.series.run_comparison import SeriesComparison, compare_runs, mean_ratios
 from torchperf_ci.stats.noise import robust_sigma
 

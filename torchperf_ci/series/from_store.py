@@ -1,18 +1,18 @@
-"""Read the points of each series from the store, or only their past values, which are all that their noise needs."""
+"""Read the points of each series from the store."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, replace
-from itertools import chain, repeat
+from dataclasses import replace
+from itertools import chain
 from operator import lt
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from torchperf_ci.metrics import STATUS, kind_of
+from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.outcomes import without_failed
 from torchperf_ci.series.points import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     Machines = Mapping[str, Mapping[str, str]]
     Facts = Mapping[str, str]
-    _Record = tuple[float, float, float, float, float, Facts]
 
 
 NEWEST_POINTS = 200
@@ -92,12 +91,12 @@ def points_of_runs(
     store: Store,
     group: SeriesGroup,
     times: Sequence[tuple[int, int]],
-    known: Collection[Series],
+    known: Mapping[str, Series],
     machines: Machines,
 ) -> Points:
     """Return what was measured in one or two stretches of time, from their first to their last second.
 
-    Only ``known`` series are returned; ``machines`` are those of :func:`machines_of_group`. Raises as
+    Only ``known`` series, by ID, are returned; ``machines`` are those of :func:`machines_of_group`. Raises as
     :func:`points_of_store`.
     """
     (start, end), (other_start, other_end) = times[0], times[-1]
@@ -107,8 +106,7 @@ def points_of_runs(
         "other_start": other_start,
         "other_end": other_end,
     }
-    points = _points_of_columns(store.columns(store.statement("runs_points"), asked), machines)
-    return {series: row for series, row in points.items() if series in known}
+    return _points_of_columns(store.columns(store.statement("runs_points"), asked), machines, known)
 
 
 def machines_of_group(store: Store, group: SeriesGroup) -> Machines:
@@ -154,8 +152,13 @@ class _Columns(NamedTuple):
     record_id: Sequence[int]
 
 
-def _points_of_columns(all_columns: Sequence[Sequence[Any]], machines: Machines) -> Points:
-    """Return the points of all series from the columns of ``point_columns.sql``, whose rows are in no order."""
+def _points_of_columns(
+    all_columns: Sequence[Sequence[Any]], machines: Machines, known: Mapping[str, Series] | None = None
+) -> Points:
+    """Return the points of all series, or of ``known`` ones by ID, from the columns of ``point_columns.sql``.
+
+    The rows are in no order.
+    """
     if not all_columns:
         return {}
     names, columns = all_columns[:_NAMES], _Columns(*all_columns[_NAMES:])
@@ -163,11 +166,13 @@ def _points_of_columns(all_columns: Sequence[Sequence[Any]], machines: Machines)
     places: dict[str, list[int]] = defaultdict(list)
     for place, series_id in enumerate(columns.series):
         places[series_id].append(place)
-    known = [(Series(*(column[some[0]] for column in names)), some) for some in places.values()]
+    if known is None:
+        known = {one: Series(*(column[some[0]] for column in names)) for one, some in places.items()}
+    found = [(known[one], some) for one, some in places.items() if one in known]
     return without_failed(
         {
             series: [points[place] for place in _in_order(some, columns)]
-            for series, some in sorted(known, key=lambda item: item[0].names)
+            for series, some in sorted(found, key=lambda item: item[0].names)
         }
     )
 
@@ -262,124 +267,3 @@ def _runs(rows: Iterable[tuple[int, str, int, int, str]]) -> Iterator[str]:
         if about not in known:
             known[about] = run_of(timestamp, commit, workflow_id, attempt, key.rpartition("/")[0])
         yield known[about]
-
-
-_IDS = 1
-_FACTS = 1 + len(CASE_COLUMNS)
-"""Columns of a row that say what its values are comparable with: the machine and the case."""
-
-
-@dataclass(frozen=True)
-class PastValues:
-    """The past values of a series, oldest first, and for each the facts that must be equal for a comparison.
-
-    ``telling`` are the points from which the rule of the series is derived: all of them, or just the first and last.
-    """
-
-    telling: Sequence[Point]
-    values: Sequence[float | None]
-    facts: Sequence[Facts]
-
-    def on_machine(self, facts: Facts) -> list[float]:
-        """Return the positive values that were measured on the machine with these facts."""
-        return [
-            value
-            for value, measured_on in zip(self.values, self.facts, strict=True)
-            if value and value > 0 and (measured_on is facts or measured_on == facts)
-        ]
-
-
-def past_of_points(points: Sequence[Point]) -> PastValues:
-    """Return the past values of points that are already in memory."""
-    return PastValues(points, [point.value for point in points], [point.fingerprint for point in points])
-
-
-def past_of_store(
-    store: Store,
-    group: SeriesGroup,
-    begun: Mapping[Series, int],
-    *,
-    branch: str,
-    since: int,
-    stop: int,
-    last: int,
-    machines: Machines,
-) -> Mapping[Series, PastValues]:
-    """Return the newest values of each series in ``group``, equal to those of :func:`points_of_store`.
-
-    ``begun`` holds the time of each series' first point. Most series have ``last`` points since ``since``; the others,
-    and those whose values are not plain numbers, are read as a whole. ``machines`` are those of
-    :func:`machines_of_group`. Raises as :func:`points_of_store`.
-    """
-    asked = group._asdict() | groups_asked(()) | {"branch": branch, "since": since, "stop": stop, "ids": []}
-    plain_or_none = _plain(store, asked, {series.id: series for series in begun}, machines, last)
-    odd = {series.case for series, past in plain_or_none.items() if past is None}
-    whole = [
-        series
-        for series, first in begun.items()
-        if series.case in odd
-        or (first < since and not ((past := plain_or_none.get(series)) and len(past.values) == last))
-    ]
-    rest = (
-        points_of_store(store, branch=branch, stop=stop, last=last, series=whole, machines=machines)
-        if whole
-        else {}
-    )
-    plain = {series: past for series, past in plain_or_none.items() if past}
-    return {**plain, **{series: past_of_points(row) for series, row in rest.items()}}
-
-
-def _plain(
-    store: Store, asked: Mapping[str, object], known: Mapping[str, Series], machines: Machines, last: int
-) -> Mapping[Series, PastValues | None]:
-    """Return the newest values of each ``known`` series, by ID; None for a series with a value that is not plain."""
-    import msgspec
-
-    content = b"".join(store.stream(store.statement("past"), asked, "JSONCompactEachRow"))
-    rows: dict[Series, list[_Row]] = defaultdict(list)
-    shared: dict[tuple[str, ...], Facts] = {}
-    for series_id, *row in msgspec.json.Decoder().decode_lines(content):
-        if series := known.get(series_id):
-            fingerprint, *case = about = row[:_FACTS]
-            is_plain, least, most, *columns = row[_FACTS:]
-            key = (series.metric, *about)
-            if key not in shared:
-                named = dict(zip(CASE_COLUMNS, case, strict=True))
-                shared[key] = comparable_facts(series.metric, machines.get(fingerprint, {}), named, {})
-            is_told = kind_of(series.metric) != "outcome" or least == most == 1
-            rows[series].append(_Row(bool(is_plain) and is_told, shared[key], columns))
-    return {
-        series: _newest(some, last) if all(row.is_plain for row in some) else None
-        for series, some in rows.items()
-    }
-
-
-class _Row(NamedTuple):
-    """A row of the query. ``columns`` are times, ids, targets, and the lower and upper median of the repetitions.
-
-    Without ids each time stands for itself; without upper medians they are the lower ones.
-    """
-
-    is_plain: bool
-    facts: Facts
-    columns: Sequence[Sequence[float]]
-
-    def records(self) -> Iterator[_Record]:
-        """Return one tuple a record."""
-        times, ids, targets, lower, upper = self.columns
-        return zip(times, ids or times, targets, lower, upper or lower, repeat(self.facts))
-
-
-def _newest(rows: Sequence[_Row], last: int) -> PastValues | None:
-    """Return the newest values over several rows, counting each record once; None where that cannot be told."""
-    records = [record for row in rows for record in row.records()]
-    if len(rows) > 1 or rows[0].columns[_IDS]:
-        if len({record[0] for record in records}) < len(records) and not all(
-            row.columns[_IDS] for row in rows
-        ):
-            return None
-        records = [*{record[1]: record for record in records}.values()]
-    newest = sorted(records)[-last:]
-    values = [float(low) if low == high else (low + high) / 2 for _, _, _, low, high, _ in newest]
-    telling = [Point(values[place], (values[place],), target=float(newest[place][2])) for place in (0, -1)]
-    return PastValues(telling, values, [record[-1] for record in newest])

@@ -39,8 +39,8 @@ class Series:
     metric: str
 
     def __hash__(self) -> int:
-        """Hash only the names in which series of one store differ most: all nine take three times as long."""
-        return hash((self.model, self.metric, self.arch))
+        """Hash the names in which most series of a store differ: with fewer, many of them have the same hash."""
+        return hash((self.model, self.mode, self.dtype, self.backend, self.arch, self.metric))
 
     @property
     def group(self) -> SeriesGroup:

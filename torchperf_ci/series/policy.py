@@ -81,7 +81,7 @@ def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] =
         kind = "ratio"
     if kind == "ratio" and (values := numbers(old)) and median(values) <= 0:
         kind = "amount"
-    return replace(metric_rule, kind=kind)
+    return metric_rule if kind == metric_rule.kind else replace(metric_rule, kind=kind)
 
 
 def numbers(points: Iterable[Point]) -> list[float]:

@@ -21,7 +21,7 @@ from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
 
 if TYPE_CHECKING:
     from torchperf_ci import config
-    from torchperf_ci.series.from_store import PastValues
+    from torchperf_ci.series.past_values import PastValues
 
 
 ComparisonWord = Literal["beyond noise", "not comparable", "noise unknown", "within noise"]
@@ -33,14 +33,16 @@ _TOO_FEW = (
 _NO_RATIO = "values of zero and below have no ratio"
 _TAIL = 0.025
 """Probability of each tail outside of a 95% interval."""
+_HALF = NormalDist().inv_cdf(1 - _TAIL) * sqrt(2)
+"""Half a 95% interval of the difference of two runs, in σ of one run."""
 
 
 @dataclass(frozen=True)
 class SeriesComparison:
     """A series in two runs; ``old`` and ``new`` are its values in the metric's unit, None where it has none.
 
-    ``effect`` is the rounded ratio of the values, None where there is none, with its 95% interval, open where the noise
-    is unknown. ``worse`` is 1 if a change beyond noise is for the worse, -1 if for the better, 0 if there is none or
+    ``effect`` is the ratio of the values, None where there is none, with its 95% interval, open where the noise is
+    unknown. ``worse`` is 1 if a change beyond noise is for the worse, -1 if for the better, 0 if there is none or
     its direction is unknown. ``why`` says why a series is not comparable or its noise unknown, or which words differ.
     """
 
@@ -74,9 +76,9 @@ def compare_runs(
     √2 σ. A ratio is beyond noise if chance alone exceeds it in any of the series in at most one of twenty comparisons
     (Bonferroni); any difference of other kinds of metrics is.
     """
-    judged = sorted({*old, *new} - restating({*old, *new}))
+    judged = sorted({*old, *new} - restating({*old, *new}), key=lambda series: series.names)
     sigma = _sigma(old, new, {series: past[series] for series in judged if series in past})
-    beyond = _score(_TAIL / max(len(judged), 1)) * sqrt(2)
+    beyond = NormalDist().inv_cdf(1 - _TAIL / max(len(judged), 1)) * sqrt(2)
     compared = [
         _compared(
             series, old.get(series), new.get(series), past.get(series), sigma.get(series), policy, beyond
@@ -93,11 +95,6 @@ def mean_ratios(compared: Iterable[SeriesComparison]) -> list[MeanRatio]:
         if comparison.effect:
             ratios[comparison.series.metric].append(comparison.effect.ratio)
     return [MeanRatio(metric, geometric_mean(some), len(some)) for metric, some in sorted(ratios.items())]
-
-
-def _score(tail: float) -> float:
-    """Return how many σ a standard normal exceeds with this probability."""
-    return NormalDist().inv_cdf(1 - tail)
 
 
 def _relevance(compared: SeriesComparison) -> tuple[int, int, float]:
@@ -129,8 +126,8 @@ def _compared(
         if not (before and now and before > 0 and now > 0):
             return SeriesComparison(series, before, now, None, "not comparable", why=_NO_RATIO)
         log_ratio = log(now / before)
-        half = inf if sigma is None else _score(_TAIL) * sqrt(2) * sigma
-        effect = Effect.of_logs(log_ratio, log_ratio - half, log_ratio + half, pairs=0).rounded()
+        half = inf if sigma is None else _HALF * sigma
+        effect = Effect.of_logs(log_ratio, log_ratio - half, log_ratio + half, pairs=0)
         if sigma is None:
             return SeriesComparison(series, before, now, effect, "noise unknown", why=_TOO_FEW)
         is_beyond = abs(log_ratio) > beyond * sigma
@@ -166,7 +163,7 @@ def _sigma(
 
     Series with equally many past runs are processed as one array.
     """
-    alike: dict[int, dict[Series, list[float]]] = defaultdict(dict)
+    alike: dict[int, dict[Series, Sequence[float]]] = defaultdict(dict)
     for series in old.keys() & new.keys() & past.keys():
         older = min(old[series], new[series], key=lambda point: point.timestamp)
         values = past[series].on_machine(older.fingerprint)

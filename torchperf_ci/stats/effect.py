@@ -42,11 +42,6 @@ class Effect:
         low, high = (1 / end if end else inf for end in (self.high, self.low))
         return Effect(1 / self.ratio, low, high, self.pairs)
 
-    def rounded(self) -> Effect:
-        """Return the effect to six significant digits, which are more precise than any clock."""
-        ratio, low, high = (float(f"{value:.6g}") for value in (self.ratio, self.low, self.high))
-        return Effect(ratio, low, high, self.pairs)
-
 
 def _exponential(value: float) -> float:
     return exp(max(-LARGEST, min(value, LARGEST))) if isfinite(value) else exp(value)

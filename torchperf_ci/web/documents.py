@@ -18,13 +18,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import GITHUB, github_server
-from torchperf_ci.series.from_store import (
-    PastValues,
-    past_of_points,
-    past_of_store,
-    points_of_runs,
-    points_of_store,
-)
+from torchperf_ci.series.from_store import points_of_runs, points_of_store
+from torchperf_ci.series.past_values import PastValues, past_of_points, past_of_store
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.kept_results import commit_subjects
 from torchperf_ci.web.catalogue import GroupCatalogue, StoreCatalogue, read_catalogue
@@ -202,7 +197,7 @@ class Documents:
             return self._whole.points_of_runs(run, other)
         times = [(one.time, one.end) for one in (run, other)]
         machines = self.catalogue.groups[run.group].machines
-        return points_of_runs(self._store, run.group, times, self.catalogue.series, machines)
+        return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
 
     def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
         """Return the newest values of each series on the branch of a run, up to that run."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torchperf_ci import config
-    from torchperf_ci.series.from_store import PastValues
+    from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.web.catalogue import RunFacts
     from torchperf_ci.web.numbering import Numbering
 

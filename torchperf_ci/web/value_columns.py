@@ -59,8 +59,8 @@ def rounded_effect(effect: Effect | None) -> tuple[float | None, float | None, f
     """Return the ratio and its interval, rounded; None where there is no ratio, or an end is open."""
     if not effect:
         return None, None, None
-    short = effect.rounded()
-    return short.ratio, short.low or None, short.high if isfinite(short.high) else None
+    ratio, low, high = (rounded(end) for end in (effect.ratio, effect.low, effect.high))
+    return ratio, low or None, high if isfinite(high) else None
 
 
 def _shown(value: float) -> str:

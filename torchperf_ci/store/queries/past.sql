@@ -11,7 +11,8 @@ SELECT
         AND status IN ('', 'pass')
     ),
     min(arrayMin(repetitions)), max(arrayMax(repetitions)),
-    groupArray(timestamp), if(uniqExact(timestamp) = count(), [], groupArray(record_id)), groupArray(target_value),
+    groupArray(timestamp) AS times, if(length(arrayDistinct(times)) = count(), [], groupArray(record_id)),
+    groupArray(target_value),
     groupArray(arraySort(repetitions)[intDiv(length(repetitions) + 1, 2)]),
     if(min(length(repetitions) % 2), [], groupArray(arraySort(repetitions)[intDiv(length(repetitions), 2) + 1]))
 FROM /* answers */

@@ -1,0 +1,177 @@
+"""Read the past values of each series from the store, which are all that its noise needs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import groupby, repeat
+from operator import itemgetter, lt
+from typing import TYPE_CHECKING, NamedTuple
+
+from torchperf_ci.metrics import kind_of
+from torchperf_ci.series.from_store import CASE_COLUMNS, groups_asked, points_of_store
+from torchperf_ci.series.points import Point, comparable_facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from torchperf_ci.series.from_store import Facts, Machines
+    from torchperf_ci.series.points import Series, SeriesGroup
+    from torchperf_ci.store.client import Store
+
+    _Record = tuple[float, float, float, float, Facts]
+
+
+@dataclass(frozen=True)
+class PastValues:
+    """The past values of a series; ``count`` is their number.
+
+    ``telling`` are the points from which the rule of the series is derived: all of them, or just the first and last.
+    ``comparable`` holds the positive values, oldest first, that have the same facts, with these facts.
+    """
+
+    telling: Sequence[Point]
+    count: int
+    comparable: Sequence[tuple[Facts, Sequence[float]]]
+
+    def on_machine(self, facts: Facts) -> Sequence[float]:
+        """Return the positive values that were measured on the machine with these facts, oldest first."""
+        return next((values for measured_on, values in self.comparable if measured_on == facts), ())
+
+
+def past_of_points(points: Sequence[Point]) -> PastValues:
+    """Return the past values of points that are already in memory."""
+    facts, values = [point.fingerprint for point in points], [point.value for point in points]
+    return PastValues(points, len(points), _comparable(facts, values))
+
+
+def _comparable(
+    facts: Iterable[Facts], values: Iterable[float | None]
+) -> Sequence[tuple[Facts, Sequence[float]]]:
+    found: list[tuple[Facts, list[float]]] = []
+    for known, stretch in groupby(zip(facts, values, strict=True), key=itemgetter(0)):
+        positive = [value for _, value in stretch if value and value > 0]
+        same = next((row for measured_on, row in found if measured_on == known), None)
+        if same is None:
+            found.append((known, positive))
+        else:
+            same.extend(positive)
+    return found
+
+
+def past_of_store(
+    store: Store,
+    group: SeriesGroup,
+    begun: Mapping[Series, int],
+    *,
+    branch: str,
+    since: int,
+    stop: int,
+    last: int,
+    machines: Machines,
+) -> Mapping[Series, PastValues]:
+    """Return the newest values of each series in ``group``, equal to those of :func:`points_of_store`.
+
+    ``begun`` holds the time of each series' first point. Most series have ``last`` points since ``since``; the others,
+    and those whose values are not plain numbers, are read as a whole. ``machines`` are those of
+    :func:`machines_of_group`. Raises as :func:`points_of_store`.
+    """
+    asked = group._asdict() | groups_asked(()) | {"branch": branch, "since": since, "stop": stop, "ids": []}
+    plain_or_none = _plain(store, asked, {series.id: series for series in begun}, machines, last)
+    odd = {series.case for series, past in plain_or_none.items() if past is None}
+    whole = [
+        series
+        for series, first in begun.items()
+        if (odd and series.case in odd)
+        or (first < since and not ((past := plain_or_none.get(series)) and past.count == last))
+    ]
+    rest = (
+        points_of_store(store, branch=branch, stop=stop, last=last, series=whole, machines=machines)
+        if whole
+        else {}
+    )
+    plain = {series: past for series, past in plain_or_none.items() if past}
+    return {**plain, **{series: past_of_points(row) for series, row in rest.items()}}
+
+
+def _plain(
+    store: Store, asked: Mapping[str, object], known: Mapping[str, Series], machines: Machines, last: int
+) -> Mapping[Series, PastValues | None]:
+    """Return the newest values of each ``known`` series, by ID; None for a series with a value that is not plain."""
+    import msgspec
+
+    content = b"".join(store.stream(store.statement("past"), asked, "JSONCompactEachRow"))
+    told = msgspec.json.Decoder().decode_lines(content)
+    rows: dict[Series, list[_Row]] = defaultdict(list)
+    shared: dict[tuple[str, ...], Facts] = {}
+    kinds = {series.metric: kind_of(series.metric) for series in known.values()}
+    for series_id, machine, *case, is_plain, least, most, times, ids, targets, lower, upper in told:
+        if series := known.get(series_id):
+            about = (series.metric, machine, *case)
+            if about not in shared:
+                named = dict(zip(CASE_COLUMNS, case, strict=True))
+                shared[about] = comparable_facts(series.metric, machines.get(machine, {}), named, {})
+            is_told = kinds[series.metric] != "outcome" or least == most == 1
+            rows[series].append(
+                _Row(bool(is_plain) and is_told, shared[about], times, ids, targets, lower, upper)
+            )
+    return {
+        series: _newest(some, last) if all(row.is_plain for row in some) else None
+        for series, some in rows.items()
+    }
+
+
+class _Row(NamedTuple):
+    """A row of the query; ``lower`` and ``upper`` are the lower and upper median of the repetitions.
+
+    Without ids each time stands for itself; without upper medians they are the lower ones.
+    """
+
+    is_plain: bool
+    facts: Facts
+    times: Sequence[int]
+    ids: Sequence[int]
+    targets: Sequence[float]
+    lower: Sequence[float]
+    upper: Sequence[float]
+
+    @property
+    def values(self) -> Sequence[float]:
+        """The median of each record."""
+        return [*map(_middle, self.lower, self.upper)] if self.upper else self.lower
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether the records are in order, and no two are the same."""
+        return not self.ids and all(map(lt, self.times, self.times[1:]))
+
+
+def _middle(low: float, high: float) -> float:
+    return low if low == high else (low + high) / 2
+
+
+def _newest(rows: Sequence[_Row], last: int) -> PastValues | None:
+    """Return the newest values over several rows, counting each record once; None where that cannot be told."""
+    if len(rows) == 1 and rows[0].is_in_order:  # nearly always
+        targets, values = rows[0].targets[-last:], [*map(float, rows[0].values[-last:])]
+        comparable: Sequence[tuple[Facts, Sequence[float]]] = [(rows[0].facts, values)]
+    elif (records := _sorted_records(rows)) is not None:
+        _, _, targets, numbers, facts = zip(*records[-last:], strict=True)
+        values = [*map(float, numbers)]
+        comparable = _comparable(facts, values)
+    else:
+        return None
+    telling = [Point(values[place], (values[place],), target=float(targets[place])) for place in (0, -1)]
+    return PastValues(telling, len(values), comparable)
+
+
+def _sorted_records(rows: Sequence[_Row]) -> list[_Record] | None:
+    """Return each record once: its time, id, target, value and facts; None where that cannot be told."""
+    records: list[_Record] = [
+        record
+        for row in rows
+        for record in zip(row.times, row.ids or row.times, row.targets, row.values, repeat(row.facts))
+    ]
+    if len({record[0] for record in records}) < len(records) and not all(row.ids for row in rows):
+        return None
+    return sorted({record[1]: record for record in records}.values(), key=lambda record: record[:2])
