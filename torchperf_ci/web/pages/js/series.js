@@ -161,5 +161,5 @@ const POINTS = [
   { head: "repetitions", number: true, value: (point) => point.n },
   { head: "commit", prose: true, value: (point) => `${point.commit} ${point.subject}`.trim(), cell: commitName },
   { head: "branch", value: (point) => point.branch },
-  { head: "why no value", prose: true, rare: true, value: (point) => point.why },
+  { head: "reason", prose: true, rare: true, value: (point) => point.why },
 ];
