@@ -61,15 +61,15 @@ async function shown(chosen, state, all, add) {
   const from = Number(state.from) ? newest - Number(state.from) * DAY : 0;
   const spans = !from || SPANS.some(([days]) => days === state.from) ? SPANS : [...SPANS, [state.from, `${state.from} days`]];
   const rows = await Promise.all(chosen.map(async (series) => cut(series, await wholeSeries(series, from), from)));
-  if (rows.length > 1) rows.forEach((row) => { row.label = row.name; });
+  if (rows.length > 1) tellApart(rows);
   const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
   const [first] = rows;
   const title = rows.length === 1 ? `${rows[0].name}, ${machineName(rows[0].of)}` : plural(rows.length, "series", "series");
   return [
     rows.length === 1 ? figures(...about(first)) : null,
     ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
-      `${rows.length > 1 ? `${row.name}: no` : "No"} value since ${day(row.of.last)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
-    ...rows.filter((row) => relative && !relativeBy(row)).map((row) => h("p", { class: "note" }, `${row.name} is not drawn: its first level is not above zero, so nothing is relative to it.`)),
+      `${row.label ? `${row.label}: no` : "No"} value since ${day(row.of.last)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
+    ...rows.filter((row) => relative && !relativeBy(row)).map((row) => h("p", { class: "note" }, `${row.label ?? row.name} is not drawn: its first level is not above zero, so nothing is relative to it.`)),
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
     rows.length === 1 ? bands(first) : null,
@@ -81,6 +81,12 @@ async function shown(chosen, state, all, add) {
     ...chosen.slice(0, 3).map((series) => command(measureAgain(series))),
     table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time), 50),
   ];
+}
+
+/** Labels rows with the names of their series, and with their machines where these differ. */
+function tellApart(rows) {
+  const several = new Set(rows.map((row) => machineName(row.of))).size > 1;
+  rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
 }
 
 /** A link to the series with the status of the same case, if there is one. */
@@ -132,7 +138,7 @@ function bands(row) {
 }
 
 function machines(row) {
-  const lines = row.machine_changes.map((entry) => h("li", {}, `${day(entry.time)}: another machine: ${entry.differs.join("; ")}`));
+  const lines = row.machine_changes.map((entry) => h("li", {}, `${row.label ? `${row.label}, ` : ""}${day(entry.time)}: another machine: ${entry.differs.join("; ")}`));
   return lines.length ? h("ul", { class: "quiet" }, ...lines) : null;
 }
 
