@@ -10,6 +10,7 @@ from made_summaries import DAY, NIGHTS, START, run, summary
 from routed_pages import ADDRESS, route_pages
 
 from torchperf_ci.series.points import Series, SeriesGroup
+from torchperf_ci.series.run_comparison import Trend
 from torchperf_ci.web.documents import as_json
 from torchperf_ci.web.overview import GroupSummary, overview_document, regressions_document
 
@@ -128,6 +129,23 @@ def test_the_trend_is_broken_where_the_machine_changed(context: BrowserContext) 
     assert "another machine since 2026-01-21, 2026-03-31" in (
         page.locator(".trend").get_attribute("aria-label") or ""
     )
+
+
+def test_no_trend_says_whether_latencies_are_missing_or_days(context: BrowserContext) -> None:
+    found = made(GROUPS[0])
+    for day, told in (([], "No latency(ms) is measured here"), ([START], "it starts on the second day")):
+        trend = Trend(day, [1.0 for _ in day], [1 for _ in day])
+        page = shown(context, "", replace(found, entry=replace(found.entry, trend=trend)))
+        assert told in page.locator(".card").inner_text()
+
+
+def test_a_card_holds_what_it_says(browser: Browser) -> None:
+    """On the narrowest screen, where the badge of a silent machine is wider than its column."""
+    context = browser.new_context(viewport={"width": 320, "height": 900})
+    page = shown(context, "", made(GROUPS[0]), ended(NIGHTS - 9, 1))
+    spill = "[...document.querySelectorAll('.card')].map((card) => card.scrollWidth - card.clientWidth)"
+    assert page.evaluate(spill) == [0, 0]
+    context.close()
 
 
 def test_an_empty_store_says_how_to_get_results(context: BrowserContext) -> None:
