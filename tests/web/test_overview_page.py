@@ -102,6 +102,16 @@ def test_a_machine_that_has_stopped_reporting_is_told(
         assert page.get_by_text("no run since 2026-").count() == 1
 
 
+@pytest.mark.parametrize(("hours", "told"), [(-2, 1), (2, 0)])
+def test_a_run_that_is_yet_to_come_is_told(browser: Browser, hours: int, told: int) -> None:
+    """Its machine would make all others silent without a word."""
+    context = browser.new_context()
+    context.add_init_script(f"Date.now = () => {(NEWEST + hours * 3600) * 1000}")
+    page = shown(context, "", made(GROUPS[0]))
+    assert page.get_by_text("The newest run on cuda · H100 is of 2026-").count() == told
+    context.close()
+
+
 def test_several_repositories_are_named_and_filtered_by(context: BrowserContext) -> None:
     alone = shown(context, "", made(GROUPS[0]))
     assert "octo/models" not in alone.locator("main").inner_text()

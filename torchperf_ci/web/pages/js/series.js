@@ -61,7 +61,8 @@ async function shown(chosen, state, all, add) {
   const from = Number(state.from) ? newest - Number(state.from) * DAY : 0;
   const spans = !from || SPANS.some(([days]) => days === state.from) ? SPANS : [...SPANS, [state.from, `${state.from} days`]];
   const rows = await Promise.all(chosen.map(async (series) => cut(series, await wholeSeries(series, from), from)));
-  if (rows.length > 1) tellApart(rows);
+  const several = new Set(rows.map((row) => machineName(row.of))).size > 1;
+  if (rows.length > 1) rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
   const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
   const [first] = rows;
   const title = rows.length === 1 ? `${rows[0].name}, ${machineName(rows[0].of)}` : plural(rows.length, "series", "series");
@@ -81,12 +82,6 @@ async function shown(chosen, state, all, add) {
     ...chosen.slice(0, 3).map((series) => command(measureAgain(series))),
     table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time), 50),
   ];
-}
-
-/** Labels rows with the names of their series, and with their machines where these differ. */
-function tellApart(rows) {
-  const several = new Set(rows.map((row) => machineName(row.of))).size > 1;
-  rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
 }
 
 /** A link to the series with the status of the same case, if there is one. */
