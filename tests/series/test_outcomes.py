@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from torchperf_ci.series.outcomes import not_measured, outcome_word, passed
-from torchperf_ci.series.points import Point
+from torchperf_ci.series.outcomes import not_measured, outcome_word, passed, why_without_number
+from torchperf_ci.series.points import Point, Series
 
 
 def point(*values: float, **info: str) -> Point:
@@ -44,3 +44,16 @@ def test_numbers_and_words_tell_pass_from_fail(given: Point, expected: bool | No
 )
 def test_a_status_tells_what_was_not_measured(told: str, expected: dict[str, str]) -> None:
     assert not_measured(point(1.0, not_measured=told)) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "given", "why"),
+    [
+        ("latency(ms)", point(), "no number above zero"),  # as `check` says it: a zero counts as none
+        ("my_metric", point(), "no number"),
+        ("latency(ms)", point(status="oom", reason="too large"), "oom: too large"),
+        ("latency(ms)", point(1.5), ""),
+    ],
+)
+def test_a_point_without_a_number_says_why(metric: str, given: Point, why: str) -> None:
+    assert why_without_number(Series("r", "b", "m", "", "", "", "cpu", "", metric), given) == why

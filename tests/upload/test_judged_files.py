@@ -82,6 +82,14 @@ def test_a_directory_of_nothing_else_is_uploaded(tmp_path: Path, capsys: pytest.
     assert len(list((tmp_path / "kept/judged/octo/perf/71").iterdir())) == 1
 
 
-def test_an_upload_api_gets_records_alone(judged: Path, api: HttpServer, tmp_path: Path) -> None:
+def test_an_upload_api_gets_records_alone(
+    judged: Path, api: HttpServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.main(["upload", str(judged), "--to", api.url, *CHANGE]) == 0
     assert not (tmp_path / "kept/judged").exists()
+    left_out = "3 files of verdicts or culprits not sent: an upload API takes none"
+    assert left_out in capsys.readouterr().err
+    (judged / "sub").mkdir()
+    (judged / "sub/culprits.json").write_text(CULPRITS)
+    assert cli.main(["upload", str(judged / "sub"), "--to", api.url, *CHANGE]) == 2
+    assert "1 file of verdicts or culprits not sent" in capsys.readouterr().err

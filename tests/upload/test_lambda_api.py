@@ -101,8 +101,9 @@ def test_what_may_pass_is_tried_again(api: UploadApi, server: Any, fault: Callab
     ("status", "kind", "advice"),
     [
         (400, NotDeliveredError, "does not understand"),
-        (401, CredentialsError, "set UPLOADER_USERNAME and UPLOADER_PASSWORD"),
+        (401, CredentialsError, "is this the URL of an upload API"),  # never sent without credentials
         (403, CredentialsError, "check UPLOADER_USERNAME"),
+        (405, NotDeliveredError, "there is no upload API at this URL"),
         (413, NotDeliveredError, "too large for this API"),
         (422, NotDeliveredError, "refuses the records"),
         (302, NotDeliveredError, "answered 302"),

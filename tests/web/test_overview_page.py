@@ -10,6 +10,7 @@ from made_summaries import DAY, NIGHTS, START, run, summary
 from routed_pages import ADDRESS, route_pages
 
 from torchperf_ci.series.points import Series, SeriesGroup
+from torchperf_ci.series.run_comparison import Trend
 from torchperf_ci.web.documents import as_json
 from torchperf_ci.web.overview import GroupSummary, overview_document, regressions_document
 
@@ -101,6 +102,16 @@ def test_a_machine_that_has_stopped_reporting_is_told(
         assert page.get_by_text("no run since 2026-").count() == 1
 
 
+@pytest.mark.parametrize(("hours", "told"), [(-2, 1), (2, 0)])
+def test_a_run_that_is_yet_to_come_is_told(browser: Browser, hours: int, told: int) -> None:
+    """Its machine would make all others silent without a word."""
+    context = browser.new_context()
+    context.add_init_script(f"Date.now = () => {(NEWEST + hours * 3600) * 1000}")
+    page = shown(context, "", made(GROUPS[0]))
+    assert page.get_by_text("The newest run on cuda · H100 is of 2026-").count() == told
+    context.close()
+
+
 def test_several_repositories_are_named_and_filtered_by(context: BrowserContext) -> None:
     alone = shown(context, "", made(GROUPS[0]))
     assert "octo/models" not in alone.locator("main").inner_text()
@@ -128,6 +139,23 @@ def test_the_trend_is_broken_where_the_machine_changed(context: BrowserContext) 
     assert "another machine since 2026-01-21, 2026-03-31" in (
         page.locator(".trend").get_attribute("aria-label") or ""
     )
+
+
+def test_no_trend_says_whether_latencies_are_missing_or_days(context: BrowserContext) -> None:
+    found = made(GROUPS[0])
+    for day, told in (([], "No latency(ms) is measured here"), ([START], "it starts on the second day")):
+        trend = Trend(day, [1.0 for _ in day], [1 for _ in day])
+        page = shown(context, "", replace(found, entry=replace(found.entry, trend=trend)))
+        assert told in page.locator(".card").inner_text()
+
+
+def test_a_card_holds_what_it_says(browser: Browser) -> None:
+    """On the narrowest screen, where the badge of a silent machine is wider than its column."""
+    context = browser.new_context(viewport={"width": 320, "height": 900})
+    page = shown(context, "", made(GROUPS[0]), ended(NIGHTS - 9, 1))
+    spill = "[...document.querySelectorAll('.card')].map((card) => card.scrollWidth - card.clientWidth)"
+    assert page.evaluate(spill) == [0, 0]
+    context.close()
 
 
 def test_an_empty_store_says_how_to_get_results(context: BrowserContext) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
-from dashboard_nights import HOSTILE
+from dashboard_nights import HOSTILE, NIGHTS
 from watched_page import Watched, identities
 
 if TYPE_CHECKING:
@@ -91,6 +91,25 @@ def test_series_of_a_chart_differ_by_more_than_their_color(watched: Watched, sit
     page.wait_for_selector(".canvas canvas")
     assert len({*page.locator(".swatch").all_inner_texts()}) == 4
     assert {"8,4", "2,3", "10,3,2,3"} <= {*page.evaluate("[...dashes]")}
+
+
+def test_the_same_series_of_two_machines_is_told_apart(watched: Watched, site: Path) -> None:
+    page = watched.open(f"series/?s={','.join(identities(site, 'slow'))}")
+    for table in page.locator("table").all():
+        told = set(table.locator("td[data-head=series]").all_inner_texts())
+        assert {text.partition(", ")[2][:6] for text in told} == {"cuda ·", "cpu · "}
+    (machine,) = page.locator("main > ul.quiet li").all_inner_texts()
+    assert "cuda · NVIDIA H100 80GB HBM3, 2026-" in machine
+
+
+def test_runs_of_machines_that_differ_are_not_said_to_be_alike(watched: Watched, site: Path) -> None:
+    """Nothing was compared across the new driver of night 20, so nothing is within its noise, either."""
+    index = json.loads((site / "data/index.json").read_text())
+    of_cuda = [run for run in index["runs"] if run["device"] == "cuda"]
+    head, base = of_cuda[NIGHTS - 1 - 20], of_cuda[NIGHTS - 20]
+    page = watched.open(f"compare/?base={base['id']}&head={head['id']}")
+    assert page.get_by_text("another machine: driver: 550 → 560").count() == 1
+    assert page.locator("h1").inner_text() == "None of 10 series can be compared"
 
 
 def test_the_command_selects_exactly_its_case(watched: Watched) -> None:

@@ -44,9 +44,24 @@ WIDEST = """
 """The widest gap of what is drawn in the color of the series, as a share of its width."""
 
 
-def drawn(watched: Watched, series: str, content: Any) -> Page:
-    """The chart of a series with this document, point by point."""
-    document = {**content, "levels": [], "changes": [], "machine_changes": []}
+HAS_COLOR = """
+(variable) => {
+  const hex = getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+  const canvas = document.querySelector(".canvas canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  for (let at = 0; at < data.length; at += 4) {
+    if (data[at] === red && data[at + 1] === green && data[at + 2] === blue) return true;
+  }
+  return false;
+}
+"""
+"""Whether the chart has a pixel of a color of the style sheet."""
+
+
+def drawn(watched: Watched, series: str, content: Any, *changes: Any) -> Page:
+    """The chart of a series with this document, point by point, and with these changes only."""
+    document = {**content, "levels": [], "changes": changes, "machine_changes": []}
     watched.page.route(f"**/series/{series}/*.json", lambda route: route.fulfill(json=document))
     page = watched.open(f"series/?s={series}")
     page.wait_for_selector(".canvas canvas")
@@ -69,6 +84,41 @@ def test_a_missing_value_is_a_gap_in_the_chart(watched: Watched, site: Path) -> 
     for key in ("Home", *["ArrowRight"] * 10):
         page.keyboard.press(key)
     assert "no value, oom: too large" in page.locator(".said").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "step", "told"),
+    [
+        ([0, 5, 10], 5, ["0", "5", "10"]),
+        ([1000, 1002.5, 1005], 2.5, ["1,000.0", "1,002.5", "1,005.0"]),
+        ([0.0002, 0.0002002], 2e-7, ["0.0002000", "0.0002002"]),
+        ([0, 2e-7, 4e-7], 2e-7, ["0", "2e-7", "4e-7"]),
+        ([9e-13, 1e-12, 1.1e-12], 1e-13, ["9e-13", "1e-12", "1.1e-12"]),
+        ([1e12, 1.25e12], 2.5e11, ["1e+12", "1.25e+12"]),
+        ([-0.2, -1e-17, 0.2], 0.2, ["−0.2", "±0.0", "+0.2"]),
+    ],
+)
+def test_an_axis_names_each_of_its_numbers(
+    watched: Watched, numbers: list[float], step: float, told: list[str]
+) -> None:
+    """However small or large: microseconds in a metric of seconds were all 0."""
+    page = watched.open("")
+    text = "(text, sign) => (sign === '−' || values[0] < 0 ? sign : '') + text"
+    script = (
+        f"async ([values, step]) => (await import('./js/chart.js')).ticks((one) => one, {text})(values, step)"
+    )
+    assert page.evaluate(script, [numbers, step]) == told
+
+
+def test_a_change_whose_better_direction_is_unknown_is_not_red(watched: Watched, site: Path) -> None:
+    slow = identities(site, "slow")[0]
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    (change,) = content["changes"]
+    tones = {"regressed": "bad", "changed": "warning", "improved": "good"}
+    for word in tones:
+        page = drawn(watched, slow, content, {**change, "word": word, "culprits": []})
+        seen = [name for name, tone in tones.items() if page.evaluate(HAS_COLOR, f"--{tone}")]
+        assert seen == [word]
 
 
 def downloaded(page: Page, button: str) -> tuple[str, bytes]:

@@ -94,6 +94,13 @@ def test_uploaders_and_readers_have_passwords_of_their_own(url: str, folder: Pat
     assert 'route="upload",status="200"} 1\n' in get(url, "metrics").text
 
 
+def test_an_upload_that_is_no_post_is_told_so(url: str) -> None:
+    """As by ``torchperf receive``; 404 would mean that nothing is taken here."""
+    for method in ("GET", "PUT"):
+        response = requests.request(method, f"{url}upload", timeout=SECONDS)
+        assert (response.status_code, response.headers["allow"]) == (405, "POST")
+
+
 def test_without_a_place_nothing_is_taken(store: Store) -> None:
     with serving_app(make_app(Answers(store, config.find(None)))) as server:
         assert upload(f"{server.url}/").status_code in (404, 405)

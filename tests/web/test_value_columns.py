@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,25 @@ def test_a_value_has_no_more_digits_than_are_shown(value: float, digits: int, sh
 @given(st.lists(st.integers(0, 12), max_size=12))
 def test_ranges_have_all_numbers_in_their_order(numbers: list[int]) -> None:
     assert [first + more for first, count in ranges(numbers) for more in range(count)] == numbers
+
+
+def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, address: str) -> None:
+    """TorchInductor's accuracy: its passes must not look like runs without a value, which a chart marks as failed."""
+    accuracy = replace(LATENCY, metric="accuracy")
+    words = ('["pass"]', '["pass_due_to_skip"]', '["fail_accuracy"]', '["skipped"]')
+    points = [(accuracy, Point(None, info={"benchmark_values": word})) for word in words]
+    columns = value_columns([*points, (LATENCY, Point(None, info={"status": "oom"}))], 4)
+    assert columns["value"] == [1, 1, 0, None, None]
+    assert columns["why"] == {2: "fail_accuracy", 3: "no number", 4: "oom"}
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    told = [
+        page.evaluate(f"import('./js/dom.js').then((dom) => dom.reading({value}, {{ metric: '{metric}' }}))")
+        for value, metric in ((1, "accuracy"), (0, "top1_accuracy"), (0, "status"), (1, "graph_breaks"))
+    ]
+    context.close()
+    assert told == ["passes", "fails", "fails", "1"]
 
 
 def test_a_page_reads_the_extremes_that_were_written(browser: Browser, address: str) -> None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
-from torchperf_ci.metrics import LATENCY, STATUS
+from torchperf_ci.metrics import LATENCY, STATUS, is_positive
 from torchperf_ci.stats.effect import wide_spread
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def why_without_number(series: Series, point: Point) -> str:
     if point.value is not None:
         return ""
     reason = point.info.get("reason", "")
-    word = outcome_word(point) if passed(point) is not None or "status" in point.info else "no number"
+    none = f"no number{' above zero' if is_positive(series.metric) else ''}"
+    word = outcome_word(point) if passed(point) is not None or "status" in point.info else none
     return f"{word}: {reason}" if reason else word or series.metric
 
 

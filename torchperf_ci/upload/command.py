@@ -202,6 +202,7 @@ def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) ->
         refused=prepared.faults,
         refused_count=prepared.refused_count,
         changed=tuple(source.problems("changed")),
+        judged_left_out=len(source.judged) if is_api(way.to) else 0,
     )
 
 

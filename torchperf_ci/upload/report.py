@@ -66,7 +66,8 @@ class UploadReport:
     ``target`` is the destination without credentials, and ``reaching`` the flags needed to reach it. ``refused`` are
     the reasons why elements were refused, ``refused_count`` the number of those elements, and ``quarantine`` the file
     that holds them (None in a dry run). ``changed`` are values that the database will store differently, and
-    ``missing`` says why there was nothing to upload.
+    ``missing`` says why there was nothing to upload. ``judged_left_out`` is the number of files of verdicts or culprits
+    that the target, an upload API, does not accept.
     """
 
     target: str
@@ -78,6 +79,7 @@ class UploadReport:
     refused_count: int = 0
     changed: tuple[Problem, ...] = ()
     missing: str = ""
+    judged_left_out: int = 0
     reaching: tuple[str, ...] = ()
 
     @property
@@ -121,6 +123,10 @@ class UploadReport:
             (self.undelivered, f"{_amount(self.undelivered)} not delivered to {self.target}"),
             (self.conflicts, f"{_amount(self.conflicts)} in conflict with what is there"),
             (self.refused_count, f"{self.refused_count} refused"),
+            (
+                self.judged_left_out,
+                f"{_files_of_judged(self.judged_left_out)} not sent: an upload API takes none",
+            ),
             (self.missing, self.missing),
         ]
         said = ", ".join(text for there, text in parts if there)
@@ -151,9 +157,13 @@ def _amount(deliveries: list[Delivery]) -> str:
             of_records,
             f"{counted(count_records(of_records), 'record')} in {counted(len(of_records), 'object')}",
         ),
-        (judged, f"{counted(judged, 'file')} of verdicts or culprits"),
+        (judged, _files_of_judged(judged)),
     )
     return " and ".join(text for there, text in parts if there)
+
+
+def _files_of_judged(count: int) -> str:
+    return f"{counted(count, 'file')} of verdicts or culprits"
 
 
 ARTIFACT = "TORCHPERF_SPOOL_ARTIFACT"

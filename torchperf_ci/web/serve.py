@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.routing import Mount, Route
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from torchperf_ci import config
@@ -74,7 +74,6 @@ def make_app(
             Route("/data/{path:path}", endpoints.document),
             Route("/run/{name}", endpoints.query, methods=["GET", "POST"]),
             *([Route("/upload", uploads.upload, methods=["POST"])] if uploads else ()),
-            Mount("/", StaticFiles(directory=PAGES, html=True)),
         ],
         middleware=[
             Middleware(totals.counting),
@@ -84,6 +83,8 @@ def make_app(
         ],
         exception_handlers={HTTPException: framework_refusal, **dict.fromkeys(EXPECTED_ERRORS, refusal)},
     )
+    # Not a route: as one, it would answer 404 to a method that another route of the path does not have.
+    app.router.default = StaticFiles(directory=PAGES, html=True)
     return BelowPath(app, root_path.rstrip("/"))
 
 

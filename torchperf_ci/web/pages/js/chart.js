@@ -89,15 +89,19 @@ function options(rows, relative, runs, narrow, said) {
   };
 }
 
-/** Formats the numbers of an axis with as many decimals as its steps need. */
-function ticks(scaled, said) {
+/** Formats the numbers of an axis with as many decimals as its steps need; very large and very small ones with an exponent, as `number` does. */
+export function ticks(scaled, said) {
   return (numbers, step) => {
     let digits = 0;
-    const size = scaled(1 + step) - scaled(1);
-    while (digits < 12 && Math.abs(size * 10 ** digits - Math.round(size * 10 ** digits)) > 1e-6) digits += 1;
-    return numbers.map((number) => {
-      const rounded = Number(scaled(number).toFixed(digits));
-      return said(Math.abs(rounded).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }), rounded > 0 ? "+" : rounded < 0 ? "−" : "±");
+    const size = (by) => step * (scaled(2) - scaled(1)) * 10 ** by;
+    while (digits < 12 && Math.abs(size(digits) - Math.round(size(digits))) > 1e-6 * size(digits)) digits += 1;
+    const values = numbers.map(scaled);
+    const largest = Math.max(...values.map(Math.abs));
+    const text = largest >= 1e6 || largest < 1e-4 ? (value) => (value ? Number(value.toPrecision(6)).toExponential() : "0")
+      : (value) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+    return values.map((value) => {
+      const rounded = Math.abs(value) < size(-3) ? 0 : value;
+      return said(text(Math.abs(rounded)), rounded > 0 ? "+" : rounded < 0 ? "−" : "±");
     });
   };
 }
@@ -141,7 +145,7 @@ function above(plot, rows) {
       else if (few && point.n > 1) line(plot, [[point.time, point.low * row.by], [point.time, point.high * row.by]], { stroke: colour(index), alpha: 0.35 });
     }
     for (const level of row.levels) line(plot, [[level.start, level.value * row.by], [level.end, level.value * row.by]], { stroke: colour(index), width: 2.5, dashes: dash(index) });
-    for (const entry of row.changes) marks.set(`${entry.time} ${sign(entry)}`, [entry.time, sign(entry), entry.word === "improved" ? "--good" : "--bad", []]);
+    for (const entry of row.changes) marks.set(`${entry.time} ${sign(entry)}`, [entry.time, sign(entry), { improved: "--good", regressed: "--bad" }[entry.word] ?? "--warning", []]);
     for (const entry of row.machine_changes) marks.set(`${entry.time} machine`, [entry.time, machine(entry), "--quiet", [4, 4]]);
   });
   label(plot, [...marks.values()].sort(([left], [right]) => left - right));
@@ -216,8 +220,8 @@ function told(plot, said, rows) {
 function sentence(row, point) {
   const changed = row.changes.find((entry) => entry.time === point.time);
   const spread = point.n > 1 ? ` (${number(point.low)} to ${number(point.high)}, ${point.n} repetitions)` : "";
-  const value = point.value === null ? `no value, ${point.why}` : `${reading(point.value, row.of, row.unit)}${spread}`;
-  return `${row.name}: ${value}, commit ${commitName(point)}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
+  const value = point.value === null ? `no value, ${point.why}` : `${reading(point.value, row.of, row.unit)}${point.why && `, ${point.why}`}${spread}`;
+  return `${row.label ?? row.name}: ${value}, commit ${commitName(point)}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
 }
 
 function walk(event, plot) {

@@ -96,6 +96,7 @@ function sentence(rows) {
   const other = count((row) => row.word === "not comparable");
   const unknown = count((row) => row.word === "noise unknown");
   const beyond = [worse && `${worse} worse`, better && `${better} better`, changed && `${changed} changed`].filter(Boolean).join(", ");
+  if (rows.length && other === rows.length) return `None of ${plural(rows.length, "series", "series")} can be compared`;
   return [
     beyond ? `Beyond noise: ${beyond} of ${plural(rows.length, "series", "series")}` : `None of ${plural(rows.length, "series", "series")} is beyond its noise`,
     other && `${other} cannot be compared`, unknown && `the noise of ${unknown} is unknown`,

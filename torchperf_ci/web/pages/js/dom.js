@@ -50,9 +50,12 @@ function plain(value) {
   return Number.isInteger(value) ? String(value) : value.toPrecision(4);
 }
 
-/** Formats a value of a series; for the metric `status`, as a word. */
+/** Names of metrics that are a pass or a fail, as in `metrics.py`. */
+const OUTCOME = /(^|[^a-z0-9])(status|accuracy)([^a-z0-9]|$)/i;
+
+/** Formats a value of a series; a pass or a fail as a word. */
 export function reading(value, names, unit = "") {
-  return names.metric === "status" && (value === 0 || value === 1) ? ["fails", "passes"][value] : number(value, unit);
+  return OUTCOME.test(names.metric) && (value === 0 || value === 1) ? ["fails", "passes"][value] : number(value, unit);
 }
 
 /** Formats a ratio as a change in percent: 1.031 is +3.1%. */

@@ -15,6 +15,7 @@ page("", "Overview", async () => {
   return [
     h("h1", { class: causes.length ? "bad" : "good" }, overview.sentence),
     h("p", { class: "quiet" }, `Newest result: ${minute(overview.time)} UTC.`),
+    ...overview.groups.filter(isAhead).map(({ run }) => h("p", { class: "note" }, `The newest run on ${machineName(run)} is of ${minute(run.end)}, which is yet to come: its clock is wrong, and machines whose clocks are right may count as silent.`)),
     causes.length ? table("open", "Open regressions by cause", CAUSES, causes.map((cause) => ({ ...cause, repo: many ? cause.name.repo : "" })), 5) : null,
     h("h2", {}, "Machines"),
     h("div", { class: "cards" }, ...overview.groups.map((group) => card(group, many))),
@@ -22,6 +23,9 @@ page("", "Overview", async () => {
     h("p", {}, link("regressions", {}, "All culprits and changes")),
   ];
 });
+
+/** Whether the newest run of a machine is later than now, by more than clocks of readers differ. */
+const isAhead = ({ run }) => run.end > Date.now() / 1000 + 3600;
 
 const CAUSES = [
   { head: "since", short: true, value: (cause) => day(cause.time) },
@@ -51,7 +55,7 @@ function card(group, many) {
   return h("section", { class: "card" },
     h("h3", {}, machineName(run)),
     h("p", { class: "quiet" }, benchmarkName(run, many)),
-    drawing ?? h("p", { class: "quiet" }, "No latency trend yet: it starts on the second day."),
+    drawing ?? h("p", { class: "quiet" }, group.trend.day.length ? "No latency trend yet: it starts on the second day." : "No latency(ms) is measured here, so there is no trend."),
     h("dl", {},
       row("Regressions", group.open
         ? link("regressions", { ...where, state: "open" }, badge("bad", `${group.open} open`))

@@ -1,7 +1,7 @@
 // The page of a run: what ran, and on what machine. Without an ID, the list of all runs.
 
 import { Changed, catalogue, counted, load, numbered, numberedAs, values } from "./data.js";
-import { againColumn, badge, benchmarkName, commitName, h, link, machineName, minute, number, outward, plural, seriesName } from "./dom.js";
+import { againColumn, badge, benchmarkName, commitName, h, link, machineName, minute, number, outward, plural, reading, seriesName } from "./dom.js";
 import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -74,9 +74,9 @@ function sentence(counts, missing) {
 const VALUES = [
   { head: "case", value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.name.id }, seriesName(row.name)) },
   { head: "metric", value: (row) => row.name.metric },
-  { head: "value", number: true, value: (row) => row.value, cell: (row) => number(row.value, row.name.unit) },
+  { head: "value", number: true, value: (row) => row.value, cell: (row) => reading(row.value, row.name, row.name.unit) },
   { head: "lowest", number: true, value: (row) => row.low, cell: (row) => number(row.low) },
   { head: "highest", number: true, value: (row) => row.high, cell: (row) => number(row.high) },
   { head: "repetitions", number: true, value: (row) => row.n },
-  { head: "why no value", prose: true, rare: true, value: (row) => row.why },
+  { head: "reason", prose: true, rare: true, value: (row) => row.why },
 ];

@@ -61,15 +61,16 @@ async function shown(chosen, state, all, add) {
   const from = Number(state.from) ? newest - Number(state.from) * DAY : 0;
   const spans = !from || SPANS.some(([days]) => days === state.from) ? SPANS : [...SPANS, [state.from, `${state.from} days`]];
   const rows = await Promise.all(chosen.map(async (series) => cut(series, await wholeSeries(series, from), from)));
-  if (rows.length > 1) rows.forEach((row) => { row.label = row.name; });
+  const several = new Set(rows.map((row) => machineName(row.of))).size > 1;
+  if (rows.length > 1) rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
   const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
   const [first] = rows;
   const title = rows.length === 1 ? `${rows[0].name}, ${machineName(rows[0].of)}` : plural(rows.length, "series", "series");
   return [
     rows.length === 1 ? figures(...about(first)) : null,
     ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
-      `${rows.length > 1 ? `${row.name}: no` : "No"} value since ${day(row.of.last)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
-    ...rows.filter((row) => relative && !relativeBy(row)).map((row) => h("p", { class: "note" }, `${row.name} is not drawn: its first level is not above zero, so nothing is relative to it.`)),
+      `${row.label ? `${row.label}: no` : "No"} value since ${day(row.of.last)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
+    ...rows.filter((row) => relative && !relativeBy(row)).map((row) => h("p", { class: "note" }, `${row.label ?? row.name} is not drawn: its first level is not above zero, so nothing is relative to it.`)),
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
     rows.length === 1 ? bands(first) : null,
@@ -132,7 +133,7 @@ function bands(row) {
 }
 
 function machines(row) {
-  const lines = row.machine_changes.map((entry) => h("li", {}, `${day(entry.time)}: another machine: ${entry.differs.join("; ")}`));
+  const lines = row.machine_changes.map((entry) => h("li", {}, `${row.label ? `${row.label}, ` : ""}${day(entry.time)}: another machine: ${entry.differs.join("; ")}`));
   return lines.length ? h("ul", { class: "quiet" }, ...lines) : null;
 }
 
@@ -161,5 +162,5 @@ const POINTS = [
   { head: "repetitions", number: true, value: (point) => point.n },
   { head: "commit", prose: true, value: (point) => `${point.commit} ${point.subject}`.trim(), cell: commitName },
   { head: "branch", value: (point) => point.branch },
-  { head: "why no value", prose: true, rare: true, value: (point) => point.why },
+  { head: "reason", prose: true, rare: true, value: (point) => point.why },
 ];
