@@ -33,6 +33,7 @@ def test_nights_without_a_time_are_runs_in_the_order_of_their_folders(
             assert ingest_place(store, open_place(str(folder))).untimed == 1
         stored = points_of_store(store)
         ((series, row),) = stored.items()
+        assert [point.value for point in row] == [2, 9, 10]
         runs = runs_of(row)
         assert [run.partition("@")[0].rpartition("/")[2] for run in runs] == ["2", "9", "10"]
         assert {run.name for run in read_catalogue(store, series.group, "").runs} == set(runs)
