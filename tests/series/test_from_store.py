@@ -127,18 +127,10 @@ def by_model(points: Points) -> dict[str, list[float | None]]:
     }
 
 
-def placeless(points: Points) -> Points:
-    """A run without a name is called by where it lies, which differs between files and objects."""
-    return {
-        series: [point._replace(run="" if series.model == "nameless" else point.run) for point in row]
-        for series, row in points.items()
-    }
-
-
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
     files, stored = points_of_records([folder]).points, points_of_store(store)
     assert len(stored) == 20
-    assert placeless(stored) == placeless(files)
+    assert stored == files
     assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
     (nameless,) = (row for series, row in stored.items() if series.model == "nameless")
     assert len({point.run for point in nameless}) == 2

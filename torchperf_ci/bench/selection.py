@@ -128,12 +128,14 @@ DESCRIBE_TIMEOUT = 120.0
 class EnvironmentUnderTest:
     """The environment under test as a worker in it describes it.
 
-    ``unavailable`` says, by name, why a workload cannot be built there.
+    ``unavailable`` says, by name, why a workload cannot be built there. ``imported`` are the files of the modules that
+    the suite files have imported, except for installed ones.
     """
 
     environment: TorchEnvironment
     known: KnownWorkloads
     unavailable: Mapping[str, str]
+    imported: Sequence[str] = ()
 
     @property
     def device(self) -> Device:
@@ -171,7 +173,7 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
         except WorkerFailure as failure:
             raise error_of(failure, settings, flag) from None
     known = KnownWorkloads({workload.name: workload for workload in answer.workloads}, answer.suites)
-    return EnvironmentUnderTest(answer.environment, known, answer.unavailable)
+    return EnvironmentUnderTest(answer.environment, known, answer.unavailable, answer.imported)
 
 
 def error_of(failure: WorkerFailure, settings: Settings, flag: str = "--python") -> Exception:

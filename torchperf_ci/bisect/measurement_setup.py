@@ -14,7 +14,13 @@ from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.selection import KnownWorkloads, matches, select_cases
 from torchperf_ci.bench.user_command import CommandArm, filled_in
 from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe, expected_build_luck, probes_from_verdicts
-from torchperf_ci.environments.build_environment import UNBUILT, BuildEnvironment, Builder, open_environment
+from torchperf_ci.environments.build_environment import (
+    UNBUILT,
+    BuildEnvironment,
+    Builder,
+    check_imports,
+    open_environment,
+)
 from torchperf_ci.environments.wheels import CommitWheels
 from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
@@ -203,6 +209,7 @@ def resolve_setup(
     settings = replace(settings, python=good.python, path=good.path)
     try:
         under_test = selection.describe_environment(settings)
+        check_imports(under_test.imported, good, Path(options.repo), settings.files)
     except EnvironmentUnderTestError as error:
         msg = f"{good.description}: {error}{'' if options.build else UNBUILT}"
         raise EnvironmentUnderTestError(msg) from error

@@ -18,6 +18,7 @@ from torchperf_ci.environments.build_environment import (
     BuildSpec,
     Interpreter,
     WheelRequirement,
+    check_imports,
     open_environment,
     parse_build_spec,
 )
@@ -130,6 +131,8 @@ def _open(
                 unread = unread.replace(f"{folder}/", "")
             settings = replace(settings, files=readable)
             under_test = selection.describe_environment(settings, python_flag)
+        if isinstance(spec, Revision):
+            check_imports(under_test.imported, environment, spec.repo, settings.files)
     except (EnvironmentUnderTestError, SuiteFileError) as error:
         if isinstance(spec, Interpreter):
             raise

@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
-from torchperf_ci.environments.revisions import Revision, find_revision, scratch_folder, worktree
+from torchperf_ci.environments.revisions import (
+    Revision,
+    find_revision,
+    scratch_folder,
+    top_of_checkout,
+    worktree,
+)
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 TAIL_LINES = 40
@@ -239,6 +245,27 @@ class BuildEnvironment:
     description: str
     folder: Path | None = None
     worktree: Path | None = None
+
+
+def check_imports(
+    imported: Iterable[str], environment: BuildEnvironment, repo: Path, suites: Iterable[str]
+) -> None:
+    """Raise :class:`EnvironmentUnderTestError` if a commit's suite has imported code of the checkout ``repo`` itself.
+
+    That code is the same for every commit. Files next to a suite file belong to the suite.
+    """
+    top = top_of_checkout(repo) if environment.folder else None
+    if not (top and environment.folder):
+        return
+    next_to_suites = {Path(suite).resolve().parent for suite in suites} - {*top.parents}
+    own = {environment.folder.resolve(), *next_to_suites}
+    for file in map(Path, imported):
+        if file.is_relative_to(top) and own.isdisjoint(file.parents):
+            msg = (
+                f"the suite imports {file}, which is in the checkout and so the same for every commit: let --build "
+                "install the commit's code, and let neither PYTHONPATH nor the suite put the checkout before it"
+            )
+            raise EnvironmentUnderTestError(msg)
 
 
 @contextmanager

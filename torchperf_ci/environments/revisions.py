@@ -185,6 +185,15 @@ def why_no_checkout(repo: Path) -> str:
     return ""
 
 
+def top_of_checkout(repo: Path) -> Path | None:
+    """The folder of the checkout that ``repo`` is in, without links; None if it is in none."""
+    try:
+        top = _git(repo, ASK_SECONDS)("rev-parse", "--show-toplevel")
+    except GitError:
+        return None
+    return Path(os.fsdecode(top.removesuffix(b"\n"))).resolve()
+
+
 @contextmanager
 def worktree(revision: Revision, folder: Path) -> Iterator[Path]:
     """Check out a commit below ``folder``, which is a :func:`scratch_folder`, for the duration of the block.

@@ -24,6 +24,7 @@ from torchperf_ci.series.points import (
     comparable_facts,
     kept_info,
     measured_values,
+    natural,
     run_of,
 )
 
@@ -183,7 +184,14 @@ def _in_order(places: list[int], columns: _Columns) -> Iterable[int]:
     times = [columns.timestamp[place] for place in places]
     if all(map(lt, times, times[1:])):  # nearly always
         return places
-    ordered = sorted(places, key=lambda place: [_sortable(column[place]) for column in columns])
+    ordered = sorted(
+        places,
+        key=lambda place: (
+            columns.timestamp[place],
+            natural(columns.key[place]),
+            [_sortable(column[place]) for column in columns],
+        ),
+    )
     firsts = {columns.record_id[place]: place for place in reversed(ordered)}
     return [place for place in ordered if firsts[columns.record_id[place]] == place]
 

@@ -199,14 +199,12 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
         f"{counted(outcome.records, 'record')} of {counted(outcome.objects, 'object')} taken into {store}; "
         f"{counted(outcome.known, 'object')} already there"
     )
-    say(
-        counts,
-        *(
-            [f"{counted(outcome.judged, 'file')} of verdicts or culprits taken in, too"]
-            if outcome.judged
-            else []
-        ),
+    judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits taken in, too"
+    untimed = (
+        f"{counted(outcome.untimed, 'record')} without a time, which are ordered by the names of their folders: "
+        f"`torchperf upload DIR --to {store}` would have added the time"
     )
+    say(counts, *([judged] if outcome.judged else []), *([untimed] if outcome.untimed else []))
     complaints = [
         f"{key}: other content is kept under this key; it was left as it is" for key in outcome.conflicts
     ]

@@ -46,6 +46,8 @@ class IngestOutcome:
     refused: tuple[RefusedElement, ...] = field(default=())
     judged: int = 0
     """Files of verdicts and culprits."""
+    untimed: int = 0
+    """New records that say neither their time nor their workflow run."""
 
     @property
     def is_empty(self) -> bool:
@@ -272,6 +274,7 @@ class _BatchIngest:
         return IngestOutcome(
             objects=len(new),
             records=sum(arrival.records for arrival in new),
+            untimed=sum(arrival.untimed for arrival in new),
             known=len(arrivals) - len(new) - len(conflicts),
             conflicts=tuple(f"{self._bucket}/{key}" for key in conflicts),
             refused=tuple(item for _, item in refused),

@@ -130,6 +130,8 @@ class IncomingObject:
 
     key: str
     records: int
+    untimed: int
+    """Records that say neither their time nor their workflow run."""
     is_kept: bool
     is_same: bool
 
@@ -203,7 +205,10 @@ class StagingTable:
 
     def _compare(self) -> list[IncomingObject]:
         found = self._store.rows(statement("compare"), {"bucket": self._bucket})
-        return [IncomingObject(key, records, bool(kept), bool(same)) for key, records, kept, same in found]
+        return [
+            IncomingObject(key, records, untimed, bool(kept), bool(same))
+            for key, records, untimed, kept, same in found
+        ]
 
     def _count(self) -> int:
         return int(self._store.rows("SELECT count() FROM torchperf_incoming")[0][0])

@@ -51,12 +51,16 @@ class DescribedWorkload:
 
 @dataclass(frozen=True)
 class Description:
-    """Answer to ``describe``: environment and catalogue. ``unavailable`` says why a workload cannot be built."""
+    """Answer to ``describe``: environment and catalogue. ``unavailable`` says why a workload cannot be built.
+
+    ``imported`` are the files of the modules that the suite files have imported, except for installed ones.
+    """
 
     environment: TorchEnvironment
     suites: Mapping[str, Sequence[str]]
     unavailable: Mapping[str, str]
     workloads: Sequence[DescribedWorkload]
+    imported: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from torchperf_ci.suite.discovery import find_architectures
 from torchperf_ci.suite.registry import catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.suite.workload import Workload
@@ -98,6 +98,15 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0]}"[:500]
 
 
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+
+
+def _files_of_modules(names: Iterable[str]) -> list[str]:
+    """Return the files of modules, except for those of installed packages."""
+    files = {getattr(sys.modules[name], "__file__", None) for name in names}
+    return sorted(os.path.realpath(file) for file in files if file and not _INSTALLED & {*Path(file).parts})
+
+
 def _workload(name: str, files: Sequence[str]) -> Workload:
     """Return a workload of this environment's catalogue, which may have fewer than another environment's.
 
@@ -130,14 +139,18 @@ class WorkerSession:
 
     def describe(self, device: str, files: list[str]) -> protocol.Description:
         """Describe the environment and list the catalogue of workloads."""
+        before = {*sys.modules}
         known = catalogue([Path(file) for file in files])
+        imported = _files_of_modules({*sys.modules} - before)
         packages = [package for workload in known.workloads.values() for package in workload.requires]
         workloads = [
             protocol.DescribedWorkload(w.name, w.task, w.modes, dict(w.batch_sizes), w.origin, w.requires)
             for w in known.workloads.values()
         ]
         environment = torch_environment(device, packages)
-        return protocol.Description(environment, dict(known.suites), dict(known.unavailable), workloads)
+        return protocol.Description(
+            environment, dict(known.suites), dict(known.unavailable), workloads, imported
+        )
 
     def exercise(self, device: str) -> Mapping[str, Sequence[float]]:
         """Time equal blocks of work on the device, without any workload."""

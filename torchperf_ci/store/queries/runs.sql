@@ -3,8 +3,8 @@ SELECT
     branch, commit, max(torch), workflow_id, run_attempt,
     if(workflow_id = 0, timestamp, 0) AS moment,
     if(
-        timestamp = 0 AND workflow_id = 0 AND job_id = 0 AND commit = '',
-        arrayStringConcat(arrayPopBack(splitByChar('/', object.key)), '/'), ''
+        timestamp = 0 AND workflow_id = 0,
+        arrayStringConcat(arrayPopBack(splitByChar('/', concat(object.bucket, '/', object.key))), '/'), ''
     ) AS place,
     min(timestamp), max(timestamp)
 FROM /* answers */

@@ -1,0 +1,62 @@
+"""A suite that imports the checkout's code instead of the commits' would find every commit unchanged."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchperf_ci import cli
+
+SUITE = """
+import sys
+import torch
+from torchperf_ci.suite import Task, workload
+
+{path}
+import colour, helper
+
+work = workload("made/work", "a sum", modes=("inference",))(lambda batch: Task(torch.sin, (torch.ones(4),)))
+"""
+
+
+@pytest.fixture
+def compare(checkout, torch_environment, tmp_path, capsys):
+    """Compare the two commits by a suite in the checkout, and return the exit code and what was said."""
+
+    def called(path: str, *more: str) -> tuple[int, str]:
+        suite = checkout.folder / "benchmarks/suite.py"
+        suite.parent.mkdir()
+        (suite.parent / "helper.py").touch()
+        suite.write_text(SUITE.format(path=f"sys.path.append({str(suite.parent)!r}); {path}"))
+        arguments = ["--base", "main~1", "--head", "main", "--repo", str(suite.parent), "--suite", str(suite)]
+        python = str(torch_environment / "bin/python")
+        out = str(tmp_path / "verdicts.json")
+        code = cli.main(["compare", *arguments, "--python", python, "--budget", "1", "--out", out, *more])
+        return code, capsys.readouterr().err
+
+    return called
+
+
+@pytest.mark.parametrize("how", ["a build that installs elsewhere", "PYTHONPATH", "the suite"])
+def test_code_of_the_checkout_is_refused(how, compare, checkout, torch_environment, monkeypatch) -> None:
+    [packages] = torch_environment.glob("lib/python*/site-packages")
+    folder = "$(python -c 'import site; print(site.getsitepackages()[0])')"
+    build = f"echo {packages} > {folder}/torch.pth"
+    add = f"sys.path.%s{str(checkout.folder)!r})"
+    if how == "PYTHONPATH":
+        monkeypatch.setenv("PYTHONPATH", str(checkout.folder))
+        code, said = compare("", "--build", f"{build} && cp colour.py {folder}")
+    elif how == "the suite":
+        code, said = compare(add % "insert(0, ")
+    else:
+        code, said = compare(add % "append(", "--build", build)
+    assert code == 2
+    assert f"--head {checkout.second[:10]} Say blue: the suite imports {checkout.folder}/colour.py" in said
+    assert "helper" not in said
+
+
+def test_a_worktree_below_the_checkout_is_the_commit(compare, checkout, monkeypatch) -> None:
+    below = checkout.folder / "tmp"
+    below.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(below))
+    code, said = compare(f"sys.path.append({str(checkout.folder)!r})")
+    assert (code, "the suite imports" in said) == (5, False)
