@@ -117,6 +117,7 @@ def direction_of(metric: str) -> str:
     return next((direction for direction, words in _BETTER.items() if _has(words, name)), "")
 
 
+@lru_cache(maxsize=1024)
 def kind_of(metric: str) -> MetricKind:
     """Return how the metric is compared, judging by its name."""
     if metric in METRICS:

@@ -89,6 +89,26 @@ def test_what_cannot_be_compared_says_why(new: Point | None, why: str) -> None:
     assert (found.word, found.effect, found.why) == ("not comparable", None, why)
 
 
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        (point(0.0, RUNS, info={"status": "oom", "reason": "64 GiB wanted"}), "oom: 64 GiB wanted"),
+        (point(None, RUNS, info={"status": "unsupported"}), "unsupported"),
+        (point(1.0, RUNS, info={"not_measured": '{"latency(ms)": "too short"}'}), "too short"),
+    ],
+)
+def test_what_a_run_does_not_have_is_told_by_its_status(status: Point, why: str) -> None:
+    latency, its_status = series(), series("status")
+    found = {
+        one.series: one
+        for one in compare_runs(
+            {latency: point(10.0, RUNS - 1), its_status: point(1.0, RUNS - 1)}, {its_status: status}, {}, {}
+        )
+    }
+    assert (found[latency].word, found[latency].why) == ("not comparable", f"new: {why}")
+    assert (found[latency].old, found[latency].new) == (10.0, None)
+
+
 def outcome(word: str) -> Point:
     return point(None, RUNS, info={"benchmark_values": f'["{word}"]'})
 
@@ -106,6 +126,7 @@ def test_outcomes_that_are_words_differ_without_a_number(old: str, new: str, wor
     name = series("accuracy")
     (found,) = compare_runs({name: outcome(old)}, {name: outcome(new)}, {}, {})
     assert (found.word, found.worse) == (word, worse)
+    assert (found.old, found.new) == (float(old == "pass"), float(new == "pass"))
     assert found.why == ("" if old == new else f"{old} → {new}")
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
-from torchperf_ci.metrics import LATENCY, STATUS, is_positive
+from torchperf_ci.metrics import LATENCY, STATUS, is_positive, kind_of
 from torchperf_ci.stats.effect import wide_spread
 
 if TYPE_CHECKING:
@@ -41,6 +41,13 @@ def outcome_word(point: Point) -> str:
     words = _outcome_words(point)
     bad = next((word for word in words if not word.startswith("pass")), None)
     return bad or next(iter(words), "pass" if passed(point) else "failed")
+
+
+def number_of(series: Series, point: Point) -> float | None:
+    """Return the value of a point, or 1 or 0 for an outcome told as a word, which history judges as such, too."""
+    if point.value is None and kind_of(series.metric) == "outcome" and (fine := passed(point)) is not None:
+        return float(fine)
+    return point.value
 
 
 def why_without_number(series: Series, point: Point) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 from statistics import NormalDist, fmean, geometric_mean, median
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from torchperf_ci.metrics import LATENCY
-from torchperf_ci.series.outcomes import outcome_word, passed, why_without_number
+from torchperf_ci.metrics import LATENCY, STATUS
+from torchperf_ci.series.outcomes import not_measured, number_of, outcome_word, passed, why_without_number
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.effect import Effect
@@ -80,9 +80,9 @@ def compare_runs(
     sigma = _sigma(old, new, {series: past[series] for series in judged if series in past})
     beyond = NormalDist().inv_cdf(1 - _TAIL / max(len(judged), 1)) * sqrt(2)
     compared = [
-        _compared(
-            series, old.get(series), new.get(series), past.get(series), sigma.get(series), policy, beyond
-        )
+        _compared(series, old[series], new[series], past.get(series), sigma.get(series), policy, beyond)
+        if series in old and series in new
+        else _absent(series, old, new)
         for series in judged
     ]
     return sorted(compared, key=_relevance)
@@ -102,28 +102,42 @@ def _relevance(compared: SeriesComparison) -> tuple[int, int, float]:
     return _RELEVANCE[compared.word], -compared.worse, -size
 
 
+def _absent(series: Series, old: Mapping[Series, Point], new: Mapping[Series, Point]) -> SeriesComparison:
+    """Return the comparison of a series that only one of the runs has; its status may say why the other has not."""
+    side, run = ("new", new) if series in old else ("base", old)
+    status = run.get(replace(series, metric=STATUS))
+    reason = (not_measured(status).get(series.metric) or _failure(status)) if status else ""
+    why = f"{side}: {reason}" if reason else f"not in the {side} run"
+    before, now = (number_of(series, each[series]) if series in each else None for each in (old, new))
+    return SeriesComparison(series, before, now, None, "not comparable", why=why)
+
+
+def _failure(status: Point) -> str:
+    """Return how and why a case failed or was not run; empty if it passed."""
+    parts = [outcome_word(status), status.info.get("reason", "")]
+    return "" if passed(status) else ": ".join(part for part in parts if part)
+
+
 def _compared(
     series: Series,
-    old: Point | None,
-    new: Point | None,
+    old: Point,
+    new: Point,
     past: PastValues | None,
     sigma: float | None,
     policy: Mapping[str, config.Rule],
     beyond: float,
 ) -> SeriesComparison:
     """Compare one series. ``beyond`` is the least log-ratio that is beyond noise, in units of ``sigma``."""
-    before, now = (point.value if point else None for point in (old, new))
+    before, now = old.value, new.value
     if why := _why_not_comparable(series, old, new):
         return SeriesComparison(series, before, now, None, "not comparable", why=why)
-    if old and new and (before is None or now is None):
+    if before is None or now is None:
         return _compared_words(series, old, new)
-    rule = rule_of_points(
-        series.metric, past.telling if past else [point for point in (old, new) if point], policy
-    )
+    rule = rule_of_points(series.metric, past.telling if past else [old, new], policy)
     effect = None
     is_beyond = before != now
     if rule.kind == "ratio":
-        if not (before and now and before > 0 and now > 0):
+        if before <= 0 or now <= 0:
             return SeriesComparison(series, before, now, None, "not comparable", why=_NO_RATIO)
         log_ratio = log(now / before)
         half = inf if sigma is None else _HALF * sigma
@@ -131,7 +145,7 @@ def _compared(
         if sigma is None:
             return SeriesComparison(series, before, now, effect, "noise unknown", why=_TOO_FEW)
         is_beyond = abs(log_ratio) > beyond * sigma
-    if not is_beyond or before is None or now is None:
+    if not is_beyond:
         return SeriesComparison(series, before, now, effect, "within noise")
     return SeriesComparison(
         series, before, now, effect, "beyond noise", rule.worse * (1 if now > before else -1)
@@ -141,19 +155,18 @@ def _compared(
 def _compared_words(series: Series, old: Point, new: Point) -> SeriesComparison:
     """Compare outcomes of which at least one is a word without a number, such as ``fail_accuracy``."""
     words = outcome_word(old), outcome_word(new)
+    before, now = number_of(series, old), number_of(series, new)
     if words[0] == words[1]:
-        return SeriesComparison(series, old.value, new.value, None, "within noise")
+        return SeriesComparison(series, before, now, None, "within noise")
     worse = bool(passed(old)) - bool(passed(new))
-    return SeriesComparison(series, old.value, new.value, None, "beyond noise", worse, " → ".join(words))
+    return SeriesComparison(series, before, now, None, "beyond noise", worse, " → ".join(words))
 
 
-def _why_not_comparable(series: Series, old: Point | None, new: Point | None) -> str:
+def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
     for side, point in (("base", old), ("new", new)):
-        if point is None:
-            return f"not in the {side} run"
         if point.value is None and passed(point) is None:
             return f"{side}: {why_without_number(series, point)}"
-    return "; ".join(differing_facts(old.fingerprint, new.fingerprint)) if old and new else ""
+    return "; ".join(differing_facts(old.fingerprint, new.fingerprint))
 
 
 def _sigma(

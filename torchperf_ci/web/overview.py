@@ -268,7 +268,7 @@ def _sentence(groups: Sequence[GroupEntry], new: int, silent: int) -> str:
     return f"{regressions}; {'; '.join(rest) or fine}."
 
 
-_FINE = ("pass", "passed", "unsupported", "skipped", "no status")
+_FINE = ("pass", "unsupported", "skipped", "no status")
 
 
 def _newest(runs: Sequence[RunFacts], trunk: Points) -> RunFacts:

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.metrics import STATUS
-from torchperf_ci.series.outcomes import disturbances, outcome_word
+from torchperf_ci.metrics import STATUS, kind_of
+from torchperf_ci.series.outcomes import disturbances, outcome_word, passed
 from torchperf_ci.series.points import Point, Points, Series, differing_facts
 from torchperf_ci.series.run_comparison import compare_runs, mean_ratios
 from torchperf_ci.web.value_columns import (
@@ -46,21 +46,33 @@ class RunState:
 def run_state(run: RunFacts, previous: RunFacts | None, points: Points) -> RunState:
     """Return the outcomes of a run. ``points`` must include those of both runs."""
     taken, before = _taken(points, run), _taken(points, previous) if previous else {}
-    statuses = {series.case: point for series, point in taken.items() if series.metric == STATUS}
+    outcomes = _outcomes(taken)
     ran = dict.fromkeys(series.case for series in taken)
-    words = {case: outcome_word(statuses[case]) if case in statuses else "no status" for case in ran}
+    words = dict.fromkeys(ran, "no status") | {
+        case: "pass" if passed(point) else outcome_word(point) for case, point in outcomes.items()
+    }
     machine = _machine(taken)
     return RunState(
         machine,
         differing_facts(_machine(before), machine) if before else [],
         Counter(words.values()),
         [
-            {"name": _case_name(case), "status": words[case], "reason": statuses[case].info.get("reason", "")}
-            for case in sorted(statuses)
+            {"name": _case_name(case), "status": words[case], "reason": outcomes[case].info.get("reason", "")}
+            for case in sorted(outcomes)
             if words[case] != "pass"
         ],
         [_case_name(case) for case in sorted({series.case for series in before} - {*ran})],
     )
+
+
+def _outcomes(taken: Mapping[Series, Point]) -> Mapping[Series, Point]:
+    """Return the outcome of each case: a failure, else its status, else its accuracy."""
+    known = [
+        (passed(point) is False, series.metric == STATUS, series.case, point)
+        for series, point in taken.items()
+        if series.metric == STATUS or (kind_of(series.metric) == "outcome" and passed(point) is not None)
+    ]
+    return {case: point for _, _, case, point in sorted(known, key=lambda one: one[:2])}
 
 
 def run_document(

@@ -6,8 +6,7 @@ from itertools import groupby
 from math import floor, isclose, isfinite
 from typing import TYPE_CHECKING
 
-from torchperf_ci.metrics import kind_of
-from torchperf_ci.series.outcomes import passed, why_without_number
+from torchperf_ci.series.outcomes import number_of, why_without_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,7 +28,7 @@ def value_columns(results: Sequence[tuple[Series, Point]], digits: int) -> dict[
     extremes, as the pages show them, are stored as distances ``below`` and ``above`` the value, in units of its fourth
     digit: nearly always small whole numbers.
     """
-    values = [short_number(_number(series, point), digits) for series, point in results]
+    values = [short_number(number_of(series, point), digits) for series, point in results]
     told = [*zip(values, (point.repetitions for _, point in results), strict=True)]
     return {
         "value": values,
@@ -42,13 +41,6 @@ def value_columns(results: Sequence[tuple[Series, Point]], digits: int) -> dict[
             if not values[place] and (why := why_without_number(series, point))
         },
     }
-
-
-def _number(series: Series, point: Point) -> float | None:
-    """Return the value, or 1 or 0 for an outcome told as a word, which history judges as such, too."""
-    if point.value is None and kind_of(series.metric) == "outcome" and (fine := passed(point)) is not None:
-        return float(fine)
-    return point.value
 
 
 def short_number(value: float | None, digits: int) -> float | None:

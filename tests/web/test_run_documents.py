@@ -1,0 +1,42 @@
+"""The outcomes of a run, by its cases: their statuses, or the accuracy of other tools' records, which have none."""
+
+from __future__ import annotations
+
+import pytest
+
+from torchperf_ci.series.points import Point, Series
+from torchperf_ci.web.catalogue import RunFacts
+from torchperf_ci.web.run_documents import run_state
+
+
+def series(metric: str) -> Series:
+    return Series(
+        "pytorch/pytorch", "TorchInductor", "BERT", "training", "amp", "inductor", "cuda", "A100", metric
+    )
+
+
+RUN = RunFacts("0" * 10, "1.1", *series("").group, "main", "", 0, 0, "")
+PASSED, FAILED = Point(1.0, (1.0,), run="1.1"), Point(0.0, (0.0,), run="1.1", info={"reason": "hot"})
+
+
+def word(text: str) -> Point:
+    return Point(None, run="1.1", info={"benchmark_values": f'["{text}"]'})
+
+
+@pytest.mark.parametrize(
+    ("points", "outcome"),
+    [
+        ({"latency(ms)": PASSED}, "no status"),
+        ({"status": PASSED}, "pass"),
+        ({"status": FAILED}, "failed"),
+        ({"accuracy": word("pass_due_to_skip")}, "pass"),
+        ({"accuracy": word("fail_accuracy"), "latency(ms)": PASSED}, "fail_accuracy"),
+        ({"status": PASSED, "accuracy": word("fail_accuracy")}, "fail_accuracy"),
+        ({"status": FAILED, "accuracy": PASSED}, "failed"),
+        ({"accuracy": Point(0.93, (0.93,), run="1.1")}, "no status"),
+    ],
+)
+def test_the_outcome_of_a_case_is_a_failure_or_its_status_or_its_accuracy(points, outcome) -> None:
+    state = run_state(RUN, None, {series(metric): [point] for metric, point in points.items()})
+    assert state.counts == {outcome: 1}
+    assert [failed["status"] for failed in state.failed] == [outcome][outcome in ("pass", "no status") :]
