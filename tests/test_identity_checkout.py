@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.identity import MeasuredCommit, UnknownIdentityError, read_checkout, repository_name
+from torchperf_ci.identity import (
+    MeasuredCommit,
+    UnknownIdentityError,
+    read_checkout,
+    repository_name,
+    uncommitted_note,
+)
 from torchperf_ci.options.storage_commands import UploadOptions
 from torchperf_ci.upload.metadata import gather_metadata
 
@@ -42,6 +48,15 @@ def repository(tmp_path: Path) -> Path:
 def test_a_branch(repository: Path) -> None:
     sha = git(repository, "rev-parse", "HEAD")
     assert read_checkout(repository) == MeasuredCommit("pytorch/pytorch", "faster/still", sha, DATE)
+
+
+def test_uncommitted_changes_are_told(repository: Path) -> None:
+    (repository / "code.py").write_text("1")
+    assert not uncommitted_note(str(repository))
+    git(repository, "add", "code.py")
+    assert "has uncommitted changes, but the records name its commit" in uncommitted_note(str(repository))
+    git(repository, "commit", "--quiet", "--message=Second")
+    assert not uncommitted_note(str(repository))
 
 
 def test_a_detached_head_is_on_a_branch_that_holds_it(repository: Path) -> None:

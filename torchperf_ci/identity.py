@@ -269,6 +269,14 @@ def read_checkout(folder: Path) -> MeasuredCommit:
     return MeasuredCommit(repo, branch, sha, int(date))
 
 
+def uncommitted_note(checkout: str) -> str:
+    """Say that what is measured is not the commit alone; empty if no tracked file of the checkout is changed."""
+    with suppress(GitError):
+        if Git(Path(checkout), Deadline.after(_GIT_SECONDS))("status", "--porcelain", "--untracked-files=no"):
+            return f"⚠ {checkout} has uncommitted changes, but the records name its commit"
+    return ""
+
+
 def origin_page(folder: Path) -> str:
     """Return the web page of the remote ``origin``, without credentials; empty if there is none."""
     try:

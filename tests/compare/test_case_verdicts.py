@@ -69,7 +69,12 @@ def test_what_looks_faster_is_no_candidate(judged, a_compared_case) -> None:
 
 @pytest.mark.parametrize("ended", ["the budget ran out", "interrupted"])
 @pytest.mark.parametrize(
-    ("pairs", "why"), [(0, "before its first pair"), (2, "after 2 pairs; at least 3 are needed")]
+    ("pairs", "why"),
+    [
+        (0, "before its first pair"),
+        (1, "after 1 pair; at least 3 are needed"),
+        (2, "after 2 pairs; at least 3 are needed"),
+    ],
 )
 def test_too_few_pairs_are_told_and_tell_nothing(judged, a_compared_case, pairs, why, ended) -> None:
     verdict = judged(a_compared_case(0.5, pairs=pairs), stopped=ended == "interrupted")["latency(ms)"]

@@ -83,6 +83,15 @@ def test_the_jobs_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert shown.err == "no suite uses the runner 'm2'\n4 jobs\n"
 
 
+def test_a_suite_file_that_is_not_there_is_told(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = "  own: {workloads: [there.py, 'vision/*', benchmarks/gone.py], runners: [spr]}\n"
+    (here / "torchperf.yml").write_text(CONFIG + suite)
+    (here / "there.py").touch()
+    assert plan() == 0
+    told = [line for line in capsys.readouterr().err.splitlines() if "suite file" in line]
+    assert told == ["there is no suite file benchmarks/gone.py here: its jobs will fail"]
+
+
 def test_the_matrix_as_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert plan("--json") == 0
     (line,) = capsys.readouterr().out.splitlines()

@@ -23,7 +23,7 @@ from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
 from torchperf_ci.document import Column, Document, Table, counted, duration, text_of
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
-from torchperf_ci.identity import identity_fields
+from torchperf_ci.identity import identity_fields, uncommitted_note
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import examine, verdict
 from torchperf_ci.machine.host import machine_text, read_host, runner_entry, take_fingerprint
@@ -71,8 +71,9 @@ def run_command(options: RunOptions) -> int:
     if options.dry_run:
         console.say(*map(str, cases), f"{plan}; records to {out}", out=sys.stdout)
         return 0
-    console.say(f"{plan}; records go to {out}", *filter(None, [busy_warning(before)]))
     identity = identity_fields(options.repo, os.environ)
+    changed = uncommitted_note(options.repo) if options.repo else ""
+    console.say(f"{plan}; records go to {out}", *filter(None, [changed, busy_warning(before)]))
     with tuned(under_test.device) if options.tune else nullcontext() as tuning:
         if not options.no_pin:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.document import counted
 from torchperf_ci.metrics import GRAPH_BREAKS, LATENCY, PEAK_MEMORY, STATUS
 from torchperf_ci.series import policy
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Series
@@ -130,7 +131,7 @@ def _why_latency(
         case "none":
             return f"{pairs} pairs rule out {change}"
     if pairs < FEWEST_ALIKE:
-        return f"{ended} after {pairs} pairs; at least {FEWEST_ALIKE} are needed"
+        return f"{ended} after {counted(pairs, 'pair')}; at least {FEWEST_ALIKE} are needed"
     return f"{ended} after {pairs} pairs; they vary by {decision.noise:.1%}, too much to detect {change}"
 
 

@@ -17,7 +17,14 @@ from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import is_given
 from torchperf_ci.plan.bisections import BisectionPlan, Regression, plan_bisections, write_bisections
-from torchperf_ci.plan.jobs import MeasurementJob, jobs_of, matrix, measured_costs, unused_runners
+from torchperf_ci.plan.jobs import (
+    MeasurementJob,
+    jobs_of,
+    matrix,
+    measured_costs,
+    missing_suites,
+    unused_runners,
+)
 from torchperf_ci.verdicts.verdict_document import difference_text
 
 if TYPE_CHECKING:
@@ -70,6 +77,7 @@ def _check(options: PlanOptions) -> None:
 def _plan_measuring(jobs: Sequence[MeasurementJob], given: config.Config, options: PlanOptions) -> None:
     document = jobs_document(jobs)
     notes = [f"no suite uses the runner {name!r}" for name in unused_runners(given)]
+    notes += [f"there is no suite file {name} here: its jobs will fail" for name in missing_suites(given)]
     if options.costs:
         notes += _write_costs(Path(options.costs), options.store or given.store, given.name)
     _print_matrix(jobs, document, options)

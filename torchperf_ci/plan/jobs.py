@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,12 @@ def unused_runners(given: config.Config) -> Sequence[str]:
     suites = (given.suites or _WITHOUT_SUITES).values()
     used = {runner for suite in suites for runner in suite.runners or given.runners}
     return [runner for runner in given.runners if runner not in used]
+
+
+def missing_suites(given: config.Config) -> Sequence[str]:
+    """Return the suite files that do not exist in the current directory, where the jobs look for them, too."""
+    members = [member for suite in given.suites.values() for member in suite.workloads]
+    return [name for name in members if name.endswith(".py") and not Path(name).is_file()]
 
 
 def matrix(rows: Iterable[Any]) -> Mapping[str, object]:
