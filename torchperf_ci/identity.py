@@ -273,7 +273,7 @@ def uncommitted_note(checkout: str) -> str:
     """Say that what is measured is not the commit alone; empty if no tracked file of the checkout is changed."""
     with suppress(GitError):
         if Git(Path(checkout), Deadline.after(_GIT_SECONDS))("status", "--porcelain", "--untracked-files=no"):
-            return f"⚠ {checkout} has uncommitted changes, but the records name its commit"
+            return f"⚠ the checkout {checkout} has uncommitted changes, but the records name its commit"
     return ""
 
 

@@ -70,6 +70,18 @@ def test_a_workload_that_good_does_not_have_is_told(bisect, history, torch_envir
     assert not bisect.state.exists()
 
 
+def test_sources_that_nobody_compiles_are_told(bisect, history, torch_environment, tmp_path) -> None:
+    suite = tmp_path / "suite.py"
+    suite.write_text(
+        "import torch\nfrom torchperf_ci.suite import Task, workload\n"
+        "one = workload('made/one', 'a sum', modes=('inference',))(lambda batch: Task(torch.sin, (torch.ones(4),)))\n"
+    )
+    good, bad = (history.commit(text, "csrc/kernel.c") for text in ("fast", "slow"))
+    ends = ("--good", good, "--bad", bad, "--python", str(torch_environment / "bin/python"))
+    told = bisect(*ends, "--suite", str(suite), "--max-runs", "1", command="", code=5)
+    assert told.notes[0].startswith("⚠ csrc/kernel.c changed and was not compiled")
+
+
 @pytest.mark.parametrize(
     ("folder", "why"), [("empty", "is in no git checkout"), ("missing", "there is no directory")]
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from torchperf_ci import cli
+from torchperf_ci.verdicts.verdict import read_verdicts
 
 SUITE = """
 import sys
@@ -60,3 +61,18 @@ def test_a_worktree_below_the_checkout_is_the_commit(compare, checkout, monkeypa
     monkeypatch.setattr("tempfile.tempdir", str(below))
     code, said = compare(f"sys.path.append({str(checkout.folder)!r})")
     assert (code, "the suite imports" in said) == (5, False)
+
+
+@pytest.mark.parametrize("changed", ["csrc/kernel.c", "README.md"])
+def test_sources_that_nobody_compiles_are_told(compare, checkout, git, tmp_path, changed) -> None:
+    for text in ("1", "2"):
+        file = checkout.folder / changed
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        git(checkout.folder, "add", changed)
+        git(checkout.folder, "commit", "--quiet", "--message", text)
+    code, said = compare("")
+    note = "⚠ csrc/kernel.c changed and was not compiled"
+    notes = read_verdicts(tmp_path / "verdicts.json").notes
+    told = changed.endswith(".c")
+    assert (code, note in said, any(one.startswith(note) for one in notes)) == (5, told, told)

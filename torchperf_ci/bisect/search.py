@@ -23,7 +23,7 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
 from torchperf_ci.bisect.state_file import StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
-from torchperf_ci.environments.revisions import Revision, scratch_folder
+from torchperf_ci.environments.revisions import Revision, scratch_folder, uncompiled_note
 from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
@@ -138,7 +138,8 @@ def search(
     with EnvironmentCache(opened) as environments, scratch_folder() as folder:
         environment, attempts = _build_good(sequence, environments)
         setup = resolve(environment)
-        say(*filter(None, [busy_warning(before)]))
+        uncompiled = _uncompiled(sequence, options)
+        say(*uncompiled, *filter(None, [busy_warning(before)]))
         with _open_state(path, _state_plan(sequence, setup, options)) as state_file:
             for attempt in attempts if GOOD not in state_file.facts.built else ():
                 state_file.add(attempt)
@@ -156,7 +157,18 @@ def search(
                 known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
                 profiler = CulpritProfiler(sequence, environments, setup, options, limits, folder, progress)
                 profiles = profiler.profile(clearest_probes(known), state_file)
-            return SearchResult(sequence, known, ended_by, setup, profiles, state_file.notes)
+            notes = (*uncompiled, *state_file.notes)
+            return SearchResult(sequence, known, ended_by, setup, profiles, notes)
+
+
+def _uncompiled(sequence: BuildSequence[Source], options: BisectOptions) -> list[str]:
+    """A note if the commits differ in sources that nobody compiles; a command may compile them."""
+    good, bad = sequence.sources[0], sequence.sources[-1]
+    if options.command or builder_kind(options) != "worktree":
+        return []
+    if not (isinstance(good, Revision) and isinstance(bad, Revision)):
+        return []
+    return [*filter(None, [uncompiled_note(good, bad)])]
 
 
 def _build_good(

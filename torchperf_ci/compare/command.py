@@ -79,8 +79,9 @@ def compare_builds(
             chosen = affected_cases(of_both, base, head, naming, Path(scratch), built=bool(options.build))
         comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(chosen.cases)])
         budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(chosen.cases))
-        packages = package_note(base, head)
-        say(_plan_text(chosen.cases, budget), *filter(None, [packages, chosen.note, busy_warning(before)]))
+        found = [package_note(base, head), compared_builds.uncompiled(options, base, head), chosen.note]
+        about_builds = [*filter(None, found)]
+        say(_plan_text(chosen.cases, budget), *about_builds, *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)
         verdicts = [
@@ -90,7 +91,7 @@ def compare_builds(
         ]
         means = [] if any(control.void for control in controls.values()) else list(suites(comparison))
         conditions = [comparison.disturbed, comparison.power_limited]
-        notes = [*filter(None, [packages, chosen.note, *conditions]), *ending, *map(str, controls.values())]
+        notes = [*about_builds, *filter(None, conditions), *ending, *map(str, controls.values())]
         again = compared_builds.how_to_repeat(options, base, head)
         judgement = publish(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
         if stopped:

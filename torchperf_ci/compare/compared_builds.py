@@ -22,7 +22,7 @@ from torchperf_ci.environments.build_environment import (
     open_environment,
     parse_build_spec,
 )
-from torchperf_ci.environments.revisions import Revision
+from torchperf_ci.environments.revisions import Revision, uncompiled_note
 from torchperf_ci.environments.wheels import changed_versions, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
 from torchperf_ci.git import without_secrets
@@ -195,6 +195,13 @@ def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
         f"other packages differ between base and head, too: {', '.join([*named[:MOST_CHANGES], *more])}. A change may "
         "come from them"
     )
+
+
+def uncompiled(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> str:
+    """Say that the commits differ in sources that nobody has compiled; empty if they do not, or are built."""
+    if options.build or not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
+        return ""
+    return uncompiled_note(base.spec, head.spec)
 
 
 def one_sided_verdict(case: Case, base: ComparedBuild, head: ComparedBuild, naming: SeriesNaming) -> Verdict:

@@ -185,6 +185,28 @@ def why_no_checkout(repo: Path) -> str:
     return ""
 
 
+_SOURCES = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".f90", ".h", ".hpp", ".mm", ".pyx", ".rs")
+"""Suffixes of files that have to be compiled."""
+
+
+def uncompiled_note(old: Revision, new: Revision) -> str:
+    """Say that two commits which are imported as they are differ in sources that have to be compiled; else empty."""
+    try:
+        listed = _git(old.repo, ASK_SECONDS)(
+            "diff", "--name-only", "--no-renames", "-z", old.sha, new.sha, "--"
+        )
+    except GitError:
+        return ""
+    sources = [name for name in os.fsdecode(listed).split("\0") if name.endswith(_SOURCES)]
+    if not sources:
+        return ""
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    return (
+        f"⚠ {sources[0]}{more} changed and was not compiled: what is compiled and imported from elsewhere is the same "
+        "for every commit; say with --build how a commit is installed"
+    )
+
+
 def top_of_checkout(repo: Path) -> Path | None:
     """The folder of the checkout that ``repo`` is in, without links; None if it is in none."""
     try:
