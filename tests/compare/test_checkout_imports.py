@@ -72,7 +72,7 @@ def test_sources_that_nobody_compiles_are_told(compare, checkout, git, tmp_path,
         git(checkout.folder, "add", changed)
         git(checkout.folder, "commit", "--quiet", "--message", text)
     code, said = compare("")
-    note = "⚠ csrc/kernel.c changed and was not compiled"
+    note = "⚠ csrc/kernel.c changed, and no --build compiles it"
     notes = read_verdicts(tmp_path / "verdicts.json").notes
     told = changed.endswith(".c")
     assert (code, note in said, any(one.startswith(note) for one in notes)) == (5, told, told)

@@ -202,8 +202,8 @@ def uncompiled_note(old: Revision, new: Revision) -> str:
         return ""
     more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
     return (
-        f"⚠ {sources[0]}{more} changed and was not compiled: what is compiled and imported from elsewhere is the same "
-        "for every commit; say with --build how a commit is installed"
+        f"⚠ {sources[0]}{more} changed, and no --build compiles it: what is compiled and imported from elsewhere is "
+        "the same for every commit; say with --build how a commit is installed"
     )
 
 
