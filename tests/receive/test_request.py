@@ -295,7 +295,7 @@ def test_an_object_holds_what_was_sent_or_there_is_none(somewhere, name, damage)
     record = RECORD | {"model": {"name": name}, "damage": damage.hex()}
     key = f"v3/{damage.hex()[:100] or '0'}.json"
     answer = status(body(s3_path=key, content=json.dumps(record, ensure_ascii=False)), somewhere)
-    assert answer in {200, 409, 422}
+    assert answer in {200, 409, 422} or (answer == 400 and re.search("[\ud800-\udfff]", name)), name
     if answer == 200:
         assert json.loads(kept(somewhere)[key]) == record
 
