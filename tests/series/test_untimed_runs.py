@@ -10,7 +10,8 @@ import pytest
 from torchperf_ci.check.recorded_past import without_own_runs
 from torchperf_ci.places import open_place
 from torchperf_ci.series.from_records import points_of_records
-from torchperf_ci.series.from_store import points_of_store
+from torchperf_ci.series.from_store import machines_of_group, points_of_store
+from torchperf_ci.series.past_values import past_of_points, past_of_store
 from torchperf_ci.series.points import runs_of
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
@@ -34,6 +35,11 @@ def test_nights_without_a_time_are_runs_in_the_order_of_their_folders(
         stored = points_of_store(store)
         ((series, row),) = stored.items()
         assert [point.value for point in row] == [2, 9, 10]
+        machines = machines_of_group(store, series.group)
+        past = past_of_store(
+            store, series.group, {series: 0}, branch="", since=0, stop=1, last=40, machines=machines
+        )
+        assert past == {series: past_of_points(row)}
         runs = runs_of(row)
         assert [run.partition("@")[0].rpartition("/")[2] for run in runs] == ["2", "9", "10"]
         assert {run.name for run in read_catalogue(store, series.group, "").runs} == set(runs)

@@ -254,8 +254,7 @@ def check_imports(
 
     That code is the same for every commit. Files next to a suite file belong to the suite.
     """
-    top = top_of_checkout(repo) if environment.folder else None
-    if not (top and environment.folder):
+    if not (environment.folder and (top := top_of_checkout(repo))):
         return
     next_to_suites = {Path(suite).resolve().parent for suite in suites} - {*top.parents}
     own = {environment.folder.resolve(), *next_to_suites}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import secrets
 import shutil
 import stat
 import tempfile
@@ -32,13 +33,18 @@ def scratch_folder(longer: int = 0) -> Iterator[Path]:
 
     Folders that killed runs left behind are removed first: builds are large, and a runner may live for years.
     """
-    _remove_leftovers(Path(tempfile.gettempdir()))
-    prefix = PREFIX + "x" * longer
-    with (
-        tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name,
-        _owning(Path(name)) as folder,
-    ):
-        yield folder
+    temporary = Path(tempfile.gettempdir())
+    _remove_leftovers(temporary)
+    prefix = PREFIX + "x" * longer + secrets.token_hex(8)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name,
+            _owning(Path(name)) as folder,
+        ):
+            yield folder
+    finally:  # a signal may come when it has just been created, and before anybody knows its name
+        for left in temporary.glob(f"{prefix}*"):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def disk_size(folder: Path) -> int:

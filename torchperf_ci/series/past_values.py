@@ -166,7 +166,10 @@ def _newest(rows: Sequence[_Row], last: int) -> PastValues | None:
 
 
 def _sorted_records(rows: Sequence[_Row]) -> list[_Record] | None:
-    """Return each record once: its time, id, target, value and facts; None where that cannot be told."""
+    """Return each record once, by time: its time, id, target, value and facts.
+
+    None where it cannot be told which records are the same, or which of two at one time is newer.
+    """
     records: list[_Record] = [
         record
         for row in rows
@@ -174,4 +177,6 @@ def _sorted_records(rows: Sequence[_Row]) -> list[_Record] | None:
     ]
     if len({record[0] for record in records}) < len(records) and not all(row.ids for row in rows):
         return None
-    return sorted({record[1]: record for record in records}.values(), key=lambda record: record[:2])
+    once = {record[1]: record for record in records}.values()
+    by_time = {record[0]: record for record in once}
+    return [by_time[time] for time in sorted(by_time)] if len(by_time) == len(once) else None
