@@ -1,0 +1,136 @@
+"""Which series are judged, and which points their new ones are compared with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from made_points import noisy, point, row, series
+from made_verdicts import LATENCY, OTHER, STATUS, judged, one
+
+from torchperf_ci.check.judging import judge_all
+from torchperf_ci.config import default_policy
+
+if TYPE_CHECKING:
+    from torchperf_ci.series.points import Points
+
+THROUGHPUT = series("throughput(samples/s)")
+
+
+def test_of_several_new_runs_all_are_new() -> None:
+    verdict = one(noisy(10, 30), noisy(11, 60))
+    assert verdict.verdict == "regressed"
+    assert verdict.evidence.others["runs"] == 60
+    assert verdict.old == pytest.approx(10, rel=0.01)
+
+
+def test_only_points_of_the_same_machine_count() -> None:
+    past = [*row(noisy(10, 20)), *row(noisy(20, 20), 20, fingerprint=OTHER)]
+    assert judged({LATENCY: past}, {LATENCY: row([20.0, 20.1], 40, fingerprint=OTHER)})[
+        "latency(ms)"
+    ].verdict == ("unchanged")
+    back = judged({LATENCY: past}, {LATENCY: row([10.0, 10.1], 40)})["latency(ms)"]
+    assert back.verdict == "unchanged"
+    assert back.evidence.others["history"] < 25
+
+
+def test_a_machine_that_was_never_seen_is_not_comparable_and_says_in_what() -> None:
+    verdict = judged({LATENCY: row(noisy(10, 20))}, {LATENCY: row([20.0] * 3, 20, fingerprint=OTHER)})[
+        "latency(ms)"
+    ]
+    assert verdict.verdict == "not-comparable"
+    assert verdict.why == "earlier runs differ in driver: 550 → 560"
+    assert verdict.evidence.others["differs"] == ["driver: 550 → 560"]
+
+
+def test_a_workload_that_has_changed_is_called_so_and_not_regressed() -> None:
+    old, new = ({"workload_config": config} for config in ("1a", "1a timm 1.1.0"))
+    past = row(noisy(10, 20), fingerprint=old)
+    verdict = judged({LATENCY: past}, {LATENCY: row([20.0] * 3, 20, fingerprint=new)})["latency(ms)"]
+    assert verdict.verdict == "not-comparable"
+    assert verdict.why == "the workload changed but kept its name: workload_config: 1a → 1a timm 1.1.0"
+
+
+def test_many_differences_are_counted() -> None:
+    facts = {f"fact{number}": "1" for number in range(9)}
+    verdict = judged({LATENCY: row([1.0] * 9)}, {LATENCY: row([2.0], 9, fingerprint=facts)})["latency(ms)"]
+    assert verdict.why.endswith("; and 8 more differences")
+
+
+def test_what_has_no_past_is_new() -> None:
+    verdict = judged({series("peak_memory(MiB)"): row([1.0])}, {LATENCY: row([10.0])})["latency(ms)"]
+    assert (verdict.verdict, verdict.old, verdict.new) == ("new", None, 10.0)
+
+
+def test_what_was_not_measured_this_time_is_missing_only_for_its_own_jobs() -> None:
+    lost, elsewhere, long_gone = series("peak_memory(MiB)"), series(arch="MI300"), series(model="gone")
+    old = {
+        LATENCY: row(noisy(10, 30)),
+        lost: row(noisy(5, 30)),
+        elsewhere: row(noisy(10, 30)),
+        long_gone: row(noisy(10, 20)),
+    }
+    verdicts = judge_all(old, {LATENCY: row([10.0], 30)}, default_policy())
+    assert {verdict.series: verdict.verdict for verdict in verdicts} == {
+        LATENCY: "unchanged",
+        lost: "missing",
+    }
+    (missing,) = (verdict for verdict in verdicts if verdict.series == lost)
+    assert missing.why == "not measured in this run"
+    assert missing.evidence.commits.last_old.commit == f"{29:040d}"
+
+
+def test_a_status_tells_why_something_was_not_measured() -> None:
+    lost = series("memory_leak(KiB/iter)")
+    told = {"status": "pass", "not_measured": '{"memory_leak(KiB/iter)": "too few steps"}'}
+    found = judged({lost: row([0.0] * 9), STATUS: row([1.0] * 9)}, {STATUS: row([1.0], 9, info=told)})
+    assert found[lost.metric].why == "not measured: too few steps"
+
+
+def test_one_slowdown_is_one_verdict() -> None:
+    """A throughput says again what the latency of its case says."""
+    old = {LATENCY: row(noisy(10, 30)), THROUGHPUT: row(noisy(100, 30))}
+    verdicts = judge_all(
+        old, {LATENCY: row([12.0] * 3, 30), THROUGHPUT: row([80.0] * 3, 30)}, default_policy()
+    )
+    assert [(verdict.series, verdict.verdict) for verdict in verdicts] == [(LATENCY, "regressed")]
+
+
+def test_a_throughput_takes_no_share_of_the_false_discoveries() -> None:
+    others = {series(model=f"m{number}"): row(noisy(10, 31, seed=number)) for number in range(40)}
+    again = {replace(name, metric=THROUGHPUT.metric): points for name, points in others.items()}
+    assert _false_discovery_rate(others) != _false_discovery_rate({})
+    assert _false_discovery_rate(others | again) == _false_discovery_rate(others)
+
+
+def _false_discovery_rate(others: Points) -> float:
+    """That of a latency that rose, beside other series."""
+    old = {LATENCY: row(noisy(10, 30)), **{name: points[:-1] for name, points in others.items()}}
+    new = {LATENCY: row([10.5] * 3, 30), **{name: points[-1:] for name, points in others.items()}}
+    (verdict,) = (one for one in judge_all(old, new, default_policy()) if one.series == LATENCY)
+    return verdict.evidence.others["false_discovery_rate"]
+
+
+def test_a_throughput_without_a_latency_is_judged() -> None:
+    both = {LATENCY: row(noisy(10, 30)), THROUGHPUT: row(noisy(100, 30))}
+    found = judged(both, {THROUGHPUT: row([80.0] * 3, 30)})
+    assert {metric: verdict.verdict for metric, verdict in found.items()} == {
+        "latency(ms)": "missing",
+        "throughput(samples/s)": "regressed",
+    }
+
+
+def test_a_throughput_that_gets_a_latency_beside_it_is_not_missing() -> None:
+    found = judged({THROUGHPUT: row(noisy(100, 30))}, {LATENCY: row([10.0], 30), THROUGHPUT: row([80.0], 30)})
+    assert {metric: verdict.verdict for metric, verdict in found.items()} == {"latency(ms)": "new"}
+
+
+def test_series_of_two_shards_are_both_judged_though_each_ran_by_itself() -> None:
+    other = series(model="bert")
+    old = {LATENCY: row(noisy(10, 30)), other: row(noisy(20, 30, seed=1))}
+    new = {
+        LATENCY: [point(value, 30, run=f"first/{n}") for n, value in enumerate([11.0, 11.1, 11.05])],
+        other: [point(value, 30, run=f"second/{n}") for n, value in enumerate([22.0, 22.1, 22.05])],
+    }
+    assert {verdict.verdict for verdict in judge_all(old, new, default_policy())} == {"regressed"}
