@@ -28,7 +28,7 @@ from torchperf_ci.store.migrations import open_store
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ASKED = 40
+ASKED = 100
 """Requests of each kind, each for another document, which nothing has in memory."""
 CLIENTS = (1, 16)
 """At a time."""
