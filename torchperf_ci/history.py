@@ -21,7 +21,7 @@ from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.series.level_changes import SETTLED_RUNS
 from torchperf_ci.series.outcomes import outcome_word
-from torchperf_ci.series.points import Point, Points, without_restating
+from torchperf_ci.series.points import Point, Points, of_trunk, without_restating
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.split_evidence import FEWEST
@@ -95,12 +95,22 @@ def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
     branch = (options.branch or "").removeprefix("refs/heads/")
     if not options.records:
         with open_existing(options.store or config.find(options.config).store) as store:
-            return points_of_store(store, branch=branch, since=since), ()
+            points = points_of_store(store, branch=branch, since=since)
+        return points if branch else _of_trunks(points), ()
     collected = points_of_records([Path(options.records)], options.format or "")
     if not (collected.points or collected.refused):
         msg = f"{options.records}: contains no records: give a directory that `torchperf run` has written"
         raise RecordsError(msg)
-    return _chosen(collected.points, branch, since), collected.refused
+    points = _chosen(collected.points, branch, since)
+    return points if branch else _of_trunks(points), collected.refused
+
+
+def _of_trunks(points: Points) -> Points:
+    """Return the points of each series' main branch, and say how many others there are."""
+    trunks = {series: of_trunk(row) for series, row in points.items()}
+    if others := sum(len(row) - len(trunks[series]) for series, row in points.items()):
+        say(f"{counted(others, 'result')} of other branches left out, which --branch NAME analyzes")
+    return trunks
 
 
 def _chosen(points: Points, branch: str, since: int) -> Points:

@@ -130,13 +130,28 @@ def test_a_throughput_is_not_judged_beside_its_latency(
     assert [one["series"]["metric"] for one in found] == ["latency(ms)", "peak_memory(MiB)"]
 
 
-def test_another_branch_is_left_out(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    spoiled = [record("resnet | *50*", "latency(ms)", 20, day, "try") for day in range(5, 25)]
-    (records / "try.json").write_text(json.dumps(spoiled))
-    latency, _ = printed_json(capsys, "--records", records, "--branch", "main")
-    assert [change["index"] for change in latency["change_points"]] == [30, 60]
-    spoilt, _ = printed_json(capsys, "--records", records)
-    assert spoilt["n"] == 110
+def test_results_of_other_branches_are_left_out_and_counted(
+    records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (records / "unnamed.json").write_text(json.dumps([record("resnet | *50*", "latency(ms)", 20.1, 95, "")]))
+    expected = printed_json(capsys, "--records", records)
+    tried = [record("resnet | *50*", "latency(ms)", 20, day, "try") for day in range(5, 25)]
+    (records / "try.json").write_text(json.dumps(tried))
+    dsn = f"chdb://{tmp_path / 'store'}"
+    with open_store(dsn) as store:
+        ingest_place(store, open_place(str(records)))
+    assert main(["history", "--records", str(records), "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == expected
+    assert "20 results of other branches left out" in err
+    for arguments in (("--records", records, "--branch", "main"), ("--store", dsn)):
+        latency = next(
+            one for one in printed_json(capsys, *arguments) if "latency" in one["series"]["metric"]
+        )
+        assert latency["n"] == 91
+        assert [change["index"] for change in latency["change_points"]] == [30, 60]
+    tries, *_ = printed_json(capsys, "--records", records, "--branch", "try")
+    assert tries["n"] == 21
 
 
 def test_a_store_tells_the_same(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,7 +136,10 @@ class HistoryOptions:
         choices=("up", "down", "both"),
     )
     branch: str | None = option(
-        "--branch", "Only results of this branch, or without a branch", metavar="NAME", otherwise="all"
+        "--branch",
+        "Only results of this branch, or without a branch",
+        metavar="NAME",
+        otherwise="the one with the most results of a series",
     )
     since: int | None = option(
         "--since", "Only changes since this time: Unix seconds, or a date in UTC", moment, metavar="TIME"

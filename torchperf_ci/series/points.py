@@ -124,10 +124,10 @@ def without_restating(points: Points) -> Points:
 
 
 def of_trunk(points: Sequence[Point]) -> Sequence[Point]:
-    """Return the points of the branch that has most of them. Only they are judged, not those of pull requests."""
-    counts = Counter(point.branch for point in points)
+    """Return the points of the branch that has most of them, and those without one, but not those of pull requests."""
+    counts = Counter(point.branch for point in points if point.branch)
     trunk = max(counts, key=lambda branch: (counts[branch], branch), default="")
-    return [point for point in points if point.branch == trunk]
+    return [point for point in points if point.branch in ("", trunk)]
 
 
 @lru_cache(maxsize=2**15)
