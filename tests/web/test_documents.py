@@ -155,6 +155,29 @@ def test_a_small_number_keeps_its_digits_and_a_missing_one_its_reason(site: Path
     assert gone["points"]["run"] == [[0, NIGHTS - 1]]
 
 
+def test_a_case_that_is_gone_for_five_nights_is_told_each_night(tmp_path: Path) -> None:
+    """And one that only a pull request has measured is not missed."""
+    dsn, records = f"chdb://{tmp_path}/store", tmp_path / "records"
+    records.mkdir()
+    for number in range(14):
+        night = [one for one in night_records(number) if one["model"]["name"] != "gone" or number < 8]
+        tried = [one | {"head_branch": "try", "workflow_id": 2000 + number} for one in night_records(number)]
+        for one in tried:
+            one["model"]["name"] += " tried"
+        (records / f"{number}.json").write_text("\n".join(map(json.dumps, [*night, *tried])))
+    _take_in(dsn, records)
+    with open_store(dsn) as store:
+        read_whole = dict(Documents(store, {}).everything())
+        missed = []
+        for run in json.loads(read_whole["index.json"])["runs"]:
+            path = f"run/{run['id']}.json"
+            read_alone = Documents(store, {}).document(path)
+            assert read_alone == read_whole[path]
+            if run["device"] == "cuda" and run["branch"] == "main":
+                missed.append([case["model"] for case in json.loads(read_alone)["not_run"]])
+    assert missed[::-1] == [*[[]] * 8, *[["gone"]] * 5, []]
+
+
 def test_a_run_says_what_failed_why_and_what_did_not_run(site: Path) -> None:
     index = document(site, "index.json")
     newest = next(run for run in index["runs"] if run["device"] == "cuda")

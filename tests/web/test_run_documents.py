@@ -37,6 +37,6 @@ def word(text: str) -> Point:
     ],
 )
 def test_the_outcome_of_a_case_is_a_failure_or_its_status_or_its_accuracy(points, outcome) -> None:
-    state = run_state(RUN, None, {series(metric): [point] for metric, point in points.items()})
+    state = run_state(RUN, None, {series(metric): [point] for metric, point in points.items()}, ())
     assert state.counts == {outcome: 1}
     assert [failed["status"] for failed in state.failed] == [outcome][outcome in ("pass", "no status") :]

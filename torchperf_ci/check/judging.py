@@ -14,6 +14,7 @@ from torchperf_ci.document import day_of
 from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, UP, is_positive
 from torchperf_ci.series.outcomes import not_measured, outcome_word, passed
 from torchperf_ci.series.points import (
+    RECENT_RUNS,
     WORKLOAD_CHANGED,
     differing_facts,
     runs_of,
@@ -187,10 +188,6 @@ def _follow_anchored(pairing: SeriesPairing, anchored: Verdict) -> Verdict:
         new=pairing.newest.value,
         evidence=replace(anchored.evidence, points=chart_points(pairing) if anchored.evidence.points else ()),
     )
-
-
-RECENT_RUNS = 5
-"""A series counts as missing only if it was in one of this many last runs of its group."""
 
 
 def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> list[Verdict]:

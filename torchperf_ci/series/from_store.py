@@ -110,6 +110,12 @@ def points_of_runs(
     return _points_of_columns(store.columns(store.statement("runs_points"), asked), machines, known)
 
 
+def measured_between(store: Store, group: SeriesGroup, branch: str, start: int, stop: int) -> Collection[str]:
+    """Return the IDs of the series with a result on ``branch`` at ``start`` ≤ t < ``stop``. Raises as above."""
+    asked = group._asdict() | {"branch": branch, "start": start, "stop": stop}
+    return [series_id for (series_id,) in store.rows(store.statement("measured"), asked)]
+
+
 def machines_of_group(store: Store, group: SeriesGroup) -> Machines:
     """Return the comparable facts of the machines of a group, by the digests of their fingerprints."""
     return _machines(store.rows(store.statement("group_machines"), group._asdict()))

@@ -123,6 +123,10 @@ def without_restating(points: Points) -> Points:
     return {series: row for series, row in points.items() if series not in again}
 
 
+RECENT_RUNS = 5
+"""A series counts as missing from a run only if it was in one of this many runs before."""
+
+
 def of_trunk(points: Sequence[Point]) -> Sequence[Point]:
     """Return the points of the branch that has most of them, and those without one, but not those of pull requests."""
     counts = Counter(point.branch for point in points if point.branch)

@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
-from torchperf_ci.series.points import Point, Series, SeriesGroup, run_id, run_of
+from torchperf_ci.series.points import RECENT_RUNS, Point, Series, SeriesGroup, run_id, run_of
 from torchperf_ci.web.numbering import Numbering
 
 if TYPE_CHECKING:
@@ -99,9 +100,13 @@ class StoreCatalogue:
 
     def before(self, run: RunFacts) -> RunFacts | None:
         """Return the previous run on the same branch and kind of machine."""
+        return next(iter(self.recent(run)), None)
+
+    def recent(self, run: RunFacts) -> Sequence[RunFacts]:
+        """Return up to ``RECENT_RUNS`` runs before this one on its branch and kind of machine, newest first."""
         runs = self.groups[run.group].runs
-        earlier = runs[runs.index(run) + 1 :]
-        return next((other for other in earlier if other.branch == run.branch), None)
+        earlier = islice(runs, runs.index(run) + 1, None)
+        return [*islice((other for other in earlier if other.branch == run.branch), RECENT_RUNS)]
 
 
 def _ordered(group: GroupCatalogue) -> list[Series]:

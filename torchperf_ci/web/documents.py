@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import GITHUB, github_server
-from torchperf_ci.series.from_store import points_of_runs, points_of_store
+from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
 from torchperf_ci.series.past_values import PastValues, past_of_points, past_of_store
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.kept_results import commit_subjects
@@ -32,7 +32,7 @@ from torchperf_ci.web.overview import (
     regressions_document,
     summary_of_group,
 )
-from torchperf_ci.web.run_documents import compare_document, run_document
+from torchperf_ci.web.run_documents import cases_between, compare_document, run_document
 from torchperf_ci.web.series_document import series_document
 
 if TYPE_CHECKING:
@@ -154,9 +154,11 @@ class Documents:
     def run(self, run_id: str) -> object:
         """Return ``run/ID.json``."""
         run = self._found(run_id)
-        previous = self.catalogue.before(run)
+        recent = self.catalogue.recent(run)
+        previous = recent[0] if recent else None
         points = self._points_of_runs(run, previous or run)
-        return run_document(run, previous, points, self.catalogue.numberings[run.group])
+        cases = self._cases_between(recent[-1].time if recent else run.time, run)
+        return run_document(run, previous, points, cases, self.catalogue.numberings[run.group])
 
     def comparison(self, base_id: str, head_id: str) -> object:
         """Return ``compare/BASE/HEAD.json``."""
@@ -198,6 +200,13 @@ class Documents:
         times = [(one.time, one.end) for one in (run, other)]
         machines = self.catalogue.groups[run.group].machines
         return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
+
+    def _cases_between(self, start: int, run: RunFacts) -> set[Series]:
+        """Return the cases measured on the branch of a run between ``start`` and the run."""
+        if self._whole.group == run.group:
+            return cases_between(self._whole.points, run.branch, start, run.time)
+        measured = measured_between(self._store, run.group, run.branch, start, run.time)
+        return {series.case for one in measured if (series := self.catalogue.by_id.get(one))}
 
     def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
         """Return the newest values of each series on the branch of a run, up to that run."""

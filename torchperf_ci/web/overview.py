@@ -16,7 +16,7 @@ from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
-from torchperf_ci.web.run_documents import run_state
+from torchperf_ci.web.run_documents import cases_between, run_state
 from torchperf_ci.web.series_document import ChangeEntry, change_entry, with_culprits
 from torchperf_ci.web.value_columns import rounded
 
@@ -97,8 +97,10 @@ def summary_of_group(
         for change in history.changes
     ]
     newest = _newest(catalogue.groups[group].runs, trunk)
-    previous = catalogue.before(newest)
-    told = run_state(newest, previous, points)
+    recent = catalogue.recent(newest)
+    previous = recent[0] if recent else None
+    since = recent[-1].time if recent else newest.time
+    told = run_state(newest, previous, points, cases_between(points, newest.branch, since, newest.time))
     trend = latency_trend(trunk)
     entry = GroupEntry(
         newest,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from torchperf_ci.metrics import STATUS, kind_of
@@ -20,7 +22,7 @@ from torchperf_ci.web.value_columns import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci import config
     from torchperf_ci.series.past_values import PastValues
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
 class RunState:
     """The outcomes of a run. ``counts`` are the numbers of cases by status, ``failed`` the cases that did not pass.
 
-    ``not_run`` are the cases that only the previous run has, ``differs`` the facts of the ``machine`` that have changed
-    since then.
+    ``not_run`` are the cases of recent runs that this one does not have, ``differs`` the facts of the ``machine`` that
+    have changed since the previous run.
     """
 
     machine: Mapping[str, str]
@@ -43,7 +45,22 @@ class RunState:
     not_run: Sequence[Mapping[str, str]]
 
 
-def run_state(run: RunFacts, previous: RunFacts | None, points: Points) -> RunState:
+def cases_between(points: Points, branch: str, start: int, stop: int) -> set[Series]:
+    """Return the cases with a result on ``branch`` at ``start`` ≤ t < ``stop``."""
+    time = attrgetter("timestamp")
+    return {
+        series.case
+        for series, row in points.items()
+        if any(
+            point.branch == branch
+            for point in row[bisect_left(row, start, key=time) : bisect_left(row, stop, key=time)]
+        )
+    }
+
+
+def run_state(
+    run: RunFacts, previous: RunFacts | None, points: Points, recent_cases: Iterable[Series]
+) -> RunState:
     """Return the outcomes of a run. ``points`` must include those of both runs."""
     taken, before = _taken(points, run), _taken(points, previous) if previous else {}
     outcomes = _outcomes(taken)
@@ -61,7 +78,7 @@ def run_state(run: RunFacts, previous: RunFacts | None, points: Points) -> RunSt
             for case in sorted(outcomes)
             if words[case] != "pass"
         ],
-        [_case_name(case) for case in sorted({series.case for series in before} - {*ran})],
+        [_case_name(case) for case in sorted({*recent_cases} - {*ran})],
     )
 
 
@@ -76,7 +93,11 @@ def _outcomes(taken: Mapping[Series, Point]) -> Mapping[Series, Point]:
 
 
 def run_document(
-    run: RunFacts, previous: RunFacts | None, points: Points, numbering: Numbering
+    run: RunFacts,
+    previous: RunFacts | None,
+    points: Points,
+    recent_cases: Iterable[Series],
+    numbering: Numbering,
 ) -> dict[str, object]:
     """Return a run: its outcomes, and its values of all series but the statuses, in the order of ``numbering``."""
     taken = _taken(points, run)
@@ -86,7 +107,7 @@ def run_document(
     return {
         "id": run.id,
         "previous": previous.id if previous else None,
-        **vars(run_state(run, previous, points)),
+        **vars(run_state(run, previous, points, recent_cases)),
         "notes": disturbances({series: [point] for series, point in taken.items()}),
         "series": ranges(numbers),
         "numbering": numbering.checksum(numbers),

@@ -46,7 +46,7 @@ async function oneRun(id) {
       { head: "reason", prose: true, value: (one) => one.reason },
       again,
     ], failed) : null,
-    missing.length ? table("not-run", `${plural(missing.length, "case")} of the previous run that did not run`, [
+    missing.length ? table("not-run", `${plural(missing.length, "case")} of the five runs before that did not run`, [
       { head: "case", value: (one) => seriesName(one.name) }, again,
     ], missing.map((name) => ({ name }))) : null,
     table("measured", "What was measured", [...VALUES, again], measured(document, numbered(index, run))),
