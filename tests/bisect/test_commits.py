@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.bisect.commits import LinearHistory, brought_in, path_changes, read_range
+from torchperf_ci.environments.revisions import find_revision
 from torchperf_ci.errors import UsageError
 
 if TYPE_CHECKING:
@@ -221,7 +222,7 @@ def test_changed_paths_are_whole_whatever_they_are_named(history) -> None:
 def test_unknown_names_are_told_with_how_to_get_them(history) -> None:
     sha = history.commit("Begin")
     assert "--good 'nonsense' is not a commit, branch or tag" in refusal(history.folder, "nonsense", sha)
-    assert "fetch-depth: 0" in refusal(history.folder, sha, "f" * 40)
+    assert "`git fetch` it first" in refusal(history.folder, sha, "f" * 40)
     assert "--bad '--all' is not a commit" in refusal(history.folder, sha, "--all")
     assert "there is no directory" in refusal(history.folder / "missing", sha, sha)
 
@@ -258,6 +259,8 @@ def test_a_shallow_clone_is_read_as_far_as_it_reaches_and_then_told(history, tmp
     git(tmp_path, "clone", "--quiet", "--depth=3", history.folder.as_uri(), str(shallow))
     assert shas(read_range(shallow, made[3], made[5])) == made[3:]
     assert "fetch-depth: 0" in refusal(shallow, made[2], made[5])
+    assert "fetch-depth: 0" in find_revision("HEAD~3", shallow)[1]
+    assert "fetch-depth" not in refusal(history.folder, "HEAD~9", made[5])
     git(shallow, "fetch", "--quiet", "--depth=1", "origin", f"{made[0]}:refs/heads/good")
     told = refusal(shallow, "good", "main")
     assert "shallow clone" in told

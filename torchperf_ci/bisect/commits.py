@@ -20,7 +20,13 @@ import numpy as np
 from torchperf_ci.actions import one_line
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
-from torchperf_ci.environments.revisions import Revision, find_revision, why_no_checkout
+from torchperf_ci.environments.revisions import (
+    UNSHALLOW,
+    Revision,
+    find_revision,
+    is_shallow,
+    why_no_checkout,
+)
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
 
@@ -182,10 +188,7 @@ def _asking(repo: Path) -> Iterator[Git]:
 def _find(git: Git, flag: str, name: str) -> str:
     revision, why_not = find_revision(name, git.folder)
     if revision is None:
-        msg = (
-            f"--{flag} {name!r} is not a commit, branch or tag of {git.folder}: {why_not}; "
-            "actions/checkout fetches all of them with `fetch-depth: 0`"
-        )
+        msg = f"--{flag} {name!r} is not a commit, branch or tag of {git.folder}: {why_not}"
         raise UsageError(msg)
     return revision.sha
 
@@ -204,11 +207,8 @@ def _shas_between(git: Git, good: str, bad: str) -> list[str]:
 
 def _relation(git: Git, good: str, bad: str) -> str:
     """Describe how the two commits are related, given that good is not an ancestor of bad, and what to do."""
-    if git("rev-parse", "--is-shallow-repository").strip() == b"true":
-        return (
-            "this is a shallow clone, which lacks the commits between them: give actions/checkout `fetch-depth: 0`, "
-            "or run `git fetch --unshallow`"
-        )
+    if is_shallow(git):
+        return UNSHALLOW
     parted = _common_ancestor(git, good, bad)
     if parted == bad:
         return "good is newer than bad: swap them (where the newer one is the faster one, nothing got slower)"

@@ -166,7 +166,23 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
             why_not = why_not or str(error)
         else:
             return Revision(repo.absolute(), sha, subject), ""
-    return None, f"{why_not} (a shallow checkout holds one commit only: fetch the others, too)"
+    return (
+        None,
+        f"{why_not}; {UNSHALLOW if is_shallow(git) else 'if another clone has it, `git fetch` it first'}",
+    )
+
+
+UNSHALLOW = (
+    "this is a shallow clone, which lacks older commits: give actions/checkout `fetch-depth: 0`, "
+    "or run `git fetch --unshallow`"
+)
+
+
+def is_shallow(git: Git) -> bool:
+    """Whether the repository lacks commits because it was cloned with a depth."""
+    with suppress(GitError):
+        return git("rev-parse", "--is-shallow-repository").strip() == b"true"
+    return False
 
 
 def _check_is_one_commit(name: str, git: Git) -> None:
