@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -50,13 +51,16 @@ def test_a_branch(repository: Path) -> None:
     assert read_checkout(repository) == MeasuredCommit("pytorch/pytorch", "faster/still", sha, DATE)
 
 
-def test_uncommitted_changes_are_told(repository: Path) -> None:
+def test_uncommitted_changes_are_told_and_the_index_is_not_touched(repository: Path) -> None:
     (repository / "code.py").write_text("1")
-    assert not uncommitted_note(str(repository))
+    assert not uncommitted_note(repository, "that matters")
     git(repository, "add", "code.py")
-    assert "has uncommitted changes, but the records name its commit" in uncommitted_note(str(repository))
+    assert "has uncommitted changes, that matters" in uncommitted_note(repository, "that matters")
     git(repository, "commit", "--quiet", "--message=Second")
-    assert not uncommitted_note(str(repository))
+    os.utime(repository / "code.py", (DATE, DATE))
+    index = (repository / ".git/index").read_bytes()
+    assert not uncommitted_note(repository, "that matters")
+    assert (repository / ".git/index").read_bytes() == index
 
 
 def test_a_detached_head_is_on_a_branch_that_holds_it(repository: Path) -> None:

@@ -269,11 +269,13 @@ def read_checkout(folder: Path) -> MeasuredCommit:
     return MeasuredCommit(repo, branch, sha, int(date))
 
 
-def uncommitted_note(checkout: str) -> str:
-    """Say that what is measured is not the commit alone; empty if no tracked file of the checkout is changed."""
+def uncommitted_note(checkout: Path, consequence: str) -> str:
+    """Say that a checkout differs from its commit; empty if no tracked file is changed."""
     with suppress(GitError):
-        if Git(Path(checkout), Deadline.after(_GIT_SECONDS))("status", "--porcelain", "--untracked-files=no"):
-            return f"⚠ the checkout {checkout} has uncommitted changes, but the records name its commit"
+        if Git(checkout, Deadline.after(_GIT_SECONDS))(
+            "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"
+        ):
+            return f"⚠ the checkout {checkout} has uncommitted changes, {consequence}"
     return ""
 
 

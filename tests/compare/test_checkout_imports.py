@@ -63,6 +63,15 @@ def test_a_worktree_below_the_checkout_is_the_commit(compare, checkout, monkeypa
     assert (code, "the suite imports" in said) == (5, False)
 
 
+@pytest.mark.parametrize("changed", [True, False])
+def test_changes_that_are_in_no_commit_are_told(compare, checkout, git, changed) -> None:
+    if not changed:
+        git(checkout.folder, "reset", "--quiet", "--hard")
+    code, said = compare("")
+    note = f"⚠ the checkout {checkout.folder}/benchmarks has uncommitted changes, which are not measured"
+    assert (code, note in said) == (5, changed)
+
+
 @pytest.mark.parametrize("changed", ["csrc/kernel.c", "README.md"])
 def test_sources_that_nobody_compiles_are_told(compare, checkout, git, tmp_path, changed) -> None:
     for text in ("1", "2"):

@@ -72,7 +72,7 @@ def run_command(options: RunOptions) -> int:
         console.say(*map(str, cases), f"{plan}; records to {out}", out=sys.stdout)
         return 0
     identity = identity_fields(options.repo, os.environ)
-    changed = uncommitted_note(options.repo) if options.repo else ""
+    changed = uncommitted_note(Path(options.repo), "but the records name its commit") if options.repo else ""
     console.say(f"{plan}; records go to {out}", *filter(None, [changed, busy_warning(before)]))
     with tuned(under_test.device) if options.tune else nullcontext() as tuning:
         if not options.no_pin:

@@ -79,7 +79,12 @@ def compare_builds(
             chosen = affected_cases(of_both, base, head, naming, Path(scratch), built=bool(options.build))
         comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(chosen.cases)])
         budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(chosen.cases))
-        found = [package_note(base, head), compared_builds.uncompiled(options, base, head), chosen.note]
+        found = [
+            package_note(base, head),
+            compared_builds.uncompiled(options, base, head),
+            compared_builds.uncommitted(head),
+            chosen.note,
+        ]
         about_builds = [*filter(None, found)]
         say(_plan_text(chosen.cases, budget), *about_builds, *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)

@@ -22,10 +22,11 @@ from torchperf_ci.environments.build_environment import (
     open_environment,
     parse_build_spec,
 )
-from torchperf_ci.environments.revisions import Revision, uncompiled_note
+from torchperf_ci.environments.revisions import Revision, find_revision, uncompiled_note
 from torchperf_ci.environments.wheels import changed_versions, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
 from torchperf_ci.git import without_secrets
+from torchperf_ci.identity import uncommitted_note
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.verdicts.reproduction import RELEASE, portable_options
 from torchperf_ci.verdicts.verdict import RepeatOptions, Verdict
@@ -202,6 +203,14 @@ def uncompiled(options: CompareOptions, base: ComparedBuild, head: ComparedBuild
     if options.build or not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
         return ""
     return uncompiled_note(base.spec, head.spec)
+
+
+def uncommitted(head: ComparedBuild) -> str:
+    """Say that the checkout of head's commit has changes that are not measured; empty if it has none."""
+    revision = head.spec
+    if not isinstance(revision, Revision) or find_revision("HEAD", revision.repo)[0] != revision:
+        return ""
+    return uncommitted_note(revision.repo, "which are not measured: head is its commit")
 
 
 def one_sided_verdict(case: Case, base: ComparedBuild, head: ComparedBuild, naming: SeriesNaming) -> Verdict:
