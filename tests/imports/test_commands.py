@@ -134,6 +134,14 @@ def test_two_directories_of_results_are_compared(checkout: Path) -> None:
     assert {name for name, verdict in verdicts().items() if verdict == "regressed"} == {*SORTS}
 
 
+def test_a_baseline_of_another_tool_names_the_processor(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(checkout / "results", 1)
+    assert torchperf("baseline", "update", "--reason", "first", checkout / "results") == 0
+    assert "4 series of 1 run on AMD EPYC (" in capsys.readouterr().err
+
+
 def test_more_repetitions_than_can_be_compared_with_each_other_are_compared(checkout: Path) -> None:
     for side in ("base", "head"):
         folder = write_run(checkout / side, 1)

@@ -269,6 +269,7 @@ def _baseline_line(baseline: Baseline) -> str:
     device = (
         baseline.machine.get("device_type")
         or baseline.machine.get("device")
+        or baseline.machine.get("cpu")
         or "machines that are not described"
     )
     text = f"{len(baseline.rows)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
