@@ -74,6 +74,7 @@ def test_what_looks_faster_is_no_candidate(judged, a_compared_case) -> None:
         (0, "before its first pair"),
         (1, "after 1 pair; at least 3 are needed"),
         (2, "after 2 pairs; at least 3 are needed"),
+        (3, "after 3 pairs; they differ, but are too few to prove a change"),
     ],
 )
 def test_too_few_pairs_are_told_and_tell_nothing(judged, a_compared_case, pairs, why, ended) -> None:

@@ -132,6 +132,8 @@ def _why_latency(
             return f"{pairs} pairs rule out {change}"
     if pairs < FEWEST_ALIKE:
         return f"{ended} after {counted(pairs, 'pair')}; at least {FEWEST_ALIKE} are needed"
+    if not by_likelihood and max(decision.increase, decision.decrease) > 0:
+        return f"{ended} after {pairs} pairs; they differ, but are too few to prove a change"
     return f"{ended} after {pairs} pairs; they vary by {decision.noise:.1%}, too much to detect {change}"
 
 
