@@ -215,8 +215,9 @@ def test_what_became_better_excuses_nothing_that_is_worse() -> None:
             "+10.0% in the newest run, within the usual variation of single runs of this series: measure again",
         ),
         (0.003, 0, 9.5, "noisy", "−5.0% in the newest run, not proven yet: measure again"),
+        (0.05, 0, 6.0, "noisy", "−39.6% in the newest run, not proven yet: measure again"),
     ],
-    ids=["noise", "small", "small, perhaps", "within what runs do", "better, perhaps"],
+    ids=["noise", "small", "small, perhaps", "within what runs do", "better, perhaps", "better, but noisy"],
 )
 def test_what_is_neither_proven_nor_looks_worse_is_told_as_it_is(
     cv: float, seed: int, newest: float, word: str, why: str

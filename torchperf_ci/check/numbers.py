@@ -114,6 +114,10 @@ def _undirected(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
 
 def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     """Return "unchanged" if that is certain, or "noisy" if a change that matters may be hidden by noise."""
+    low, high, least = judged.low[row], judged.high[row], log1p(rule.min_effect)
+    changed = GateFinding("noisy", _not_yet_told(judged, row, rule)) if low > least or high < -least else None
+    if changed and _is_candidate(judged, row):
+        return changed
     detectable = share_of_log(judged.detectable[row])
     if rule.kind == "ratio" and detectable > HOPELESS:
         noise = share_of_log(judged.sigma[row])
@@ -122,11 +126,10 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
         return GateFinding(
             "noisy", f"too noisy to tell: a change below {detectable:.1%} would probably go unseen"
         )
-    low, high, least = judged.low[row], judged.high[row], log1p(rule.min_effect)
     if low <= 0 <= high:
         return GateFinding("unchanged", "within the noise")
-    if low > least or high < -least:
-        return GateFinding("noisy", _not_yet_told(judged, row, rule))
+    if changed:
+        return changed
     is_less = "is" if -least < low and high < least else "may be"
     return GateFinding(
         "unchanged", f"the change {is_less} smaller than the {rule.min_effect:.1%} that matters"
@@ -138,9 +141,13 @@ def _not_yet_told(judged: Judged, row: int, rule: MetricRule) -> str:
     change = change_text(share_of_log(judged.change[row])) if rule.kind == "ratio" else "a change"
     runs = int(judged.runs[row])
     newest, single = (f"the last {runs} runs", "") if runs > 1 else ("the newest run", "single ")
-    if judged.up.candidate[row] or judged.down.candidate[row]:
+    if _is_candidate(judged, row):
         return f"{change} in {newest}, not proven yet: measure again"
     return f"{change} in {newest}, within the usual variation of {single}runs of this series: measure again"
+
+
+def _is_candidate(judged: Judged, row: int) -> bool:
+    return bool(judged.up.candidate[row] or judged.down.candidate[row])
 
 
 def _proof(judged: Judged, side: GateSide, row: int) -> str:
