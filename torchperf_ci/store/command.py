@@ -216,8 +216,8 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     actions.append_summary(to_markdown(document, SUMMARY_LIMIT // 2))
     actions.annotate(actions.Annotation("warning", text, title="torchperf ingest") for text in complaints)
     msg = (
-        f"{len(outcome.refused)} elements are no good records and are in the table torchperf_refused; "
-        f"{len(outcome.conflicts)} objects contradict what is kept; everything else is kept"
+        f"{counted(len(outcome.refused), 'element')} refused, to be seen in the table torchperf_refused; "
+        f"{counted(len(outcome.conflicts), 'object')} in conflict with what is kept; everything else is kept"
     )
     raise RecordsRefusedError(msg)
 
