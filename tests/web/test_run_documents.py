@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from torchperf_ci.series.points import Point, Series
@@ -40,3 +42,12 @@ def test_the_outcome_of_a_case_is_a_failure_or_its_status_or_its_accuracy(points
     state = run_state(RUN, None, {series(metric): [point] for metric, point in points.items()}, ())
     assert state.counts == {outcome: 1}
     assert [failed["status"] for failed in state.failed] == [outcome][outcome in ("pass", "no status") :]
+
+
+def test_cases_of_the_previous_run_and_of_recent_ones_did_not_run() -> None:
+    """Runs without a time are all at 0, so that none lies between two of them."""
+    previous = replace(RUN, name="0.1")
+    points = {series("latency(ms)"): [Point(1.0, (1.0,), run="0.1")]}
+    recent = [replace(series(""), model="recent")]
+    state = run_state(RUN, previous, points, recent)
+    assert [case["model"] for case in state.not_run] == sorted([series("").model, "recent"])

@@ -61,10 +61,14 @@ def cases_between(points: Points, branch: str, start: int, stop: int) -> set[Ser
 def run_state(
     run: RunFacts, previous: RunFacts | None, points: Points, recent_cases: Iterable[Series]
 ) -> RunState:
-    """Return the outcomes of a run. ``points`` must include those of both runs."""
+    """Return the outcomes of a run. ``points`` must include those of both runs.
+
+    ``recent_cases`` may lack those of the previous run, where records have no time.
+    """
     taken, before = _taken(points, run), _taken(points, previous) if previous else {}
     outcomes = _outcomes(taken)
     ran = dict.fromkeys(series.case for series in taken)
+    known = {*recent_cases, *(series.case for series in before)}
     words = dict.fromkeys(ran, "no status") | {
         case: "pass" if passed(point) else outcome_word(point) for case, point in outcomes.items()
     }
@@ -78,7 +82,7 @@ def run_state(
             for case in sorted(outcomes)
             if words[case] != "pass"
         ],
-        [_case_name(case) for case in sorted({*recent_cases} - {*ran})],
+        [_case_name(case) for case in sorted(known - {*ran})],
     )
 
 
