@@ -16,9 +16,9 @@ from torchperf_ci.compare.affected import TWO_COMMITS, AffectedCases, affected_c
 from torchperf_ci.compare.case_verdicts import ComparisonPolicy, SeriesNaming, judge_cases, suites
 from torchperf_ci.compare.compared_builds import (
     known_to,
+    notes_on_builds,
     one_sided_verdict,
     open_builds,
-    package_note,
     selected_cases,
 )
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
@@ -79,13 +79,9 @@ def compare_builds(
             chosen = affected_cases(of_both, base, head, naming, Path(scratch), built=bool(options.build))
         comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(chosen.cases)])
         budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(chosen.cases))
-        found = [
-            package_note(base, head),
-            compared_builds.uncompiled(options, base, head),
-            compared_builds.uncommitted(head),
-            chosen.note,
-        ]
-        about_builds = [*filter(None, found)]
+        about_builds = notes_on_builds(options, base, head)
+        if chosen.note:
+            about_builds.append(chosen.note)
         say(_plan_text(chosen.cases, budget), *about_builds, *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)

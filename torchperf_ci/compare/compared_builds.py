@@ -198,14 +198,20 @@ def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
     )
 
 
-def uncompiled(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> str:
+def notes_on_builds(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> list[str]:
+    """Return what else differs between the builds, and what of the commits is not measured."""
+    notes = (package_note(base, head), _uncompiled(options, base, head), _uncommitted(head))
+    return [*filter(None, notes)]
+
+
+def _uncompiled(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> str:
     """Say that the commits differ in sources that nobody has compiled; empty if they do not, or are built."""
     if options.build or not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
         return ""
     return uncompiled_note(base.spec, head.spec)
 
 
-def uncommitted(head: ComparedBuild) -> str:
+def _uncommitted(head: ComparedBuild) -> str:
     """Say that the checkout of head's commit has changes that are not measured; empty if it has none."""
     revision = head.spec
     if not isinstance(revision, Revision) or find_revision("HEAD", revision.repo)[0] != revision:
