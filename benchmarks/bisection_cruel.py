@@ -142,6 +142,16 @@ DEVELOPED = [
     Cell("100 commits of .03% each, 5%", Noise(0.01), 0.05, 100, partial(drift, effect=0.05)),
     Cell("a commit of 7%, its revert, its return", Noise(0.02), 0.07, story=returned),
     Cell("7%, and 10% that are reverted", Noise(0.02), 0.07, story=reverted),
+    *(
+        Cell(
+            f"builds ±{sd:.1%}, {factor - 1:.0%}, its revert, its return",
+            Noise(0.01, builds=sd),
+            factor - 1,
+            story=partial(returned, factor=factor),
+            compiled=True,
+        )
+        for sd, factor in ((0.010, 1.07), (0.015, 1.04))
+    ),
     Cell("creep of 14 × .5%", Noise(0.01), 0.0, story=creep),
     Cell("15% of builds fail by chance, 7%", Noise(0.03, flaky=0.15), 0.07),
     Cell("two equal series, CV 3%, 3%", Noise(0.03), series=2),

@@ -78,7 +78,7 @@ class SimulatedRange:
         self._random = np.random.default_rng(self.seed)
         self._tried: set[int] = set()
         self._favour = 0.0
-        self._offsets: dict[tuple[int, int], float] = {(self.n, 0): self.unlucky} if self.unlucky else {}
+        self.offsets: dict[tuple[int, int], float] = {(self.n, 0): self.unlucky} if self.unlucky else {}
 
     def build(self, position: int, draw: int = 0) -> BuildAttempt:
         """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.build` does."""
@@ -127,9 +127,9 @@ class SimulatedRange:
 
     def _offset(self, position: int, draw: int) -> float:
         """What luck gives a build, of which nobody is told: only that there may be some."""
-        if (position, draw) not in self._offsets:
-            self._offsets[position, draw] = float(self._random.normal(0, self.luck)) if self.luck else 0.0
-        return self._offsets[position, draw]
+        if (position, draw) not in self.offsets:
+            self.offsets[position, draw] = float(self._random.normal(0, self.luck)) if self.luck else 0.0
+        return self.offsets[position, draw]
 
     def _error(self, one: Simulated) -> float:
         spike = self._random.choice([-SPIKE, SPIKE]) * (self._random.random() < self.spikes)

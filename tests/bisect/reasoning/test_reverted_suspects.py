@@ -62,3 +62,13 @@ def test_a_revert_that_fails_to_build_by_chance_is_tried_once_more_and_tells() -
     for seed in range(3):
         found = ended(changes, SILENT, seed, flaky=frozenset({REVERT}))
         assert found.culprits == {"s": [SuspectRange(REVERT, REVERT + 1)]}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_build_after_the_revert_that_is_slow_by_luck_does_not_blame_what_was_taken_back(seed) -> None:
+    world = SimulatedRange(N, {"s": Simulated(RETURNED, noise=0.01)}, seed=seed, luck=0.01, rebuilds=True)
+    world.offsets[REVERT, 0] = 0.06
+    weights = world.question().weights.copy()
+    weights[FIRST - 1] *= CULPRIT_LEADS
+    question = replace(world.question(weights / weights.sum()), reverts=SILENT)
+    assert bisected(world, question=question).culprits == {"s": [SuspectRange(AGAIN - 1, AGAIN)]}

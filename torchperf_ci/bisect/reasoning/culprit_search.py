@@ -114,10 +114,9 @@ class RevertedSuspect:
     def _end(self) -> int:
         return min(self._return or self.segment.after, self.segment.after)
 
-    @cached_property
+    @property
     def _lasts(self) -> bool:
-        decision = self._proof.decision if self._proof else None
-        return decision is not None and decision.increase >= CLEARLY_SLOW
+        return self._proof is not None and self._proof.increase >= CLEARLY_SLOW
 
     @property
     def _pairs(self) -> int:
@@ -264,7 +263,7 @@ class CulpritSearch:
             heads = [*revert.unsettled, *([revert.place] if revert.is_open else [])]
             for head in heads:
                 if head is not None and (may_build or head in first.facts.built):
-                    return PlannedPair(first.probe, self.segment.before, head, "locate")
+                    return first.pair_to_locate(SuspectRange(self.segment.before, head))
         return None
 
     @cached_property

@@ -218,6 +218,12 @@ class SeriesEvidence:
         proof = self.verify(segment) if purpose == "verify" else self.confirm(segment)
         return PlannedPair(self.probe, segment.before, segment.after, purpose, draws.next_draws(proof))
 
+    def pair_to_locate(self, segment: SuspectRange) -> PlannedPair:
+        """The next pair of the ends of a segment while a culprit is located: first of their first builds."""
+        draws = self._draws_of(segment, fresh=False)
+        chosen = draws.next_draws(self.confirm(segment)) if draws.blocks else (0, 0)
+        return PlannedPair(self.probe, segment.before, segment.after, "locate", chosen)
+
     def pair_of_rebuilds(self) -> PlannedPair:
         """The next pair of rebuilds of bad and good."""
         draws = self._rebuilds.next_draws(self.rebuilt)
