@@ -9,7 +9,7 @@ from operator import itemgetter, lt
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.metrics import kind_of
-from torchperf_ci.series.from_store import CASE_COLUMNS, groups_asked, points_of_store
+from torchperf_ci.series.from_store import CASE_COLUMNS, points_of_store
 from torchperf_ci.series.points import Point, comparable_facts
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def past_of_store(
     and those whose values are not plain numbers, are read as a whole. ``machines`` are those of
     :func:`machines_of_group`. Raises as :func:`points_of_store`.
     """
-    asked = group._asdict() | groups_asked(()) | {"branch": branch, "since": since, "stop": stop, "ids": []}
+    asked = group._asdict() | {"branch": branch, "since": since, "stop": stop}
     plain_or_none = _plain(store, asked, {series.id: series for series in begun}, machines, last)
     odd = {series.case for series, past in plain_or_none.items() if past is None}
     whole = [

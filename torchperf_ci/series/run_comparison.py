@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 from statistics import NormalDist, fmean, geometric_mean, median
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -64,6 +64,15 @@ class MeanRatio:
     n: int
 
 
+class _Row(NamedTuple):
+    """A series in two runs, None where a run does not have it, and its values up to the older one."""
+
+    series: Series
+    old: Point | None
+    new: Point | None
+    past: PastValues | None
+
+
 def compare_runs(
     old: Mapping[Series, Point],
     new: Mapping[Series, Point],
@@ -76,14 +85,15 @@ def compare_runs(
     √2 σ. A ratio is beyond noise if chance alone exceeds it in any of the series in at most one of twenty comparisons
     (Bonferroni); any difference of other kinds of metrics is.
     """
-    judged = sorted({*old, *new} - restating({*old, *new}), key=lambda series: series.names)
-    sigma = _sigma(old, new, {series: past[series] for series in judged if series in past})
-    beyond = NormalDist().inv_cdf(1 - _TAIL / max(len(judged), 1)) * sqrt(2)
+    series = {*old, *new}
+    judged = sorted(series - restating(series), key=lambda one: one.names)
+    rows = [_Row(one, old.get(one), new.get(one), past.get(one)) for one in judged]
+    beyond = NormalDist().inv_cdf(1 - _TAIL / max(len(rows), 1)) * sqrt(2)
     compared = [
-        _compared(series, old[series], new[series], past.get(series), sigma.get(series), policy, beyond)
-        if series in old and series in new
-        else _absent(series, old, new)
-        for series in judged
+        _compared(row, row.old, row.new, sigma, policy, beyond)
+        if row.old and row.new
+        else _absent(row.series, old, new)
+        for row, sigma in zip(rows, _sigmas(rows), strict=True)
     ]
     return sorted(compared, key=_relevance)
 
@@ -119,16 +129,15 @@ def _failure(status: Point) -> str:
 
 
 def _compared(
-    series: Series,
+    row: _Row,
     old: Point,
     new: Point,
-    past: PastValues | None,
     sigma: float | None,
     policy: Mapping[str, config.Rule],
     beyond: float,
 ) -> SeriesComparison:
     """Compare one series. ``beyond`` is the least log-ratio that is beyond noise, in units of ``sigma``."""
-    before, now = old.value, new.value
+    series, past, before, now = row.series, row.past, old.value, new.value
     if why := _why_not_comparable(series, old, new):
         return SeriesComparison(series, before, now, None, "not comparable", why=why)
     if before is None or now is None:
@@ -169,24 +178,23 @@ def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
     return "; ".join(differing_facts(old.fingerprint, new.fingerprint))
 
 
-def _sigma(
-    old: Mapping[Series, Point], new: Mapping[Series, Point], past: Mapping[Series, PastValues]
-) -> dict[Series, float]:
-    """Estimate σ between runs of each series, in log units, from past runs at its current level on the same machine.
+def _sigmas(rows: Sequence[_Row]) -> Sequence[float | None]:
+    """Estimate σ between runs of each row, in log units, from past runs at its current level on the same machine.
 
-    Series with equally many past runs are processed as one array.
+    None where these are too few. Rows with equally many past runs are processed as one array.
     """
-    alike: dict[int, dict[Series, Sequence[float]]] = defaultdict(dict)
-    for series in old.keys() & new.keys() & past.keys():
-        older = min(old[series], new[series], key=lambda point: point.timestamp)
-        values = past[series].on_machine(older.fingerprint)
-        alike[len(values)][series] = values
-    return {
-        series: float(sigma)
-        for length, rows in alike.items()
-        if length >= MIN_HISTORY
-        for series, sigma in zip(rows, robust_sigma(of_current_level(np.log([*rows.values()]))), strict=True)
-    }
+    alike: dict[int, dict[int, Sequence[float]]] = defaultdict(dict)
+    for place, (_, old, new, past) in enumerate(rows):
+        if old and new and past:
+            values = past.on_machine(min(old, new, key=lambda point: point.timestamp).fingerprint)
+            alike[len(values)][place] = values
+    sigmas: list[float | None] = [None] * len(rows)
+    for length, some in alike.items():
+        if length >= MIN_HISTORY:
+            found = robust_sigma(of_current_level(np.log([*some.values()])))
+            for place, sigma in zip(some, found.tolist(), strict=True):
+                sigmas[place] = sigma
+    return sigmas
 
 
 TREND_DAYS = 90

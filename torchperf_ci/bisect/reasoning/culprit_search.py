@@ -124,7 +124,9 @@ class RevertedSuspect:
 
     @cached_property
     def _proof(self) -> Proof | None:
-        return self.evidence.confirm(SuspectRange(self.segment.before, self.place)) if self.place else None
+        if not self.place:
+            return None
+        return self.evidence.confirm(SuspectRange(self.segment.before, self.place), is_learnt=True)
 
     @property
     def _return(self) -> int | None:

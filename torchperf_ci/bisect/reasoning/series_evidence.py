@@ -154,10 +154,15 @@ class SeriesEvidence:
         proof = self.confirm(self.whole)
         return replace(self.rebuilt, is_luck=True) if self._is_gone(proof) else proof
 
-    def confirm(self, segment: SuspectRange) -> Proof:
-        """Whether the end of a segment is slower than its beginning, from pairs of these two builds only."""
+    def confirm(self, segment: SuspectRange, *, is_learnt: bool = False) -> Proof:
+        """Whether the end of a segment is slower than its beginning, from pairs of these two builds only.
+
+        ``is_learnt``: the spread between builds is as likely as all pairs so far show it, and not as expected.
+        """
         draws = self._draws_of(segment, fresh=False)
         luck = self._luck(draws)
+        if is_learnt and luck.scale:
+            luck = replace(luck, belief=self._belief)
         proof = confirmed(draws.blocks, self.question.min_effect, len(self.question.probes), luck)
         return unless_coarse(proof, self._resolution, self.question.min_effect)
 

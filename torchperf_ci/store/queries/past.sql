@@ -6,17 +6,18 @@
 SELECT
     series, fingerprint, batch_size, threads, workload_config,
     min(
-        notEmpty(repetitions) AND arrayAll(number -> isFinite(number) AND number > 0, repetitions)
-        AND mapContains(metric_info, 'status') + mapContains(metric_info, 'seconds') = length(metric_info)
-        AND status IN ('', 'pass')
+        ifNull(low, 0) > 0 AND isFinite(arraySum(repetitions))
+        AND hasAll(['status', 'seconds'], mapKeys(metric_info)) AND status IN ('', 'pass')
     ),
-    min(arrayMin(repetitions)), max(arrayMax(repetitions)),
+    min(low), max(high),
     groupArray(timestamp) AS times, if(length(arrayDistinct(times)) = count(), [], groupArray(record_id)),
     groupArray(target_value),
     groupArray(arraySort(repetitions)[intDiv(length(repetitions) + 1, 2)]),
     if(min(length(repetitions) % 2), [], groupArray(arraySort(repetitions)[intDiv(length(repetitions), 2) + 1]))
 FROM /* answers */
-WHERE (repo, benchmark, device, arch) = ({repo:String}, {benchmark:String}, {device:String}, {arch:String}) AND /* asked */
+WHERE (repo, benchmark, device, arch) = ({repo:String}, {benchmark:String}, {device:String}, {arch:String})
+    AND timestamp >= {since:UInt64} AND timestamp < {stop:UInt64}
+    AND ({branch:String} = '' OR branch IN ('', {branch:String}))
 GROUP BY series, fingerprint, batch_size, threads, workload_config
 SETTINGS output_format_json_quote_64bit_integers = 0, output_format_json_quote_denormals = 1,
     output_format_json_escape_forward_slashes = 0
