@@ -15,6 +15,7 @@ from torchperf_ci.series.from_store import (
     points_of_runs,
     points_of_store,
 )
+from torchperf_ci.series.past_values import past_of_points, past_of_store
 from torchperf_ci.series.points import SeriesGroup
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
@@ -182,3 +183,18 @@ def test_the_points_of_two_stretches_of_time_are_what_they_are_among_all(store: 
         assert both == known
         first = points_of_runs(store, group, [(0, START)], by_id, machines)
         assert first == points_of_store(store, [group], stop=START + 1)
+
+
+def test_past_values_are_those_of_the_points_whatever_the_numbers_are(store: Store) -> None:
+    for group in groups_of_store(store):
+        points = points_of_store(store, [group])
+        past = past_of_store(
+            store,
+            group,
+            {series: row[0].timestamp for series, row in points.items()},
+            **{"branch": "", "since": 0, "stop": 2**40, "last": 40},
+            machines=machines_of_group(store, group),
+        )
+        wanted = {series: past_of_points(row) for series, row in points.items()}
+        told = {series: (one.count, one.comparable) for series, one in past.items()}
+        assert told == {series: (one.count, one.comparable) for series, one in wanted.items()}
