@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import torchperf_ci
-from torchperf_ci.config import Config, Issues, Rule, Runner, Suite, Upload, load
+from torchperf_ci.config import Config, Issues, Rule, Runner, Suite, Upload, find, load
 from torchperf_ci.errors import ConfigError, UsageError
 from torchperf_ci.metrics import METRICS
 
@@ -249,6 +249,24 @@ def test_without_a_file_every_key_has_its_default(write):
     assert {metric: rule.direction for metric, rule in config.policy.items()} == {
         name: metric.direction for name, metric in METRICS.items()
     }
+
+
+def test_below_the_folder_of_the_file_a_warning_names_it(write, tmp_path, monkeypatch, capsys):
+    write("version: 1\n")
+    below, other = tmp_path / "src/package", tmp_path / "other/docs"
+    for folder in (below, other):
+        folder.mkdir(parents=True)
+    (tmp_path / "other/.git").mkdir()
+    for folder in (tmp_path, other):
+        monkeypatch.chdir(folder)
+        find(None)
+    assert capsys.readouterr().err == ""
+    monkeypatch.chdir(below)
+    assert find(None) == find(None) == Config()
+    assert capsys.readouterr().err == (
+        "warning: ../../torchperf.yml is not read: run the command in its folder, "
+        "or give --config ../../torchperf.yml\n"
+    )
 
 
 @pytest.mark.parametrize(

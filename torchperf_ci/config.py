@@ -6,8 +6,10 @@ The dataclasses here are the only declaration of the keys: the parser, ``config.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +29,7 @@ from torchperf_ci.config_kinds import (
     nearest,
     resembling,
 )
+from torchperf_ci.console import say
 from torchperf_ci.errors import ConfigError, UsageError
 from torchperf_ci.metrics import DOWN, METRICS, MIN_EFFECT, UP
 from torchperf_ci.options.option import BACKENDS, DEVICES, DTYPES, MODES
@@ -163,10 +166,26 @@ class Config:
 
 
 def find(given: str | None) -> Config:
-    """Load the file ``given``, else ``torchperf.yml`` if it exists, else the defaults. Raises as :func:`load`."""
+    """Load the file ``given``, else ``torchperf.yml`` if it exists, else the defaults. Raises as :func:`load`.
+
+    Nobody expects the defaults below a folder that has the file, so there a warning names it.
+    """
     if given is None and not FILE.exists():
+        _warn_below(Path.cwd())
         return Config()
     return load(Path(given) if given else FILE)
+
+
+@cache
+def _warn_below(folder: Path) -> None:
+    """Warn if the file is in a folder above, up to the root of the checkout."""
+    for above in (folder, *folder.parents):
+        if (above / FILE).exists():
+            path = os.path.relpath(above / FILE, folder)
+            say(f"warning: {path} is not read: run the command in its folder, or give --config {path}")
+            return
+        if (above / ".git").exists():
+            return
 
 
 def load(path: Path) -> Config:

@@ -76,6 +76,6 @@ def _known_values(option: Option) -> Sequence[str]:
 
 def _configured_suites() -> Sequence[str]:
     try:
-        return tuple(config.find(None).suites)
-    except TorchperfError:  # the command itself reports it
+        return tuple(config.load(config.FILE).suites)
+    except TorchperfError:  # there is none, or the command itself reports what is wrong
         return ()

@@ -64,7 +64,7 @@ class MeanRatio:
     n: int
 
 
-class _Row(NamedTuple):
+class _RunPair(NamedTuple):
     """A series in two runs, None where a run does not have it, and its values up to the older one."""
 
     series: Series
@@ -87,7 +87,7 @@ def compare_runs(
     """
     series = {*old, *new}
     judged = sorted(series - restating(series), key=lambda one: one.names)
-    rows = [_Row(one, old.get(one), new.get(one), past.get(one)) for one in judged]
+    rows = [_RunPair(one, old.get(one), new.get(one), past.get(one)) for one in judged]
     beyond = NormalDist().inv_cdf(1 - _TAIL / max(len(rows), 1)) * sqrt(2)
     compared = [
         _compared(row, row.old, row.new, sigma, policy, beyond)
@@ -129,7 +129,7 @@ def _failure(status: Point) -> str:
 
 
 def _compared(
-    row: _Row,
+    row: _RunPair,
     old: Point,
     new: Point,
     sigma: float | None,
@@ -178,7 +178,7 @@ def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
     return "; ".join(differing_facts(old.fingerprint, new.fingerprint))
 
 
-def _sigmas(rows: Sequence[_Row]) -> Sequence[float | None]:
+def _sigmas(rows: Sequence[_RunPair]) -> Sequence[float | None]:
     """Estimate σ between runs of each row, in log units, from past runs at its current level on the same machine.
 
     None where these are too few. Rows with equally many past runs are processed as one array.
