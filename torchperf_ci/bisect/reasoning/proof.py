@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain
 from statistics import median
 from typing import TYPE_CHECKING, Literal
@@ -78,26 +78,39 @@ class KnownLuck:
 
 @dataclass(frozen=True)
 class Proof:
-    """The result of a test: ``open`` needs more pairs, ``unknown`` has had the most. ``decision`` is None before any.
+    """The result of a test: ``open`` needs more pairs, ``unknown`` has had the most.
 
-    ``by_build`` is the evidence about the code, if builds differ by luck. ``is_luck`` means that the first two builds
-    differ by more than matters, but the code does not. ``of_these_builds`` means that rebuilds were not possible, so
-    that the result holds for these builds only. ``coarse`` is the resolution of the readings if that is why the result
-    is unknown, else 0.
+    ``of_pairs`` is the decision from the pairs alone, None before any. ``by_build`` is the evidence about the code, if
+    builds differ by luck. ``is_luck`` means that the first two builds differ by more than matters, but the code does
+    not. ``of_these_builds`` means that rebuilds were not possible, so that the result holds for these builds only.
+    ``coarse`` is the resolution of the readings if that is why the result is unknown, else 0. ``of_code`` are the
+    blocks that a decision about the code rests on, and the scale of luck.
     """
 
     word: ProofWord
     log_ratios: tuple[float, ...]
-    decision: Decision | None
+    of_pairs: Decision | None
     by_build: BlockEvidence | None = None
     is_luck: bool = False
     of_these_builds: bool = False
     coarse: float = 0.0
+    of_code: tuple[tuple[tuple[float, ...], ...], float] | None = None
+
+    @cached_property
+    def decision(self) -> Decision | None:
+        """The decision; if it is about the code, with the effect of that, of which these builds' is one draw.
+
+        It is computed on use, because nobody asks for that of most series.
+        """
+        if self.of_pairs is None or self.of_code is None:
+            return self.of_pairs
+        effect = Effect.of_logs(*block_interval(*self.of_code), self.of_pairs.effect.pairs)
+        return replace(self.of_pairs, effect=effect)
 
     @property
     def increase(self) -> float:
         """The evidence that head is slower: by build if builds differ by luck, else by pair; 0 before any."""
-        found = self.by_build or self.decision
+        found = self.by_build or self.of_pairs
         return found.increase if found else 0.0
 
 
@@ -111,10 +124,11 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
         return Proof(_confirming_word(decision, log_ratios, min_effect, cases), log_ratios, decision)
     found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(cases, BETA_OF_REBUILDS)
     if _enough(decision) and found.increase >= confirm and _matters(decision, min_effect):
-        return Proof("slower", log_ratios, _of_code(decision, blocks, luck), found)
+        return Proof("slower", log_ratios, decision, found, of_code=_of_code(blocks, luck))
     if len(log_ratios) >= FEWEST_PAIRS and found.least <= refute:
         is_luck = len(blocks) > 1 and mostly_slower(next(iter(blocks.values())), min_effect)
-        return Proof("not slower", log_ratios, _of_code(decision, blocks, luck), found, is_luck=is_luck)
+        of_code = _of_code(blocks, luck)
+        return Proof("not slower", log_ratios, decision, found, is_luck=is_luck, of_code=of_code)
     return Proof(undecided(log_ratios), log_ratios, decision, found)
 
 
@@ -141,9 +155,8 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck, shares: int = 1
         word = "not slower"
     elif not luck.rebuilds and len(log_ratios) >= MOST_OF_A_BUILD and is_up:
         word = "unknown"
-    if word != "open":
-        decision = _of_code(decision, blocks, luck)
-    return Proof(word, log_ratios, decision, found, is_up and word != "slower", not luck.rebuilds)
+    is_luck, of_code = is_up and word != "slower", _of_code(blocks, luck) if word != "open" else None
+    return Proof(word, log_ratios, decision, found, is_luck, not luck.rebuilds, of_code=of_code)
 
 
 def may_be_proven_yet(proof: Proof) -> bool:
@@ -152,7 +165,7 @@ def may_be_proven_yet(proof: Proof) -> bool:
     They make a false name no likelier: the boundary of "slower" holds for all pairs together, however many they are.
     """
     if (
-        proof.decision is None
+        proof.of_pairs is None
         or proof.of_these_builds
         or proof.coarse
         or len(proof.log_ratios) >= 2 * MOST_PAIRS
@@ -172,10 +185,8 @@ def _by_build(blocks: Blocks, min_effect: float, luck: KnownLuck) -> BlockEviden
     return weigh_blocks(_values_by_block(blocks), math.log1p(min_effect), luck.scale, luck.belief)
 
 
-def _of_code(decision: Decision, blocks: Blocks, luck: KnownLuck) -> Decision:
-    """The decision with the effect of the code, of which the effect of these builds is one draw."""
-    effect = Effect.of_logs(*block_interval(_values_by_block(blocks), luck.scale), decision.effect.pairs)
-    return replace(decision, effect=effect)
+def _of_code(blocks: Blocks, luck: KnownLuck) -> tuple[tuple[tuple[float, ...], ...], float]:
+    return _values_by_block(blocks), luck.scale
 
 
 def _values_by_block(blocks: Blocks) -> tuple[tuple[float, ...], ...]:
@@ -256,7 +267,8 @@ def unless_coarse(proof: Proof, resolution: float, min_effect: float) -> Proof:
         return proof
     effect = proof.decision.effect
     low, high = effect.low * math.exp(-resolution), effect.high * math.exp(resolution)
-    proof = replace(proof, decision=replace(proof.decision, effect=replace(effect, low=low, high=high)))
+    widened = replace(proof.decision, effect=replace(effect, low=low, high=high))
+    proof = replace(proof, of_pairs=widened, of_code=None)
     least = low or effect.ratio * math.exp(-resolution)
     most = high if math.isfinite(high) else effect.ratio * math.exp(resolution)
     is_explained = least <= 1 if proof.word == "slower" else most >= 1 + min_effect
