@@ -224,6 +224,11 @@ def test_asv_does_not_get_the_suite_into_its_folder(newcomer: Newcomer) -> None:
     ("file", "text", "tool"),
     [
         ("requirements-dev.txt", "pytest-benchmark>=4\n", "pytest-benchmark"),
+        (
+            "tests/test_sort.py",
+            "def test_sort(data, benchmark):\n    benchmark(sorted, data)\n",
+            "pytest-benchmark",
+        ),
         ("bench/CMakeLists.txt", "target_link_libraries(b benchmark::benchmark)\n", "Google Benchmark"),
         ("bench.sh", "hyperfine 'python train.py'\n", "hyperfine"),
         *((f"results/{file}.json", file, tool) for file, tool in RESULTS.items()),

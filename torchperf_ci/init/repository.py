@@ -53,8 +53,9 @@ _SUITE = r"^(from|import) torchperf_ci\.suite"
 _OTHER_TOOLS: Mapping[str, tuple[str, Sequence[str]]] = {
     "asv": (".", ("asv.conf.json", "*/asv.conf.json")),
     "pytest-benchmark": (
-        r"pytest[-_]benchmark|\"machine_info\":",
-        ("*.json", "pyproject.toml", "setup.*", "tox.ini", "*requirements*", f"{WORKFLOWS}/*"),
+        # The fixture in a test's arguments, the plugin, or its results
+        r"^ *def test_\w+\((.*[ ,])?benchmark[,):]|pytest[-_]benchmark|\"machine_info\":",
+        ("*test*.py", "*.json", "pyproject.toml", "setup.*", "tox.ini", "*requirements*", f"{WORKFLOWS}/*"),
     ),
     "Google Benchmark": (
         r"benchmark::benchmark|<benchmark/benchmark\.h>|\"library_build_type\":",
