@@ -100,7 +100,7 @@ class Session:
         favour = self._favour() * (0 if self.world.of_head and is_control else 1)
         ratio = change + self._noise() + (-favour if head_first and not self.world.of_head else favour)
         self.pairs += 1
-        return Pair((ratio,), 1.0, math.exp(ratio), 1, 1)
+        return Pair((ratio,), 1.0, math.exp(ratio))
 
     def _noise(self) -> float:
         world, random = self.world, self._random

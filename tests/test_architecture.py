@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "suite": set(),
     "machine/devices": set(),
     "machine": set(),
-    "bench/worker": {"suite", "machine.devices"},
+    "bench/worker": {"suite", "machine.devices", "metrics"},
     "options": {"machine.devices"},
     "actions": set(),
     "git": {"deadline"},

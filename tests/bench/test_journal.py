@@ -24,7 +24,9 @@ def test_what_was_added_is_there_after_resuming(tmp_path: Path) -> None:
     journal.found_batch_size("a", 64)
     journal.add("a", OUTCOME)
     journal.add("a", ProcessOutcome("oom", "too big"))
-    pair = Pair((0.01, 0.02), 0.5, 0.51, 2**20, 2**21)
+    pair = Pair(
+        (0.01, 0.02), 0.5, 0.51, {"peak_memory(MiB)": 1.5}, {"peak_memory(MiB)": 2.0}, {"pressure": "0.1"}
+    )
     journal.add_pair("a", pair)
     journal.cannot_pair("b", "the anchor does not have it")
     again = RunJournal.resume(tmp_path / "new" / "out", PLAN)
@@ -32,6 +34,17 @@ def test_what_was_added_is_there_after_resuming(tmp_path: Path) -> None:
     assert again.batch_sizes == {"a": 64}
     assert again.pairs == {"a": [pair]}
     assert again.unpaired == {"b": "the anchor does not have it"}
+
+
+def test_a_pair_that_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
+    RunJournal.start(tmp_path, PLAN)
+    with (tmp_path / OWN_FOLDER / "journal.jsonl").open("a") as file:
+        file.write(
+            '{"case": "a", "pair": {"log_ratios": [0.01], "base_seconds": 0.5, "head_seconds": 0.51, "base_peak": 1, '
+            '"head_peak": 2, "base_graph_breaks": null, "head_graph_breaks": null, "observed": {"pressure": "0.1"}}}\n'
+        )
+    pair = Pair((0.01,), 0.5, 0.51, observed={"pressure": "0.1"})
+    assert RunJournal.resume(tmp_path, PLAN).pairs == {"a": [pair]}
 
 
 def test_a_torn_last_line_is_dropped_and_the_journal_goes_on(tmp_path: Path) -> None:

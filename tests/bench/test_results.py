@@ -29,7 +29,7 @@ SETTING = RunSetting(
 
 
 ANCHORED = replace(SETTING, anchor=Anchor("python", "torch 2.12.0 cafe"))
-PAIR = Pair((math.log(1.1), math.log(1.2), math.log(1.3)), 0.5, 0.6, 2**20, 2**20)
+PAIR = Pair((math.log(1.1), math.log(1.2), math.log(1.3)), 0.5, 0.6)
 
 
 def passing(latency: float, *, first: bool = False, hits: int | None = None) -> ProcessOutcome:

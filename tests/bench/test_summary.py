@@ -125,7 +125,7 @@ def test_a_case_that_failed_on_a_busy_machine_says_so() -> None:
 
 
 def test_pairs_with_the_anchor_count() -> None:
-    pair = Pair((0.0,), 0.1, 0.1, 1, 1, observed={**BUSY, "seconds": "30.000"})
+    pair = Pair((0.0,), 0.1, 0.1, observed={**BUSY, "seconds": "30.000"})
     assert SENTENCE.partition(",")[0] in disturbance_note([CaseResult(CASE, [outcome()], [pair])])
 
 

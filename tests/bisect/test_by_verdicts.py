@@ -46,7 +46,7 @@ def repeating(measure: Callable[..., Pair]) -> Callable[..., Pair]:
 
     def pair(case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool) -> Pair:
         if base.path == head.path:
-            return Pair((next(noise),), 1e-3, 1e-3, 1, 1)
+            return Pair((next(noise),), 1e-3, 1e-3)
         builds = (*base.path, *head.path)
         if builds not in known:
             known[builds] = measure(case, base, head, scratch, head_first=head_first)
@@ -104,7 +104,7 @@ def test_a_good_build_that_is_as_slow_here_as_bad_was_tells_of_the_machine(
 ) -> None:
     """The builds are real, and asked what they can run; no pair of them is measured, since none differs."""
     noise = itertools.cycle([0.001, -0.001, 0.002])
-    monkeypatch.setattr(laboratory, "measure_pair", lambda *_, **__: Pair((next(noise),), 1e-7, 1e-7, 1, 1))
+    monkeypatch.setattr(laboratory, "measure_pair", lambda *_, **__: Pair((next(noise),), 1e-7, 1e-7))
     slower = verdict(old=1e-9, new=1e-4)  # in ms, as those seconds are
     ends = ("--good", repository.sha(1), "--bad", repository.sha(2), "--min-effect", "0.5")
     assert bisect_verdicts(slower, more=ends)

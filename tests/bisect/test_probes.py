@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe, printed_unit
 from torchperf_ci.errors import UsageError
-from torchperf_ci.metrics import PAIRED
+from torchperf_ci.metrics import GRAPH_BREAKS, METRICS, PAIRED, PEAK_MEMORY, KnownMetric
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +19,9 @@ COMPILED = Case("made/one", "inference", "fp32", "inductor", 4)
 EAGER = Case("made/one", "inference", "fp32", "eager", 4)
 
 
-def a_pair(slower: float = 1.0, peaks=(100, 100), breaks=(None, None)) -> Pair:
-    return Pair((math.log(slower),) * 3, 1.0, slower, *peaks, *breaks)
+def a_pair(slower: float = 1.0, peaks=(100.0, 100.0), breaks=(0.0, 0.0)) -> Pair:
+    base, head = ({PEAK_MEMORY: peak, GRAPH_BREAKS: count} for peak, count in zip(peaks, breaks, strict=True))
+    return Pair((math.log(slower),) * 3, 1.0, slower, base, head)
 
 
 def test_what_gets_worse_is_positive_whichever_way_the_metric_goes() -> None:
@@ -33,9 +35,15 @@ def test_what_gets_worse_is_positive_whichever_way_the_metric_goes() -> None:
     assert all(ratio < 0 for ratio in probe.log_ratios(a_pair(0.5, (300, 100), (1, 0))).values())
 
 
+def test_a_metric_whose_better_direction_is_up_gets_worse_as_it_falls(monkeypatch) -> None:
+    monkeypatch.setitem(METRICS, "cache_hits", KnownMetric("cache_hits", "up"))
+    pair = Pair((0.0,), 1.0, 1.0, {"cache_hits": 3.0}, {"cache_hits": 1.0})
+    assert pair.worsening("cache_hits") == pytest.approx(math.log(3))
+
+
 def test_what_base_measured_is_in_the_unit_of_each_metric() -> None:
     probe = WorkloadProbe(COMPILED, PAIRED, "cpu")
-    assert probe.values(Pair((0.0,), 0.5, 9.0, 3 * 2**20, 9 * 2**20, 2, 9)) == {
+    assert probe.values(replace(a_pair(9.0, (3.0, 9.0), (2.0, 9.0)), base_seconds=0.5)) == {
         "made/one latency(ms) (inference fp32 inductor cpu)": 500.0,
         "made/one throughput(samples/s) (inference fp32 inductor cpu)": 8.0,
         "made/one peak_memory(MiB) (inference fp32 inductor cpu)": 3.0,

@@ -11,6 +11,7 @@ from checkout import Checkout
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.compare.compared_case import ComparedCase
+from torchperf_ci.metrics import GRAPH_BREAKS, PEAK_MEMORY
 from torchperf_ci.series.points import Series
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from checkout import Git
-
-MIB = 2**20
 
 
 @pytest.fixture
@@ -29,8 +28,12 @@ def a_case() -> Callable[..., Case]:
 
 @pytest.fixture
 def a_pair() -> Callable[..., Pair]:
-    def pair(log_ratio: float = 0.0, peaks=(100, 100), graph_breaks=(None, None)) -> Pair:
-        return Pair((log_ratio,) * 3, 0.002, 0.003, peaks[0] * MIB, peaks[1] * MIB, *graph_breaks)
+    def pair(log_ratio: float = 0.0, peaks=(100.0, 100.0), graph_breaks=(None, None)) -> Pair:
+        base, head = (
+            {PEAK_MEMORY: peak} | ({} if count is None else {GRAPH_BREAKS: float(count)})
+            for peak, count in zip(peaks, graph_breaks, strict=True)
+        )
+        return Pair((log_ratio,) * 3, 0.002, 0.003, base, head)
 
     return pair
 

@@ -190,6 +190,12 @@ def test_memory_regresses_where_every_pair_shows_it(judged, a_case, a_pair, peak
     assert verdict.effect.pairs == len(peaks)
 
 
+def test_what_the_config_wants_larger_improves_where_it_grows(judged, a_case, a_pair) -> None:
+    up = ComparisonPolicy(Config(policy={"peak_memory(MiB)": Rule("up")}))
+    verdict = judged(ComparedCase(a_case(), [a_pair(peaks=(100, 104))] * 6), policy=up)["peak_memory(MiB)"]
+    assert verdict.verdict == "improved"
+
+
 def test_no_memory_is_judged_where_none_is_counted(judged, a_case, a_pair) -> None:
     assert "peak_memory(MiB)" not in judged(ComparedCase(a_case(), [a_pair(peaks=(0, 0))] * 6))
 

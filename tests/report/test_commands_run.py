@@ -144,7 +144,7 @@ def asked(world: World) -> list[str]:
 def three_times_as_slow(case: Case, base: Settings, head: Settings, *_: object, head_first: bool) -> Pair:
     """A pair of the pull request and what it starts from, or of one and the same."""
     ratio = 1.0 if base.path == head.path else 3.0
-    return Pair((math.log(ratio) + (0.001 if head_first else -0.001),), 1e-3, ratio * 1e-3, 1, 1)
+    return Pair((math.log(ratio) + (0.001 if head_first else -0.001),), 1e-3, ratio * 1e-3)
 
 
 @pytest.fixture(scope="module")

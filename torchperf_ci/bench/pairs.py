@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads the types
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ from torchperf_ci.machine.tuning import quiet_cpus
 from torchperf_ci.stats.noise import student_of_score
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
@@ -69,17 +70,16 @@ uncertainty is between processes, so only another pair reduces it."""
 class Pair:
     """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and the values of each arm.
 
-    Seconds are the median over an arm's quads, peaks are bytes on the device. Graph breaks are None for an eager case.
-    ``observed`` describes the machine during the measurement (:mod:`torchperf_ci.machine.interference`).
+    Seconds are the median over an arm's quads. ``base`` and ``head`` are the values of those of ``metrics.PAIRED`` that
+    hardly differ between processes of a build, in their units; an eager case has no graph breaks. ``observed``
+    describes the machine during the measurement (:mod:`torchperf_ci.machine.interference`).
     """
 
     log_ratios: tuple[float, ...]
     base_seconds: float
     head_seconds: float
-    base_peak: int
-    head_peak: int
-    base_graph_breaks: int | None = None
-    head_graph_breaks: int | None = None
+    base: Mapping[str, float] = field(default_factory=dict)
+    head: Mapping[str, float] = field(default_factory=dict)
     observed: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -89,24 +89,23 @@ class Pair:
 
     def worsening(self, metric: str) -> float | None:
         """Return ln(head/base) of one of ``metrics.PAIRED``, positive if head is worse; None if the pair lacks it."""
-        match metric:
-            case metrics.LATENCY | metrics.THROUGHPUT:  # throughput is batch size divided by step time
-                return self.log_ratio
-            case metrics.PEAK_MEMORY if min(self.base_peak, self.head_peak) > 0:
-                return math.log(self.head_peak / self.base_peak)
-            case metrics.GRAPH_BREAKS if None not in (self.base_graph_breaks, self.head_graph_breaks):
-                base, head = self.base_graph_breaks or 0, self.head_graph_breaks or 0
-                return math.log((head + 1) / (base + 1))  # plus 1, because there are often none
-        return None
+        if metric in metrics.SPEEDS:  # throughput is batch size divided by step time
+            return self.log_ratio
+        if metric not in self.base or metric not in self.head:
+            return None
+        more = metrics.kind_of(metric) == "count"  # counts plus 1, because there are often none
+        base, head = self.base[metric] + more, self.head[metric] + more
+        if min(base, head) <= 0:
+            return None
+        return math.log(head / base if metrics.direction_of(metric) == metrics.DOWN else base / head)
 
     def base_value(self, metric: str, batch_size: int) -> float:
         """Return base's value of one of ``metrics.PAIRED``, in the metric's unit."""
-        return {
+        speeds = {
             metrics.LATENCY: 1000 * self.base_seconds,
             metrics.THROUGHPUT: batch_size / self.base_seconds,
-            metrics.PEAK_MEMORY: self.base_peak / 2**20,
-            metrics.GRAPH_BREAKS: float(self.base_graph_breaks or 0),
-        }[metric]
+        }
+        return {**speeds, **self.base}[metric]
 
 
 class SideFailure(WorkerFailure):
@@ -179,10 +178,8 @@ def measure_pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
             median(base_seconds for base_seconds, _ in quads),
             median(head_seconds for _, head_seconds in quads),
-            arms[0].ask("peak", Peak).device,
-            arms[1].ask("peak", Peak).device,
-            _graph_breaks(arms[0], case),
-            _graph_breaks(arms[1], case),
+            _paired_values(arms[0], case),
+            _paired_values(arms[1], case),
             observed,
         )
 
@@ -276,8 +273,13 @@ def _block(arm: WorkerConversation, steps: int) -> float:
     return arm.ask("block", Block, steps=steps).seconds
 
 
-def _graph_breaks(arm: WorkerConversation, case: Case) -> int | None:
-    return arm.ask("compilation", Compilation).graph_breaks if case.compiled else None
+def _paired_values(arm: WorkerConversation, case: Case) -> Mapping[str, float]:
+    """Return an arm's values of those of ``metrics.PAIRED`` that are not timed."""
+    answers: list[Peak | Compilation] = [arm.ask("peak", Peak)]
+    if case.compiled:
+        answers.append(arm.ask("compilation", Compilation))
+    values = [item for answer in answers for item in answer.by_metric.items()]
+    return {metric: value for metric, value in values if metric in metrics.PAIRED}
 
 
 FEWEST_SPARE = 4

@@ -15,13 +15,11 @@ from torchperf_ci.metrics import (
     COMPILE_CPU_TIME,
     COMPILE_TIME,
     FLOPS,
-    GRAPH_BREAKS,
     HOST_MEMORY_LEAK,
     HOST_PEAK_MEMORY,
     LATENCY,
     MEMORY_LEAK,
     PEAK_MEMORY,
-    RECOMPILES,
     SPEEDS,
     STATUS,
     THROUGHPUT,
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-MIB = 2.0**20
 KIB = 2.0**10
 _OF_A_BUILD = re.compile(r"(?<=\.dev)\d+|\+.*")
 """The parts of a version that depend on the build: the date of a nightly and the local suffix."""
@@ -281,10 +278,10 @@ def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
     if peaks := result.answers(lambda told: told.peak):
         on_host = {"method": peaks[0].host_method}
         on_device = {"method": "reserved"} if peaks[0].held else {}
-        extra = on_host if host_is_device else on_device
-        yield Metric(PEAK_MEMORY, [p.device / MIB for p in peaks], extra)
-        if not host_is_device:
-            yield Metric(HOST_PEAK_MEMORY, [p.host / MIB for p in peaks], on_host)
+        extra = {PEAK_MEMORY: on_host if host_is_device else on_device, HOST_PEAK_MEMORY: on_host}
+        for metric in peaks[0].by_metric:
+            if metric != HOST_PEAK_MEMORY or not host_is_device:
+                yield Metric(metric, [peak.by_metric[metric] for peak in peaks], extra.get(metric, {}))
     leaks = [leak for leak in result.answers(lambda told: told.leak) if leak.steps]
     if leaks:
         steps = {"steps": leaks[0].steps}
@@ -311,8 +308,8 @@ def _compilation(result: CaseResult) -> Iterator[Metric]:
         "cudagraph_skips": counts[0].cudagraph_skips,
         "recompile_reasons": counts[0].recompile_reasons,
     }
-    yield Metric(GRAPH_BREAKS, [float(counted.graph_breaks) for counted in counts], extra)
-    yield Metric(RECOMPILES, [float(counted.recompiles) for counted in counts], extra)
+    for metric in counts[0].by_metric:
+        yield Metric(metric, [counted.by_metric[metric] for counted in counts], extra)
 
 
 def _compile_time(

@@ -73,8 +73,7 @@ class RunJournal:
                 answers = msgspec.convert(outcome["answers"], WorkerAnswers)
                 self.outcomes.setdefault(key, []).append(ProcessOutcome(**{**outcome, "answers": answers}))
             case {"case": key, "pair": pair}:
-                ratios = tuple(pair["log_ratios"])  # a list when read from JSON
-                self.pairs.setdefault(key, []).append(Pair(**{**pair, "log_ratios": ratios}))
+                self.pairs.setdefault(key, []).append(msgspec.convert(pair, Pair))
             case {"case": key, "unpaired": why}:
                 self.unpaired[key] = why
             case {"case": key, "batch_size": size}:

@@ -1,4 +1,4 @@
-"""Turn the pairs of a case into verdicts: latency by a sequential test, memory, graph breaks, and pass or fail."""
+"""Turn the pairs of a case into verdicts: latency by a sequential test, what hardly varies, and pass or fail."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.document import counted
-from torchperf_ci.metrics import GRAPH_BREAKS, LATENCY, PEAK_MEMORY, STATUS
+from torchperf_ci.metrics import LATENCY, PAIRED, STATUS, UP
 from torchperf_ci.series import policy
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Series
 from torchperf_ci.stats.comparison import FEWEST_ALIKE, judge_pairs
@@ -148,81 +148,83 @@ def _times(log_ratio: float) -> str:
 FEWEST_UNEQUAL = 5
 FEWEST_EQUAL = 3
 """Fewest pairs with equal results: it is then practically certain that the next one is equal, too."""
-MIB = 2.0**20
 
 
 def has_enough_repeats(compared: ComparedCase) -> bool:
-    """Whether there are enough pairs to judge memory and graph breaks, which should be equal in all pairs."""
-    results = {
-        (pair.base_peak, pair.head_peak, pair.base_graph_breaks, pair.head_graph_breaks)
-        for pair in compared.pairs
-    }
+    """Whether there are enough pairs to judge memory, graph breaks and the like, which should be equal in all pairs."""
+    results = {(*pair.base.items(), *pair.head.items()) for pair in compared.pairs}
     return len(compared.pairs) >= (FEWEST_EQUAL if len(results) == 1 else FEWEST_UNEQUAL)
 
 
-def judge_memory(
-    series: Callable[[str], Series], compared: ComparedCase, min_effect: float
+def judge_steady(
+    series: Callable[[str], Series], compared: ComparedCase, policy: ComparisonPolicy
 ) -> Iterator[Verdict]:
-    """Yield the verdict on memory: a change needs ``min_effect`` in every pair. None if no memory use is counted."""
-    base, head = (
-        [getattr(pair, f"{side}_peak") / MIB for pair in compared.pairs] for side in ("base", "head")
-    )
-    if min(*base, *head) <= 0:
-        return
-    above = sum(new > old * (1 + min_effect) for old, new in zip(base, head, strict=True))
-    below = sum(old > new * (1 + min_effect) for old, new in zip(base, head, strict=True))
+    """Yield the verdicts on what hardly varies, such as memory and graph breaks: every pair must show a change.
+
+    None for a metric that the case does not have.
+    """
+    for metric in PAIRED:
+        values = [
+            (pair.base[metric], pair.head[metric])
+            for pair in compared.pairs
+            if metric in pair.base and metric in pair.head
+        ]
+        rule = policy.rule(metric)
+        if values and rule.kind == "count":
+            yield _judge_count(series(metric), values, rule, enough=has_enough_repeats(compared))
+        elif values and min(map(min, values)) > 0:
+            yield _judge_size(series(metric), values, rule, enough=has_enough_repeats(compared))
+
+
+def _judge_size(
+    series: Series, values: Sequence[tuple[float, float]], rule: policy.MetricRule, *, enough: bool
+) -> Verdict:
+    """Return the verdict on a size of base and head in each pair: a change needs ``min_effect`` in all of them."""
+    base, head = zip(*values, strict=True)
+    most = 1 + rule.min_effect
+    above = sum(new > old * most for old, new in values)
+    below = sum(old > new * most for old, new in values)
     effect = paired_effect(np.log(np.divide(head, base)))
-    within = 1 / (1 + min_effect) <= effect.ratio <= 1 + min_effect
-    enough = has_enough_repeats(compared)
-    word = (
-        _word_of_counts(above, below, len(base), otherwise="unchanged" if within else "noisy")
-        if enough
-        else "noisy"
-    )
-    why = f"higher by more than {min_effect:.1%} in {above} of {len(base)} pairs, lower in {below}"
-    yield Verdict(
-        series(PEAK_MEMORY),
-        word,
-        why,
+    otherwise: VerdictWord = "unchanged" if 1 / most <= effect.ratio <= most else "noisy"
+    return Verdict(
+        series,
+        _word_of_counts(above, below, len(values), rule, otherwise) if enough else "noisy",
+        f"higher by more than {rule.min_effect:.1%} in {above} of {len(values)} pairs, lower in {below}",
         effect=effect,
         old=median(base),
         new=median(head),
-        evidence=Evidence(others={"pairs": len(base)}),
+        evidence=Evidence(others={"pairs": len(values)}),
     )
 
 
-def judge_graph_breaks(series: Callable[[str], Series], compared: ComparedCase) -> Iterator[Verdict]:
-    """Yield the verdict on graph breaks: a change needs a difference in every pair. None for an eager case."""
-    counts = [
-        (pair.base_graph_breaks, pair.head_graph_breaks)
-        for pair in compared.pairs
-        if pair.base_graph_breaks is not None and pair.head_graph_breaks is not None
-    ]
-    if not counts:
-        return
-    base, head = zip(*counts, strict=True)
-    above = sum(new > old for old, new in counts)
-    below = sum(old > new for old, new in counts)
-    enough = has_enough_repeats(compared)
+def _judge_count(
+    series: Series, values: Sequence[tuple[float, float]], rule: policy.MetricRule, *, enough: bool
+) -> Verdict:
+    """Return the verdict on a count of base and head in each pair: a change needs a difference in all of them."""
+    base, head = zip(*values, strict=True)
+    above = sum(new > old for old, new in values)
+    below = sum(old > new for old, new in values)
     otherwise: VerdictWord = "noisy" if above or below else "unchanged"
-    word = _word_of_counts(above, below, len(counts), otherwise) if enough else "noisy"
-    yield Verdict(
-        series(GRAPH_BREAKS),
-        word,
+    return Verdict(
+        series,
+        _word_of_counts(above, below, len(values), rule, otherwise) if enough else "noisy",
         f"{_range(head)} on head, {_range(base)} on base",
-        old=float(median(base)),
-        new=float(median(head)),
-        evidence=Evidence(others={"pairs": len(counts)}),
+        old=median(base),
+        new=median(head),
+        evidence=Evidence(others={"pairs": len(values)}),
     )
 
 
-def _word_of_counts(above: int, below: int, pairs: int, otherwise: VerdictWord) -> VerdictWord:
-    return "regressed" if above == pairs else "improved" if below == pairs else otherwise
+def _word_of_counts(
+    above: int, below: int, pairs: int, rule: policy.MetricRule, otherwise: VerdictWord
+) -> VerdictWord:
+    worse, better = (below, above) if rule.direction == UP else (above, below)
+    return "regressed" if worse == pairs else "improved" if better == pairs else otherwise
 
 
-def _range(counts: Sequence[int]) -> str:
+def _range(counts: Sequence[float]) -> str:
     low, high = min(counts), max(counts)
-    return f"{low}" if low == high else f"{low} to {high}"
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:
@@ -273,8 +275,7 @@ def judge_cases(
         latency = judge_latency(series, compared, comparison.cases, policy.rule(LATENCY).min_effect, ended)
         yield _controlled(latency, controls[compared.case.backend])
         if compared.pairs:
-            yield from judge_memory(series, compared, policy.rule(PEAK_MEMORY).min_effect)
-            yield from judge_graph_breaks(series, compared)
+            yield from judge_steady(series, compared, policy)
 
 
 def _controlled(latency: Verdict, control: Control) -> Verdict:

@@ -1,6 +1,8 @@
 """The worker's answers to each request, created in the environment under test and read by the toolkit.
 
-Like all of the worker, this module uses only the standard library.
+Like all of the worker, this module uses only the standard library. ``by_metric`` says which values are recorded under
+which metric: runs, pairs and verdicts follow it, so a new one needs nothing else but its entry in
+:mod:`torchperf_ci.metrics` and its reading in the worker.
 """
 
 from __future__ import annotations
@@ -11,6 +13,9 @@ from functools import cached_property
 from typing import Literal
 
 from torchperf_ci.machine.devices.interface import TorchGpu
+from torchperf_ci.metrics import GRAPH_BREAKS, HOST_PEAK_MEMORY, PEAK_MEMORY, RECOMPILES
+
+MIB = 2.0**20
 
 
 @dataclass(frozen=True)
@@ -161,6 +166,11 @@ class Compilation:
     cache_misses: int
     cudagraph_skips: int
 
+    @property
+    def by_metric(self) -> Mapping[str, float]:
+        """The values to record."""
+        return {GRAPH_BREAKS: float(self.graph_breaks), RECOMPILES: float(self.recompiles)}
+
 
 @dataclass(frozen=True)
 class Peak:
@@ -173,6 +183,11 @@ class Peak:
     host: int
     host_method: str
     held: bool = False
+
+    @property
+    def by_metric(self) -> Mapping[str, float]:
+        """The values to record, in their metrics' units."""
+        return {PEAK_MEMORY: self.device / MIB, HOST_PEAK_MEMORY: self.host / MIB}
 
 
 @dataclass(frozen=True)
