@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "machine/devices": set(),
     "machine": set(),
     "bench/worker": {"suite", "machine.devices", "metrics"},
-    "options": {"machine.devices"},
+    "options": {"machine.devices", "places"},
     "actions": set(),
     "git": {"deadline"},
     "github": {"actions", "deadline"},

@@ -182,7 +182,7 @@ def test_without_any_source_it_says_what_one_is(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert cli.main(["ingest", "--store", dsn]) == 2
-    assert "a directory, a file, s3://BUCKET[/PREFIX] or branch:NAME" in capsys.readouterr().err
+    assert "a directory, a file, s3://BUCKET[/PREFIX], branch:NAME[@REMOTE]" in capsys.readouterr().err
 
 
 def test_a_server_is_not_filled_unless_a_source_is_named(

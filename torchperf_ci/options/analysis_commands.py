@@ -24,6 +24,7 @@ from torchperf_ci.options.option import (
     shared,
     truth,
 )
+from torchperf_ci.places import REMOTE_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +47,8 @@ class CheckOptions:
     )
     against: str | None = option(
         "--against",
-        "History to judge against: store, any upload target that can be read (branch:NAME[@REMOTE], "
-        "s3://BUCKET[/PREFIX], a directory, chdb://PATH, clickhouse://USER@HOST/DATABASE), or a baseline file",
+        "History to judge against: store, any upload target that can be read "
+        f"({REMOTE_FORMS}, a directory, chdb://PATH, clickhouse://USER@HOST/DATABASE), or a baseline file",
         metavar="store|PLACE|FILE",
         otherwise="store if one is configured, else the config's upload if it can be read, else store",
     )

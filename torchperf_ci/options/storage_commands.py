@@ -20,6 +20,7 @@ from torchperf_ci.options.option import (
     shared,
     truth,
 )
+from torchperf_ci.places import REMOTE_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,7 @@ class UploadOptions:
     config: str | None = shared(CONFIG)
     to: str | None = option(
         "--to",
-        "s3://BUCKET[/PREFIX], https://… (an upload API), branch:NAME[@REMOTE], a directory, chdb://PATH or "
+        f"{REMOTE_FORMS}, https://… (an upload API), a directory, chdb://PATH or "
         "clickhouse://USER@HOST/DATABASE",
         metavar="TARGET",
         otherwise="the config's upload",
@@ -162,7 +163,7 @@ class IngestOptions:
 
     src: Sequence[str] = option(
         "SRC",
-        "Directory or file of records, s3://BUCKET[/PREFIX] or branch:NAME[@REMOTE]",
+        f"Directory or file of records, {REMOTE_FORMS}",
         many=True,
         otherwise="the config's upload, unless the store is a server",
     )

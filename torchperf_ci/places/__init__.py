@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from torchperf_ci.errors import UsageError
-from torchperf_ci.places.place import PlaceAccess, RecordPlace
+
+if TYPE_CHECKING:
+    from torchperf_ci.places.place import PlaceAccess, RecordPlace
+
+REMOTE_PLACES = {"s3://": "s3://BUCKET[/PREFIX]", "branch:": "branch:NAME[@REMOTE]"}
+"""How the name of a place other than a directory begins, and how it is written."""
+REMOTE_FORMS = ", ".join(REMOTE_PLACES.values())
+"""All of them, for help and messages."""
 
 _API = ("https://", "http://")
 _STORE = ("chdb://", "clickhouse://")
@@ -20,10 +29,12 @@ def is_store(target: str) -> bool:
 
 
 def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
-    """Return the place at ``s3://BUCKET[/PREFIX]``, ``branch:NAME[@REMOTE]`` or a directory's path.
+    """Return the place at one of :data:`REMOTE_PLACES` or a directory's path, without connecting to anything.
 
-    This does not connect to anything. Raises :class:`UsageError` if ``target`` is none of these.
+    Raises :class:`UsageError` if ``target`` is none of these.
     """
+    from torchperf_ci.places.place import DirectoryPlace, PlaceAccess  # the command line needs only the names
+
     access = access or PlaceAccess()
     if target.startswith("s3://"):
         from torchperf_ci.places.s3 import S3Place
@@ -34,8 +45,6 @@ def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
 
         return BranchPlace.at(target, access)
     if not target or "://" in target:
-        msg = f"{target!r} is no place: give s3://BUCKET[/PREFIX], branch:NAME[@REMOTE] or a directory"
+        msg = f"{target!r} is no place: give {REMOTE_FORMS} or a directory"
         raise UsageError(msg)
-    from torchperf_ci.places.place import DirectoryPlace
-
     return DirectoryPlace(target)

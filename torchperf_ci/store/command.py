@@ -15,7 +15,7 @@ from torchperf_ci.console import UNLIMITED, is_terminal, print_document, print_t
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.markdown import to_markdown
-from torchperf_ci.places import open_place
+from torchperf_ci.places import REMOTE_FORMS, open_place
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.dsn import StoreServer, parse_dsn
 from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
@@ -160,10 +160,7 @@ def _uploaded(settings: Config) -> str:
     """Return the configured destination of uploads. Raises :class:`UsageError` if there is none."""
     if settings.upload.destination:
         return settings.upload.destination
-    msg = (
-        "say what to take in: a directory, a file, s3://BUCKET[/PREFIX] or branch:NAME; or name it as `upload` in "
-        "torchperf.yml"
-    )
+    msg = f"say what to take in: a directory, a file, {REMOTE_FORMS}; or name it as `upload` in torchperf.yml"
     raise UsageError(msg)
 
 

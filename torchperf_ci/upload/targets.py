@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
 from torchperf_ci.http_client import HttpAnswer, failure_reason, json_answer, never_arrived
-from torchperf_ci.places import is_api, is_store, open_place
+from torchperf_ci.places import REMOTE_FORMS, REMOTE_PLACES, is_api, is_store, open_place
 from torchperf_ci.places.place import PlaceAccess, PutOutcome, PutResult, UploaderCredentials
 from torchperf_ci.upload.payload import API_LIMIT
 from torchperf_ci.upload.spool import SentRequests
@@ -223,10 +223,8 @@ class StoreTarget:
         return outcomes
 
 
-_PLACE = ("s3://", "branch:")
 _FORMS = (
-    "an upload API (https://…), s3://BUCKET[/PREFIX], branch:NAME[@REMOTE], chdb://PATH, "
-    "clickhouse://USER@HOST/DATABASE or a directory"
+    f"an upload API (https://…), {REMOTE_FORMS}, chdb://PATH, clickhouse://USER@HOST/DATABASE or a directory"
 )
 _PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):(?!\d*(?:[/?#]|$)).*@", re.DOTALL)
 """From a colon that does not begin a port to the last @, since passwords are not always percent-encoded."""
@@ -264,7 +262,7 @@ def open_target(to: str, access: PlaceAccess, spool: Path) -> Target:
         )
     if is_store(to):
         return StoreTarget(to, access.mask)
-    if "://" in to and not to.startswith(_PLACE):
+    if "://" in to and not to.startswith(tuple(REMOTE_PLACES)):
         msg = f"{target_address(to)!r} is nothing that records can be sent to: give {_FORMS}"
         raise UsageError(msg)
     return open_place(to, access)
