@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from torchperf_ci.machine.devices import DEVICE_TYPES
 from torchperf_ci.options.option import (
     BACKENDS,
     CONFIG,
@@ -29,10 +30,14 @@ if TYPE_CHECKING:
 
 
 def device(value: str) -> str:
-    """auto, cpu, or a GPU by torch's name for it: cuda (of NVIDIA, and of AMD with ROCm), mps (Apple), xpu (Intel)."""
+    """A kind of device."""
     if value not in DEVICES:
         raise ValueError
     return value
+
+
+_GPUS = ", ".join(f"{name} ({makers})" for name, makers in sorted(DEVICE_TYPES.items()) if makers)
+device.__doc__ = f"auto, cpu, or a GPU by torch's name for it: {_GPUS}."
 
 
 # Headings in the commands' help.

@@ -208,17 +208,16 @@ def this_runner(given: UploadOptions) -> dict[str, object]:
     return {**entry, **known, "extra_info": {"hostname": socket.gethostname()}}
 
 
-def _this_identity() -> DeviceIdentity:
-    """Return the first accelerator that its vendor's tools find, in the infrastructure's order; else the CPU."""
-    from torchperf_ci.machine.devices import device
+_WITHOUT_TOOLS = ("mps", "cpu")
+"""Torch's devices whose presence no vendor's tool tells."""
 
-    kinds = (
-        device("cuda").identity,
-        device("cuda", hip=True).identity,
-        gaudi_identity,
-        device("xpu").identity,
-    )
-    found = (kind() for kind in kinds)
+
+def _this_identity() -> DeviceIdentity:
+    """Return the first accelerator that its vendor's tools find; else the CPU."""
+    from torchperf_ci.machine.devices import DEVICE_TYPES, device, installed
+
+    gpus = (installed(kind).identity for kind in DEVICE_TYPES if kind not in _WITHOUT_TOOLS)
+    found = (identity() for identity in (*gpus, gaudi_identity))
     first = next((identity for identity in found if identity.gpu_count), device("cpu").identity())
     return replace(first, type="") if first.name == _NO_TYPE else first
 

@@ -15,6 +15,7 @@ import torch
 
 from torchperf_ci.bench.worker.protocol import TorchEnvironment
 from torchperf_ci.machine.devices import DEVICE_TYPES
+from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.machine.devices.interface import Device, TorchGpu
 
 if TYPE_CHECKING:
@@ -128,19 +129,13 @@ def torch_environment(device: str, packages: Iterable[str] = ()) -> TorchEnviron
 
 
 def _resolve(device: str) -> str:
-    available = [kind for kind in DEVICE_TYPES if _is_available(kind)]
+    available = [kind for kind in DEVICE_TYPES if device_of(kind).is_available()]
     if device == "auto":
         return available[0]
     if device not in available:
         msg = f"torch {torch.__version__} sees no {device} device here, only {', '.join(available)}"
         raise UnsupportedError(msg)
     return device
-
-
-def _is_available(kind: str) -> bool:
-    if kind == "mps":
-        return torch.backends.mps.is_available()
-    return kind == "cpu" or bool(getattr(torch, kind).is_available())
 
 
 def _seen(device: str) -> TorchGpu:

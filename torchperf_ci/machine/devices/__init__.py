@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torchperf_ci.machine.devices.interface import Device, TorchGpu
 
-DEVICE_TYPES = ("cuda", "xpu", "mps", "cpu")
-"""The torch device types that have a backend here, in the order of preference of ``auto``."""
+DEVICE_TYPES = {"cuda": "of NVIDIA, and of AMD with ROCm", "xpu": "Intel", "mps": "Apple", "cpu": ""}
+"""The torch device types that have a backend here, in the order of preference of ``auto``, and the makers of GPUs."""
 
 
 def device(torch_type: str, hip: bool = False, seen: TorchGpu | None = None) -> Device:

@@ -194,6 +194,12 @@ class Device(VendorReadings, ABC):
     torch_type: str
     timing = Timing()
 
+    def is_available(self) -> bool:
+        """Whether torch can use such a device here."""
+        import torch
+
+        return bool(getattr(torch, self.torch_type).is_available())
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until the device has finished all work given to it."""

@@ -16,6 +16,11 @@ class Mps(Device):
     torch_type = "mps"
     timing = Timing(sample=0.1, load=1.0, total=1.0, batches=True)
 
+    def is_available(self) -> bool:
+        import torch
+
+        return torch.backends.mps.is_available()
+
     def synchronize(self) -> None:
         import torch
 
