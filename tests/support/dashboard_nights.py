@@ -1,4 +1,4 @@
-"""Nights on two machines with known contents: a step, a failure, a missing case, and a new driver."""
+"""Nights on two machines with known contents: a step, a failure, a missing case, and a new driver; and their site."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from torchperf_ci.culprits.culprit import (
     SeriesEffect,
     write_culprits,
 )
+from torchperf_ci.places import open_place
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -95,3 +98,24 @@ def put_culprit(path: Path) -> None:
         "found", "29" * 20, commit, repo="https://github.com/pytorch/pytorch", culprits=(culprit,)
     )
     write_culprits(path, found)
+
+
+def take_in(dsn: str, records: Path) -> None:
+    """Ingest the records into the store."""
+    with open_store(dsn) as store:
+        ingest_place(store, open_place(str(records)))
+
+
+def document(site: Path, path: str) -> Any:
+    """A document of a site that was written."""
+    return json.loads((site / "data" / path).read_text())
+
+
+def series_id(site: Path, model: str, metric: str = "latency(ms)", device: str = "cuda") -> str:
+    index = document(site, "index.json")
+    for row in index["series"]:
+        names = dict(zip(index["fields"], row[1:10], strict=True))
+        told = {field: index["names"][field][place] for field, place in names.items()}
+        if (told["model"], told["metric"], told["device"]) == (model, metric, device):
+            return str(row[0])
+    raise AssertionError(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import socket
@@ -11,10 +12,12 @@ from uuid import uuid4
 
 from serving_app import receiving_in
 
+from torchperf_ci.places import open_place
 from torchperf_ci.places.place import UploaderCredentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from torchperf_ci.places.place import RecordPlace
 
@@ -27,6 +30,14 @@ def body(value: float = 1.5, **fields: Any) -> bytes:
     row = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [value]}})
     good = {"username": "uploader", "password": PASSWORD, "s3_path": f"v3/{uuid4()}", "content": row}
     return json.dumps(good | fields).encode()
+
+
+def kept(folder: Path) -> dict[str, str]:
+    """What is kept below ``folder``, by key."""
+    if not folder.exists():
+        return {}
+    place = open_place(str(folder))
+    return {key: gzip.decompress(place.get(key)).decode() for key in list(place.keys())}
 
 
 @contextmanager
