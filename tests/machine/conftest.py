@@ -84,7 +84,6 @@ def server(tmp_path: Path) -> Path:
         "proc/pressure/cpu": "some avg10=1.50 avg60=0.00 avg300=0.00 total=3000000\nfull avg10=0.00 total=0\n",
         "proc/stat": "cpu  100 0 100 790 0 0 0 10 0 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n",
         "proc/sys/kernel/osrelease": "6.8.0-1021-aws\n",
-        "proc/sys/kernel/perf_event_paranoid": "2\n",
         "proc/sys/kernel/random/boot_id": "6f1c0d5e-0000-4000-8000-000000000001\n",
     }
     for cpu in range(8):

@@ -29,7 +29,6 @@ IDEAL = Host(
     load=0.5,
     cpu_pressure=0.0,
     steal=0.0,
-    perf_event_paranoid=1,
     clock_source="tsc",
 )
 COOL = GpuCondition(temperature=40, slowdown_temperature=87, persistence=True)
@@ -112,10 +111,6 @@ def test_an_ideal_machine_has_nothing_to_find():
         ("timer", replace(FACTS, clock_step=1e-5), "warn"),
         ("timer", with_host(clock_source=""), "ok"),
         ("compiler", replace(FACTS, compilers={}), "bad"),
-        ("instruction counts", replace(with_host(perf_event_paranoid=4), administrator=False), "warn"),
-        ("instruction counts", with_host(perf_event_paranoid=4), "ok"),
-        ("instruction counts", with_host(perf_event_paranoid=None), "ok"),
-        ("instruction counts", with_host(perf_event_paranoid=4, hypervisor="QEMU"), "ok"),
         ("gpu tools", with_gpu(problem="NVML Shared Library Not Found"), "bad"),
         ("gpu processes", with_gpu(processes=(4711,)), "bad"),
         ("gpu clock rights", replace(FACTS, administrator=False), "warn"),

@@ -33,7 +33,6 @@ SERVER = Host(
     tickless=(2, 3),
     memory_total=512 * GIB,
     memory_available=500 * GIB,
-    perf_event_paranoid=2,
     clock_source="tsc",
 )
 """With all switches set as the page says."""
@@ -45,7 +44,6 @@ GRAVITON = Host(
     tickless=(2, 3),
     memory_total=256 * GIB,
     memory_available=250 * GIB,
-    perf_event_paranoid=2,
     clock_source="arch_sys_counter",
 )
 MAC = Host(Processor("Apple M2", cores=8, threads=8), "Darwin", "24.1.0", memory_total=16 * GIB)

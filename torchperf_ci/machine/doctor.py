@@ -330,21 +330,6 @@ def compiler(machine: MachineState) -> DoctorFinding:
     )
 
 
-def instruction_counts(machine: MachineState) -> DoctorFinding:
-    """May hardware instruction counters be read?"""
-    why = "instruction counts stay stable where wall time on a CPU is too noisy"
-    level = machine.host.perf_event_paranoid
-    if level is None:
-        return DoctorFinding("instruction counts", "ok", "this system has no perf events", why)
-    if machine.host.hypervisor:
-        state = "a virtual machine has few hardware events, or none"
-        return DoctorFinding("instruction counts", "ok", state, why)
-    if level <= 2 or machine.administrator:  # perf_event_open(2): 2 allows measuring one's own user code
-        return DoctorFinding("instruction counts", "ok", f"allowed (perf_event_paranoid is {level})", why)
-    state = f"not allowed (perf_event_paranoid is {level})"
-    return DoctorFinding("instruction counts", "warn", state, why, "sysctl kernel.perf_event_paranoid=2")
-
-
 SYSTEM_CHECKS = (
     virtual_machine,
     cpu_quota,
@@ -354,5 +339,4 @@ SYSTEM_CHECKS = (
     disk,
     timer,
     compiler,
-    instruction_counts,
 )

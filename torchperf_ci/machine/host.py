@@ -70,7 +70,6 @@ class Host:
     cpu_pressure: float | None = None
     steal: float | None = None
     throttle_events: int = 0
-    perf_event_paranoid: int | None = None
     clock_source: str = ""
     huge_pages: str = ""
 
@@ -102,7 +101,6 @@ def read_host(root: Path = Path("/")) -> Host:
         cpu_pressure=float(pressure) / 100 if pressure else None,
         steal=ticks[STEAL] / sum(ticks) if ticks and sum(ticks) else None,
         throttle_events=throttle_events(root),
-        perf_event_paranoid=number(root / "proc/sys/kernel/perf_event_paranoid"),
         clock_source=text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
         huge_pages=_chosen(text(root / "sys/kernel/mm/transparent_hugepage/enabled")),
     )
