@@ -193,9 +193,11 @@ def facts(found: Mapping[str, object]) -> dict[str, str]:
     return dict(list(told.items())[:_MOST_FACTS])
 
 
-def parameters(found: object) -> dict[str, str]:
-    """Return the parameters of a case for its ``extra_info``."""
-    return facts({f"param.{name}": value for name, value in found.items()} if isinstance(found, dict) else {})
+def parameters(found: object, kind: str = "param") -> dict[str, str]:
+    """Return the parameters of a case, or what is added to it by another name, for its ``extra_info``."""
+    return facts(
+        {f"{kind}.{name}": value for name, value in found.items()} if isinstance(found, dict) else {}
+    )
 
 
 def machine(

@@ -70,7 +70,7 @@ def _pytest_case(
         **about,
         **parameters(result.get("params")),
         **facts({"group": result.get("group")}),
-        **_pytest_extra(result.get("extra_info")),
+        **parameters(result.get("extra_info"), "extra"),
     }
     name = name_of(result.get("fullname") or result.get("name"), f"{path}.fullname")
     metrics = [_pytest_time(stats, f"{path}.stats")]
@@ -85,10 +85,6 @@ def _pytest_time(stats: Mapping[str, object], path: str) -> Metric:
         return Metric(TIME, numbers(stats["data"], f"{path}.data", 1e3), about)
     spread = facts({f"{name}_seconds": stats.get(name) for name in ("min", "max", "mean", "stddev", "iqr")})
     return Metric(TIME, [number(stats.get("median"), f"{path}.median") * 1e3], {**about, **spread})
-
-
-def _pytest_extra(found: object) -> dict[str, str]:
-    return facts({f"extra.{name}": value for name, value in found.items()} if isinstance(found, dict) else {})
 
 
 def _pytest_interpreter(info: Mapping[str, object]) -> str:

@@ -65,6 +65,9 @@ class Accelerator(Device):
 
     timing = Timing(load=1.0, total=1.2)
 
+    def __init__(self, seen: TorchGpu = UNKNOWN_GPU) -> None:
+        self._seen = seen
+
     def synchronize(self) -> None:
         self._torch.synchronize()
 
@@ -172,9 +175,6 @@ class ManagedGpu(Accelerator):
 
     kind: str
     vendor: str
-
-    def __init__(self, seen: TorchGpu = UNKNOWN_GPU) -> None:
-        self._seen = seen
 
     @abstractmethod
     def visible_gpus(self) -> list[VendorGpu]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from torchperf_ci.machine.devices.accelerator import Accelerator
-from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, DeviceIdentity, TorchGpu
+from torchperf_ci.machine.devices.interface import DeviceIdentity
 from torchperf_ci.machine.devices.system_files import program_output
 
 MIB = 2**20
@@ -17,9 +17,6 @@ class Xpu(Accelerator):
     """An Intel GPU: torch's XPU in the worker, ``xpu-smi`` in the parent."""
 
     torch_type = "xpu"
-
-    def __init__(self, seen: TorchGpu = UNKNOWN_GPU) -> None:
-        self._seen = seen
 
     def identity(self) -> DeviceIdentity:
         """The identity as torch sees it, completed by ``xpu-smi``, which does not respect ``ZE_AFFINITY_MASK``."""
