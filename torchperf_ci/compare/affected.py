@@ -25,7 +25,7 @@ from torchperf_ci.compare.touched_operators import touched_operators
 from torchperf_ci.console import Progress
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
-from torchperf_ci.environments.revisions import ASK_SECONDS, Revision
+from torchperf_ci.environments.revisions import ASK_SECONDS, Revision, top_of_checkout
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.metrics import LATENCY
@@ -284,7 +284,8 @@ def _text(git: Git, revision: Revision, path: str) -> str:
 def _in_checkout(base: ComparedBuild, repo: Path, change: TreeChange) -> Readers:
     if change.unknown:
         raise UnknownEffectError(_named(change.unknown, "; "))
-    return Readers(change.followed, [Path(base.settings.path[-1]), _checkout(repo)])
+    own = top_of_checkout(repo) or repo  # it may contain a suite file that both sides read
+    return Readers(change.followed, [Path(base.settings.path[-1]), own])
 
 
 def _in_build(
@@ -351,14 +352,6 @@ def why_affected(read: FilesRead, changed: Iterable[str], roots: Sequence[Path])
 
 def _plain(path: str) -> str:
     return unicodedata.normalize("NFC", path).casefold()
-
-
-def _checkout(repo: Path) -> Path:
-    """Return the top of the user's checkout, which may contain a suite file that both sides read."""
-    try:
-        return Path(os.fsdecode(_git(repo)("rev-parse", "--show-toplevel").removesuffix(b"\n")))
-    except GitError:  # a repository without any files
-        return repo
 
 
 def _git(repo: Path) -> Git:
