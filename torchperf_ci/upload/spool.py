@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 import zipfile
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Literal
 
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
+from torchperf_ci.json_files import append_entry
 from torchperf_ci.records.files import (
     MAX_BYTES,
     is_irregular,
@@ -54,9 +54,7 @@ class SentRequests:
         line = {"url": self._url, "key": key, "content": _body_digest(body), "event": event}
         make_own_folder(self._path.parent)
         with open_journal(self._path) as file:
-            file.write(json.dumps(line).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+            append_entry(file, line)
         self._last[key, line["content"]] = event
 
     def may_be_there(self, key: str, body: bytes) -> bool:
