@@ -308,7 +308,7 @@ def _comparable(host: Host, identity: DeviceIdentity, tuning: TuningReport | Non
         "cpu_quota": "none" if host.cpu_quota is None else f"{host.cpu_quota:g}",
         "smt": "on" if host.processor.threads > host.processor.cores else "off",
         "governor": ",".join(host.governors) or UNKNOWN,
-        "turbo": UNKNOWN if host.turbo is None else _switch(host.turbo),
+        "turbo": UNKNOWN if host.turbo is None else "on" if host.turbo else "off",
         "huge_pages": host.huge_pages or UNKNOWN,
         "memory": f"{_memory_class(host.memory_total)} GiB",
         "system": f"{host.system} {'.'.join(host.kernel.split('.')[:2])}",
@@ -338,10 +338,6 @@ def _refused(tuning: TuningReport | None) -> dict[str, str]:
 def _memory_class(total: int) -> int:
     """The nearest power of two, in GiB: kernels reserve a varying amount for themselves."""
     return 1 << round(math.log2(max(total / GIB, 1)))
-
-
-def _switch(state: bool) -> str:
-    return "on" if state else "off"
 
 
 def runner_entry(
