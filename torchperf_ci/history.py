@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections import Counter
 from dataclasses import asdict, replace
@@ -12,7 +11,7 @@ from math import inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci import actions, config
+from torchperf_ci import config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Highlighted, Note, Table, Words, counted, day_of, short
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
@@ -26,6 +25,7 @@ from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.split_evidence import FEWEST
 from torchperf_ci.store.migrations import open_existing
+from torchperf_ci.telling import print_json
 from torchperf_ci.verdicts.verdict_document import case_text, effect_text
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def history_command(options: HistoryOptions) -> int:
         for history in segment_all(points, rule_of_series, options.min_effect)
     ]
     if options.json:
-        text = json.dumps(history_json(histories), indent=2, allow_nan=False)
-        sys.stdout.write(f"{actions.inert_json(text)}\n")
+        print_json(history_json(histories))
     else:
         print_document(history_document(histories), sys.stdout, rest="all of them with --json")
     sys.stdout.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -112,7 +111,7 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     )
     _show_refused(collected.refused)
     for baseline in new:
-        sys.stderr.write(f"{actions.one_line(path)}: {_baseline_line(baseline)}\n")
+        say(f"{path}: {_baseline_line(baseline)}")
     _raise_refused(collected, "the rest is in the baseline")
     return 0
 
@@ -169,8 +168,7 @@ def _show_sensitivity_or_calibration(new: Points, options: CheckOptions, setting
         raise UsageError(msg)
     past = _past(new, options, settings)
     _show_refused(past.refused)
-    if note := _left_out(past):
-        sys.stderr.write(f"{actions.one_line(note)}\n")
+    say(*filter(None, [_left_out(past)]))
     show = show_sensitivity if options.sensitivity else show_calibration
     show(past, settings.policy, json_output=options.json)
 
@@ -255,8 +253,7 @@ def _nothing_compared_note(past: Points, others: Points) -> str:
 
 
 def _show_refused(refused: Sequence[Problem]) -> None:
-    with actions.literal():
-        sys.stderr.writelines(f"{actions.one_line(problem)}\n" for problem in refused[:_SHOWN])
+    say(*map(str, refused[:_SHOWN]))
 
 
 def _raise_refused(collected: RecordedPoints, rest: str) -> None:

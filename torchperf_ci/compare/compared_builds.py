@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import literal, one_line
+from torchperf_ci.actions import one_line
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads, select_cases
+from torchperf_ci.console import say
 from torchperf_ci.environments.build_environment import (
     UNBUILT,
     BuildEnvironment,
@@ -115,8 +115,7 @@ def _open(
     *,
     may_lack_files: bool = False,
 ) -> ComparedBuild:
-    with literal():
-        sys.stderr.write(f"{flag}: {one_line(spec)}\n")  # said first, because opening may take long
+    say(f"{flag}: {spec}")  # said first, because opening may take long
     environment = stack.enter_context(open_environment(spec, builder))
     settings = replace(settings, python=environment.python, path=environment.path)
     python_flag, unread = f"--{flag}" if isinstance(spec, Interpreter) else selection.PYTHON_FLAG, ""

@@ -7,7 +7,6 @@ concurrently would add up in memory.
 from __future__ import annotations
 
 import asyncio
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
@@ -19,6 +18,7 @@ from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import Route
 
+from torchperf_ci.console import say
 from torchperf_ci.errors import UsageError
 from torchperf_ci.http_server import (
     BugReporting,
@@ -56,8 +56,7 @@ def receive_command(options: ReceiveOptions) -> int:
         raise UsageError(msg)
     place, accepted = opened_for_uploads(options.to)
     server = HttpServer(receiving_app(UploadReceiver(place, accepted)), options.bind, options.trusted_proxy)
-    sys.stderr.write(f"listening on {server.url}, keeping in {place.name}\n")
-    sys.stderr.flush()
+    say(f"listening on {server.url}, keeping in {place.name}")
     server.run()
     return 0
 
