@@ -116,8 +116,14 @@ def catalogue(files: Sequence[Path] = ()) -> Catalogue:
         workloads |= {entry.name: entry for entry in of_file}
         sources |= {entry.name: str(path) for entry in of_file}
         suites[str(path)] = tuple(entry.name for entry in of_file)
-    unavailable = {name: why for name, entry in workloads.items() if (why := entry.unavailable)}
-    return Catalogue(workloads, suites, unavailable)
+    return Catalogue(workloads, suites, _unavailable(workloads))
+
+
+def _unavailable(workloads: Mapping[str, Workload]) -> dict[str, str]:
+    """Return by name why workloads cannot be built here. Looks once for the packages that many workloads require."""
+    one_of_each = {tuple(entry.requires): entry for entry in workloads.values()}
+    reasons = {requires: entry.unavailable for requires, entry in one_of_each.items()}
+    return {name: why for name, entry in workloads.items() if (why := reasons[tuple(entry.requires)])}
 
 
 def _built_in(providers: Sequence[str]) -> dict[str, Workload]:
@@ -132,7 +138,8 @@ def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, 
     models = tuple(dict.fromkeys((*measured, *(name for name in workloads if name not in operators))))
     of_libraries = [name for name in models if workloads[name].requires]
     core = tuple(name for name in models if name not in of_libraries[MODELS_OF_LIBRARIES_IN_CORE:])
-    available = tuple(name for name, entry in workloads.items() if not entry.unavailable)
+    unavailable = _unavailable(workloads)
+    available = tuple(name for name in workloads if name not in unavailable)
     return dict(zip(SUITES, (QUICK, core, models, operators, transformers, available), strict=True))
 
 
