@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from installable_project import write_project
 
 ACTIONS = Path(__file__).parents[2] / "actions"
 BASH = shutil.which("bash")
@@ -170,6 +171,29 @@ def test_a_later_step_takes_what_an_earlier_one_made_where_that_is_enough(instal
     check_contents(with_all, "")
     assert installed({**installing, "TORCHPERF_NEEDS": "upload"}) == with_all
     check_contents(installed({**installing, "TORCHPERF_NEEDS": "store"}), "store")
+
+
+def test_amd_smi_is_installed_as_the_page_on_runners_says_where_every_later_action_finds_it(
+    installing, tmp_path
+) -> None:
+    """A project that needs nothing stands in for the one that comes with ROCm."""
+    page = (ACTIONS.parent / "docs/runners.md").read_text()
+    (block,) = [part for part in re.findall(r"(?ms)^```yaml\n(.*?)^```", page) if "amd_smi" in part]
+    setup, install = yaml.safe_load(block)
+    rocm = tmp_path / "rocm"
+    write_project(rocm)
+    for file in (rocm / "pyproject.toml", rocm / "backend.py"):
+        file.write_text(re.sub(r"(?m)^dependencies.*|Requires-Dist: torch>=2\\n", "", file.read_text()))
+    command = installed({**installing, "TORCHPERF_NEEDS": setup.get("with", {}).get("extra", "")})
+    toolkit = command.parent / "venv/bin/python"
+    script = install["run"].replace("/opt/rocm/share/amd_smi", str(rocm))
+    environ = {**installing, "TOOLKIT": str(toolkit)}
+    done = subprocess.run(
+        [BASH, "-e", "-c", script], env=environ, capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    subprocess.run([toolkit, "-I", "-c", "import smallnet"], check=True, timeout=60)
+    assert [installed({**installing, "TORCHPERF_NEEDS": needs}) for needs in PACKAGES] == [command] * 3
 
 
 def installed(environ: dict[str, str]) -> Path:
