@@ -52,6 +52,20 @@ def test_the_documentation_has_every_input_and_secret() -> None:
     assert [name for name in called()["secrets"] if f"`{name}`" not in page] == []
 
 
+def test_each_command_that_installs_something_knows_the_kind_of_runner() -> None:
+    """Otherwise a fleet of several kinds could be measured, but not bisected: each needs other wheels."""
+    kind = {"RUNNER_KIND": "${{ matrix.runner }}", "DEVICE": "${{ matrix.device }}"}
+    told: list[str] = []
+    for step in (step for job in load(CALLED)["jobs"].values() for step in job["steps"]):
+        env = step.get("env", {})
+        words = " ".join(map(str, [*env.values(), *step.get("with", {}).values()]))
+        names = re.findall(r"\{\{ inputs\.(install|anchor|build) \}\}", words)
+        if names:
+            assert {key: env.get(key) for key in kind} == kind, step["name"]
+        told += names
+    assert sorted(told) == ["anchor", "build", "install", "install"]
+
+
 def test_no_input_is_required_and_each_says_its_default() -> None:
     for name, declared in called()["inputs"].items():
         assert "default" in declared, name
