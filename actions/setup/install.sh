@@ -67,8 +67,12 @@ download() {
     --timeout "${PIP_DEFAULT_TIMEOUT:-30}" --retries "${PIP_RETRIES:-3}" --require-hashes --only-binary :all: \
     --requirement "$requirements" --requirement "$installer" --dest "$new" ||
     fail "pip failed or took more than ${deadline} s, see the log above. Can the runner reach a package index?"
-  rm -rf "$home/pip" "$wheels"
-  mv "$new" "$wheels" 2>/dev/null || wheels=$new
+  chmod -R a+rX "$new" # for jobs of other users, too: those in a container are root's
+  rm -rf "$home/pip" "$wheels" || true
+  if [[ -e $wheels ]] || ! mv "$new" "$wheels" 2>/dev/null; then
+    wheels=$home/wheels # what is there is another user's, or that of a job that was faster
+    mv "$new" "$wheels"
+  fi
 }
 
 # Every file has a hash of the lock: a cache is written by jobs that run what is measured, so it is not believed.

@@ -173,6 +173,30 @@ def test_a_later_step_takes_what_an_earlier_one_made_where_that_is_enough(instal
     check_contents(installed({**installing, "TORCHPERF_NEEDS": "store"}), "store")
 
 
+def test_a_cache_that_another_user_has_left_is_no_obstacle_and_one_that_is_made_can_be_read(
+    installing, toolkits, tmp_path
+) -> None:
+    """A job in a container is root's. A program that refuses stands in for the missing right to remove its cache."""
+    theirs = Path(plan(installing)["wheels"])
+    (theirs / "not known").touch()
+    (tmp_path / "refusing").mkdir()
+    refusing = tmp_path / "refusing/rm"
+    refusing.write_text(
+        f'#!{BASH}\nfor last; do :; done\n[[ $last != {str(theirs)!r} ]] && exec /bin/rm "$@"\n'
+    )
+    refusing.chmod(0o755)
+    wheels = ":".join(map(str, toolkits.parent.glob("torchperf-wheels-*")))
+    environ = {**installing, "PIP_FIND_LINKS": wheels.replace(":", " ")}
+    installed({**environ, "PATH": f"{refusing.parent}:{environ['PATH']}"})
+    assert [file.name for file in theirs.parent.glob("torchperf-wheels-*.*")] == [], (
+        "nothing is left beside it"
+    )
+    shutil.rmtree(environ["RUNNER_TOOL_CACHE"])
+    next(Path(environ["RUNNER_TEMP"]).glob("torchperf-*/torchperf")).unlink()
+    installed(environ)
+    assert {file.stat().st_mode & 0o044 for file in (theirs, *theirs.iterdir())} == {0o044}
+
+
 def test_amd_smi_is_installed_as_the_page_on_runners_says_where_every_later_action_finds_it(
     installing, tmp_path
 ) -> None:
