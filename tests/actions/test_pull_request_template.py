@@ -92,6 +92,15 @@ def test_unrelated_histories_are_told(checkout: Checkout) -> None:
     assert printed.startswith("::error title=torchperf::No commit is in the history of both branches: rebase")
 
 
+def test_a_checkout_that_git_refuses_is_not_told_to_rebase(checkout: Checkout, monkeypatch) -> None:
+    """As in a container, whose root does not own it: git itself says what to do."""
+    base = checkout.commit()
+    checkout.fetched(base)
+    head = checkout.commit(base)
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert checkout.merge_base(base, head) == (128, "")
+
+
 def test_a_merge_queue_gets_an_answer_without_a_second_comparison() -> None:
     """A required check that never begins would hold the queue for ever; a job that is skipped counts as passed."""
     workflow = yaml.safe_load(TEMPLATE.read_text())
