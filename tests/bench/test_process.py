@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -324,6 +325,20 @@ def test_the_environment_under_test_sees_nothing_of_the_toolkits(tmp_path: Path)
     ):
         worker.ask("describe", 30, Description, device="cpu", files=[])
     assert "No module named 'torch'" in failure.value.log
+
+
+def test_a_python_that_is_too_old_is_told(tmp_path: Path) -> None:
+    """Such as the one of macOS, for which there is a torch that could be measured otherwise."""
+    old = tmp_path / "python"
+    program = (
+        "import runpy, sys; sys.version_info = (3, 9, 6); sys.version = '3.9.6 (default)'; del sys.argv[0]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    old.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{program}" "$@"\n')
+    old.chmod(0o755)
+    with Worker(str(old), tmp_path / "log", {}) as worker, pytest.raises(WorkerFailure) as failure:
+        worker.ask("describe", 30, Description, device="cpu", files=[])
+    assert failure.value.log == "this is Python 3.9.6, and measuring needs 3.10 or newer"
 
 
 def _processes_mentioning(text: str) -> list[str]:

@@ -12,9 +12,12 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2]
+OLDEST_PYTHON = (3, 10)
 
 
 def main() -> None:
+    if sys.version_info < OLDEST_PYTHON:
+        sys.exit(f"this is Python {sys.version.split()[0]}, and measuring needs 3.10 or newer")
     # The interpreter puts this file's folder first on sys.path, unless PYTHONSAFEPATH forbids it. The modules in it
     # must not shadow those of the environment.
     if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
