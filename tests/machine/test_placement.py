@@ -33,6 +33,20 @@ def test_the_nearest_node_comes_first(server):
     assert quietest_first(EVERY, server, near=1) == [2, 3, 1, 0, 6, 7, 5, 4]
 
 
+def test_efficiency_cores_come_last(server):
+    """As the kernel estimates those of Arm, and as Intel's driver lists its own."""
+    cpus = server / "sys/devices/system/cpu"
+    for cpu in EVERY:
+        (cpus / f"cpu{cpu}/cpu_capacity").write_text("530\n" if cpu % 4 < 2 else "1024\n")
+    assert quietest_first(EVERY, server) == [2, 3, 6, 7, 1, 0, 5, 4]
+    for cpu in EVERY:
+        (cpus / f"cpu{cpu}/cpu_capacity").write_text("1000\n" if cpu % 4 < 2 else "1024\n")
+    assert quietest_first(EVERY, server) == [1, 0, 2, 3, 5, 4, 6, 7], "none of them is slow"
+    (server / "sys/devices/cpu_atom").mkdir()
+    (server / "sys/devices/cpu_atom/cpus").write_text("0-1,4-5\n")
+    assert quietest_first(EVERY, server) == [2, 3, 6, 7, 1, 0, 5, 4]
+
+
 @pytest.mark.parametrize(("count", "expected"), [(1, (1,)), (2, (0, 1)), (8, tuple(EVERY)), (9, ())])
 def test_the_quietest_are_chosen(on_the_server, count, expected):
     assert quiet_cpus(count, Cpu(on_the_server), on_the_server) == expected

@@ -27,6 +27,8 @@ NODES = Path("sys/devices/system/node")
 PCI_DEVICES = Path("sys/bus/pci/devices")
 DEEP_MICROSECONDS = 10
 """Idle states with a longer exit latency count as deep: waking from them delays short kernels noticeably."""
+EFFICIENT_SHARE = 0.75
+"""A CPU with less than this share of the largest capacity is an efficiency core."""
 PROGRAM = Path(__file__).with_name("restorer.py")
 ANSWER_SECONDS = 30.0
 RUNNER_MARK = "RUNNER_TRACKING_ID"
@@ -83,20 +85,30 @@ def _take(cpu: int, root: Path) -> bool:
 def quietest_first(cpus: Iterable[int], root: Path, near: int | None = None) -> list[int]:
     """Sort ``cpus``, the quietest first.
 
-    One CPU per core comes before its siblings, NUMA node ``near`` before the others, and nodes are not interleaved.
-    The machine's first core comes last within its node, because interrupts and daemons run there.
+    Efficiency cores come last, one CPU per core comes before its siblings, NUMA node ``near`` before the others, and
+    nodes are not interleaved. The machine's first core comes last within its node, because interrupts and daemons run
+    there.
     """
+    efficient = _efficiency_cores(root)
     nodes = {
         cpu: node
         for node in numbers(text(root / NODES / "online"))
         for cpu in numbers(text(root / NODES / f"node{node}" / "cpulist"))
     }
 
-    def disturbance(cpu: int) -> tuple[int, bool, int, bool, int]:
+    def disturbance(cpu: int) -> tuple[bool, int, bool, int, bool, int]:
         siblings, node = _siblings(root, cpu), nodes.get(cpu, 0)
-        return siblings.index(cpu), node != near, node, 0 in siblings, cpu
+        return cpu in efficient, siblings.index(cpu), node != near, node, 0 in siblings, cpu
 
     return sorted(cpus, key=disturbance)
+
+
+def _efficiency_cores(root: Path) -> set[int]:
+    """The slow CPUs of a hybrid processor, by Intel's list of them or by the kernel's estimate of capacity (Arm)."""
+    capacities = {cpu: number(root / CPUS / f"cpu{cpu}/cpu_capacity") or 0 for cpu in online_cpus(root)}
+    least = EFFICIENT_SHARE * max(capacities.values(), default=0)
+    slow = {cpu for cpu, capacity in capacities.items() if capacity < least}
+    return slow | set(numbers(text(root / "sys/devices/cpu_atom/cpus")))
 
 
 def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
