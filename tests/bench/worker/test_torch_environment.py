@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.bench.worker.torch_environment import steers, torch_environment
+from torchperf_ci.machine.devices.interface import TorchGpu
 
 SET = {
     "DNNL_DEFAULT_FPMATH_MODE": "BF16",
@@ -68,3 +70,10 @@ def test_the_versions_of_what_workloads_require_are_told():
         "a-library-that-is-missing"
         not in torch_environment("cpu", ["a-library-that-is-missing"]).dependencies
     )
+
+
+def test_an_apple_gpu_has_the_memory_that_metal_recommends(monkeypatch):
+    """Half of which limits a batch size that is searched for: two workers of a pair must fit."""
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 10_922 << 20)
+    assert torch_environment("mps").seen == TorchGpu(memory_mib=10_922, count=1)

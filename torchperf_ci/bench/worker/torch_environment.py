@@ -141,6 +141,8 @@ def _resolve(device: str) -> str:
 def _seen(device: str) -> TorchGpu:
     """Describe torch's first GPU. Properties that this version of torch does not report are empty."""
     backend: Any = getattr(torch, device)
+    if device == "mps":  # it shares the host's memory: what Metal recommends to use of it
+        return TorchGpu(memory_mib=backend.recommended_max_memory() // MIB, count=1)
     if not hasattr(backend, "get_device_properties"):
         return TorchGpu()
     told = backend.get_device_properties(0)
