@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from torchperf_ci.bench.worker.profiling import OUTSIDE, STEPS, ProfileLine, profile, profile_lines
+from torchperf_ci.bench.worker.profiling import OUTSIDE, STEPS, ProfileLine, peak, profile, profile_lines
 from torchperf_ci.machine.devices import device as device_of
 
 if TYPE_CHECKING:
@@ -37,6 +38,20 @@ def event(name: str, start: float, end: float, own: float = 0.0, device: str = "
 def by_name(found: list[ProfileLine]) -> dict[str, ProfileLine]:
     assert len({line.name for line in found}) == len(found)
     return {line.name: line for line in found}
+
+
+def test_what_earlier_steps_have_left_to_the_collector_is_not_in_the_peak() -> None:
+    """Such as those that were sampled, for seconds, with the collector off."""
+    device = device_of("cpu")
+    before = peak(device, lambda: None).device
+    left = SimpleNamespace(tensor=torch.ones(2**26))
+    left.itself = left
+    gc.disable()
+    try:
+        del left
+        assert peak(device, lambda: None).device < before + 2**27
+    finally:
+        gc.enable()
 
 
 def test_what_an_operator_takes_is_the_median_of_the_steps_and_what_was_before_them_is_left_out() -> None:

@@ -43,6 +43,7 @@ def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) 
 
     A step that is ``replayed`` as a graph allocates nothing, so the memory that the allocator holds is counted instead.
     """
+    gc.collect()  # what steps have left while the collector was off is not in use
     device.synchronize()
     device.reset_peak_memory()
     reset_peak_memory()

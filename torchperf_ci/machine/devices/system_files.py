@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 CPUS = Path("sys/devices/system/cpu")
@@ -88,8 +90,13 @@ def resident_memory(pid: int) -> int:
 
 
 def reset_peak_memory() -> None:
-    """Start a new peak window, if the system can (see :func:`peak_memory_method`)."""
+    """Start a new peak window, if the system can (see :func:`peak_memory_method`).
+
+    Freed memory that the allocator keeps goes back to the system first: it would count as if it were in use.
+    """
     if _resettable():
+        with suppress(AttributeError):  # only glibc has it
+            ctypes.CDLL(None).malloc_trim(0)
         # proc_pid_clear_refs(5): 5 resets the peak resident set size (VmHWM).
         (SELF / "clear_refs").write_text("5")
 
