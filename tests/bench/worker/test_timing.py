@@ -6,6 +6,7 @@ import random
 import time
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import pytest
 from hypothesis import given
@@ -52,6 +53,29 @@ def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], float]], Cl
         return clock
 
     return make
+
+
+class Cycle:
+    """What only the collector frees."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.parametrize("load", [0.0, 1.0])
+def test_what_steps_leave_in_cycles_does_not_grow_while_they_are_sampled(on, load: float) -> None:
+    clock, left, most = on(lambda n: 0.005 + n % 7 * 1e-4), WeakSet[Cycle](), 0
+    clock.timing = Timing(load=load)
+
+    def step() -> None:
+        nonlocal most
+        clock.step()
+        left.add(Cycle())
+        most = max(most, len(left))
+
+    timing.sample(clock, step, 1, 0.0, 3.0)
+    assert clock.steps > 400
+    assert most <= timing.CHUNK_SECONDS / 0.005 + 1
 
 
 def test_the_interval_of_the_median_runs_between_the_order_statistics() -> None:

@@ -89,6 +89,7 @@ def sample(
         while half_width > target and len(values) < MAX_SAMPLES:
             chunk = _chunk(values, inner, next_look)
             new = _sample_until(wall + limit, device, step, inner, chunk, expected)
+            gc.collect()
             values += new
             steps += inner * len(new)
             elapsed = time.perf_counter() - wall
@@ -137,6 +138,7 @@ def _sampled_for(seconds: float, device: Device, step: StepFunction, inner: int)
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         values += _sample(device, step, inner, _affordable(values[-1] * inner) if values else 1)
+        gc.collect()
     return values
 
 
@@ -186,7 +188,8 @@ def _collector_off() -> Iterator[None]:
     """Collect garbage now, then disable the collector for the duration of the block.
 
     The remaining objects are frozen: scanning the hundreds of thousands of objects of torch and its compiler before
-    each block of a pair would take longer than the block itself.
+    each block of a pair would take longer than the block itself. Thus garbage can be collected between samples, too,
+    in microseconds; else what a workload leaves in cycles would fill the memory of the device within seconds.
     """
     gc.collect()
     gc.freeze()
