@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from made_points import DAY, START, noisy, point, row, series
-from made_verdicts import LATENCY, judged, one
+from made_verdicts import LATENCY, OTHER, judged, one
 
 from torchperf_ci import config
 from torchperf_ci.check.judging import judge_all
@@ -332,6 +332,18 @@ def test_what_nobody_knows_and_was_always_zero_is_judged_by_its_difference() -> 
     policy = {"quality": config.Rule(direction="down", min_effect=0.03)}
     assert one([0.0] * 20, [0.0], "quality", policy).verdict == "unchanged"
     assert one([0.0] * 20, [90.0] * 3, "quality", policy).verdict == "regressed"
+
+
+@pytest.mark.parametrize(
+    ("runs", "now", "word"), [(2, [9.0], "noisy"), (20, [0.0], "unchanged"), (20, [90.0] * 3, "regressed")]
+)
+def test_what_was_always_zero_on_this_machine_is_judged_so_whatever_others_have(
+    runs: int, now: list[float], word: str
+) -> None:
+    name = series("time_difference(ms)")
+    past = [*row([1.0] * 60), *row([0.0] * runs, 60, fingerprint=OTHER)]
+    new = row(now, 60 + runs, fingerprint=OTHER)
+    assert judged({name: past}, {name: new})[name.metric].verdict == word
 
 
 def test_all_are_judged_together_under_false_discovery_control() -> None:

@@ -281,20 +281,22 @@ def _judge_measured(
         if rules[series].kind == "outcome":
             continue
         past = old.get(series, ())
-        if why := explained.get(series.case) or _no_number(series.metric, row, past, rules[series]):
+        pairing = pair_with_past(series, past, row) if numbers(row) else None
+        if why := explained.get(series.case) or _no_number(series.metric, pairing, past, rules[series]):
             verdicts.append(missing_verdict(series, why, past))
-        else:
-            pairings.append(pair_with_past(series, past, row))
-    return verdicts + _judge_paired(pairings, rules)
+        elif pairing:
+            pairings.append(pairing)
+    suited_rules = {pairing.series: suited(rules[pairing.series], pairing.old) for pairing in pairings}
+    return verdicts + _judge_paired(pairings, suited_rules)
 
 
-def _no_number(metric: str, new: Sequence[Point], old: Sequence[Point], rule: MetricRule) -> str:
+def _no_number(metric: str, pairing: SeriesPairing | None, old: Sequence[Point], rule: MetricRule) -> str:
     """Return why a series has no number to judge; empty if it has one."""
-    values = numbers(new)
-    if not values:
+    if pairing is None:
         return f"the run has no number{' above zero' if is_positive(metric) else ''}"
-    if rule.kind == "ratio" and values[-1] <= 0 and old:
-        return f"{values[-1]:g} is not a valid value of this metric"
+    newest = pairing.newest.value or 0.0
+    if suited(rule, pairing.old).kind == "ratio" and newest <= 0 and old:
+        return f"{newest:g} is not a valid value of this metric"
     return ""
 
 
