@@ -55,6 +55,19 @@ def test_the_points_of_one_run_are_one_failure() -> None:
     assert judged({STATUS: row([1.0])}, {STATUS: twice})["status"].evidence.failing == 1
 
 
+@pytest.mark.parametrize("outcomes", [(0.0, 1.0), (1.0, 0.0)])
+def test_a_case_of_two_jobs_fails_if_it_fails_in_either(outcomes: tuple[float, float]) -> None:
+    tonight = [point(value, 9, run="tonight") for value in outcomes]
+    assert judged({STATUS: row([1.0] * 9)}, {STATUS: tonight})["status"].verdict == "broken"
+
+
+def test_jobs_that_differ_every_night_are_not_intermittent() -> None:
+    past = [point(value, day, job_id=int(value)) for day in range(4, 8) for value in (1.0, 0.0)]
+    tonight = [point(0.0, 8), point(1.0, 8)]
+    verdict = judged({STATUS: [*row([1.0] * 4), *past]}, {STATUS: tonight})["status"]
+    assert (verdict.verdict, verdict.evidence.failing) == ("unchanged", 5)
+
+
 def test_what_passes_again_is_fixed() -> None:
     assert words([1.0, 0.0, 0.0], [1.0]).verdict == "fixed"
 
@@ -90,6 +103,7 @@ def test_an_accuracy_in_words_is_an_outcome() -> None:
     found = judged({accuracy: row([None] * 3, info=good)}, {accuracy: row([None], 3, info=bad)})
     assert found["accuracy"].verdict == "broken"
     assert found["accuracy"].why == "fail_accuracy"
+    assert (found["accuracy"].old, found["accuracy"].new) == (1.0, 0.0)  # by which its issue sees a recovery
 
 
 def test_an_accuracy_in_numbers_is_a_ratio() -> None:

@@ -81,10 +81,12 @@ FLAPPING = 4
 def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Verdict:
     """Judge the newest outcome. Outcomes are compared across machines, but a change of machine is mentioned.
 
-    A case that could not be measured because it is unsupported is missing, not broken.
+    A case that could not be measured because it is unsupported is missing, not broken. One that several jobs of a run
+    have measured fails if it fails in any of them.
     """
+    new = _worst_of_runs(new)
     now = new[-1]
-    known = [point for point in old if passed(point) is not None]
+    known = [point for point in _worst_of_runs(old) if passed(point) is not None]
     if passed(now) is None:
         return Verdict(series, "missing", f"nothing to measure: {_because(now)}")
     if not known:
@@ -106,15 +108,26 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
     )
 
 
+def _worst_of_runs(points: Sequence[Point]) -> list[Point]:
+    """Return one point for each run, oldest first: one that fails, else one that passes, else one that is unknown."""
+    worst: dict[str, Point] = {}
+    ranks = {False: 0, True: 1, None: 2}
+    for point in points:
+        known = worst.get(point.run)
+        if known is None or ranks[passed(point)] < ranks[passed(known)]:
+            worst[point.run] = point
+    return list(worst.values())
+
+
 def _runs_failing(points: Sequence[Point]) -> int:
     """Return how many consecutive runs have failed, up to and including the newest one."""
     known = (point for point in reversed(points) if passed(point) is not None)
     return len({point.run for point in takewhile(lambda point: not passed(point), known)})
 
 
-def _shown(point: Point) -> float | None:
-    """Return 1 for a pass, 0 for a failure in any repetition, or None if the record has no number."""
-    return None if point.value is None else float(bool(passed(point)))
+def _shown(point: Point) -> float:
+    """Return 1 for a pass, also one in words, and 0 for a failure in any repetition."""
+    return float(bool(passed(point)))
 
 
 def _because(point: Point) -> str:
@@ -246,7 +259,7 @@ def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> li
         for series, row in judged.items()
         if rules[series].kind == "outcome"
     ]
-    trouble = _trouble(outcomes, judged)
+    trouble = _trouble(outcomes)
     explained = {
         case: f"{verdict.series.metric} of its case: {verdict.why}" for case, verdict in trouble.items()
     }
@@ -261,11 +274,11 @@ def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> li
     return sorted(verdicts, key=lambda verdict: verdict.series)
 
 
-def _trouble(outcomes: Iterable[Verdict], new: Points) -> dict[Series, Verdict]:
+def _trouble(outcomes: Iterable[Verdict]) -> dict[Series, Verdict]:
     """Return, by case, the verdict on what makes its numbers missing or unreliable; a status takes precedence."""
     trouble: dict[Series, Verdict] = {}
     for verdict in sorted(outcomes, key=lambda verdict: verdict.series.metric != STATUS):
-        fails = verdict.series.metric == STATUS and not passed(new[verdict.series][-1])
+        fails = verdict.series.metric == STATUS and not verdict.new
         if fails or verdict.verdict == "broken":
             trouble.setdefault(verdict.series.case, verdict)
     return trouble
