@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 
 import numpy as np
 import pytest
@@ -344,6 +345,16 @@ def test_what_was_always_zero_on_this_machine_is_judged_so_whatever_others_have(
     past = [*row([1.0] * 60), *row([0.0] * runs, 60, fingerprint=OTHER)]
     new = row(now, 60 + runs, fingerprint=OTHER)
     assert judged({name: past}, {name: new})[name.metric].verdict == word
+
+
+@pytest.mark.parametrize("metric", ["latency(ms)", "graph_breaks"])
+def test_the_evidence_tells_machines_apart_whose_numbers_cannot_be_compared(metric: str) -> None:
+    name = series(metric)
+    past = [*row([3.0] * 30), *row([3.0] * 30, 30, fingerprint=OTHER)]
+    nights = [row([3.0], 60), row([4.0], 61), row([3.0], 62, fingerprint=OTHER)]
+    here, again, elsewhere = (judged({name: past}, {name: new})[metric].evidence.machine for new in nights)
+    assert here == again != elsewhere
+    assert re.fullmatch("[0-9a-f]{10}", here)
 
 
 def test_all_are_judged_together_under_false_discovery_control() -> None:

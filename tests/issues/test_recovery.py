@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from desk import Desk
 from nights import judged, located, measured, regressed, series
+
+if TYPE_CHECKING:
+    from torchperf_ci.verdicts.verdict import Verdict
 
 NET, BERT = series("resnet18"), series("bert")
 
@@ -49,6 +53,21 @@ def test_nights_without_a_measurement_neither_count_nor_begin_anew(desk: Desk) -
         [],
         ["recover 1"],
     ]
+
+
+def test_nights_on_another_machine_neither_count_nor_begin_anew(desk: Desk) -> None:
+    """A new driver may make everything faster than it ever was, regression and all."""
+
+    def on(machine: str, verdict: Verdict) -> Verdict:
+        return replace(verdict, evidence=replace(verdict.evidence, machine=machine))
+
+    before, after = "0" * 10, "1" * 10
+    desk.night(1, judged(on(before, regressed(NET))))
+    assert desk.night(2, judged(on(before, measured(NET)))) == []
+    for day in (3, 4, 5, 6):
+        assert desk.night(day, judged(on(after, measured(NET, 0.8, "noisy")))) == []
+    nights = [desk.night(day, judged(on(machine, measured(NET)))) for day, machine in ((7, before), (8, ""))]
+    assert nights == [[], ["recover 1"]]
 
 
 def test_all_rows_must_have_been_back_when_they_were_last_measured(desk: Desk) -> None:

@@ -62,6 +62,7 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
         evidence=Evidence(
             commits_around(pairing.old, pairing.new),
             chart_points(pairing) if worse else (),
+            machine=pairing.machine,
             others={"history": len(pairing.old), "runs": len({point.run for point in pairing.new})},
         ),
     )

@@ -280,6 +280,7 @@ def _verdict(
         evidence=Evidence(
             _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None),
             chart_points(pairing) if finding.is_worse else (),
+            machine=pairing.machine,
             others={**gate_numbers(judged, row), "runs": len({point.run for point in pairing.new})},
         ),
     )

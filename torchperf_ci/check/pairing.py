@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.series.outcomes import passed
-from torchperf_ci.series.points import Point, Points, Series, differing_facts
+from torchperf_ci.series.points import Point, Points, Series, differing_facts, short_id
 from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, RangeEnd, measured_commit
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ class SeriesPairing:
     def newest(self) -> Point:
         """The last new point."""
         return self.new[-1]
+
+    @property
+    def machine(self) -> str:
+        """A digest of the facts that all points have in common; empty without any."""
+        facts = self.newest.fingerprint
+        return short_id(*(part for fact in sorted(facts.items()) for part in fact)) if facts else ""
 
 
 def pair_with_past(series: Series, old: Sequence[Point], new: Sequence[Point]) -> SeriesPairing:

@@ -149,7 +149,8 @@ def _culprit_finding(
 
 def _seen_row(verdict: Verdict, night: str) -> IssueRow:
     """The row of a verdict, with numbers from history."""
-    return IssueRow(verdict.series, verdict.old, verdict.new, verdict.effect, night)
+    machine = verdict.evidence.machine
+    return IssueRow(verdict.series, verdict.old, verdict.new, verdict.effect, night, machine=machine)
 
 
 def _joined(one: IssueFinding, other: IssueFinding) -> IssueFinding:

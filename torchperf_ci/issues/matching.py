@@ -104,7 +104,8 @@ def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
     if verdict.is_red:
         return False
     now = verdict.newest_level
-    if verdict.verdict in _SILENT or now is None:
+    machines = {row.machine, verdict.evidence.machine} - {""}
+    if verdict.verdict in _SILENT or now is None or len(machines) > 1:
         return None
     share = share_left(row, now)
     if share is None:  # without levels, only an improvement shows a recovery

@@ -43,7 +43,8 @@ class IssueRow:
     """One series of an issue. ``old`` and ``new`` are levels in the metric's unit, ``effect`` is new over old.
 
     ``night`` (ISO date) is the last night on which it was seen regressed. ``proven`` means that the effect was
-    measured in pairs of the culprit and its parent; otherwise it comes from history.
+    measured in pairs of the culprit and its parent; otherwise it comes from history. The levels are those of the
+    machine with the digest ``machine`` (see :class:`torchperf_ci.verdicts.verdict.Evidence`).
     """
 
     series: Series
@@ -52,6 +53,7 @@ class IssueRow:
     effect: Effect | None = None
     night: str = ""
     proven: bool = False
+    machine: str = ""
 
     @property
     def size(self) -> float:
@@ -148,6 +150,7 @@ def _row_to_json(row: IssueRow, positions: Mapping[str, int]) -> dict[str, objec
         else None,
         "night": row.night,
         "proven": row.proven,
+        **({"machine": row.machine} if row.machine else {}),
     }
 
 
@@ -197,7 +200,8 @@ def _memory_from_json(members: Any) -> IssueMemory | None:
 def _row_from_json(item: Any, names: Sequence[str]) -> IssueRow:
     series = Series(*(names[position] for position in item["series"]))
     old, new = item["levels"]
-    return IssueRow(series, old, new, _effect_from_json(item["effect"]), item["night"], item["proven"])
+    effect = _effect_from_json(item["effect"])
+    return IssueRow(series, old, new, effect, item["night"], item["proven"], item.get("machine", ""))
 
 
 def _effect_from_json(item: Sequence[Any] | None) -> Effect | None:

@@ -20,6 +20,7 @@ from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 
 COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
+DIGEST = re.compile(r"[0-9a-f]{10}")
 _REPOSITORIES = (attrgetter("commit"), attrgetter("torch"))
 LARGEST_NUMBER = 1e15
 """Larger numbers are ignored, because they cannot be drawn."""
@@ -108,7 +109,8 @@ class Evidence:
 
     ``commits`` are those between which it changed, ``points`` those of a chart, oldest first. ``failing`` is the
     number of runs in a row that failed, up to this one, ``batch_size`` that of the pairs, and ``luck`` the spread of
-    builds. ``others`` are members of the file that only people and other programs use.
+    builds. ``machine`` is a digest of the machine's facts, equal for those whose numbers can be compared; empty if
+    unknown. ``others`` are members of the file that only people and other programs use.
     """
 
     commits: CommitRange = CommitRange()
@@ -116,6 +118,7 @@ class Evidence:
     failing: int = 0
     batch_size: int | None = None
     luck: BuildLuck | None = None
+    machine: str = ""
     others: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -128,6 +131,7 @@ class Evidence:
             "first_new": _known(self.commits.first_new),
             "points": self.points,
             "luck": self.luck,
+            "machine": self.machine,
         }
         return {**self.others, **{name: value for name, value in known.items() if value}}
 
@@ -136,7 +140,7 @@ def evidence_of(members: Mapping[str, Any]) -> Evidence:
     """Parse the evidence of a verdict in a file, and ignore invalid values."""
     points = members.get("points")
     size = members.get("batch_size")
-    known = {"last_old", "first_new", "points", "failing", "batch_size", "luck"}
+    known = {"last_old", "first_new", "points", "failing", "batch_size", "luck", "machine"}
     return Evidence(
         CommitRange(_measured_commit(members.get("last_old")), _measured_commit(members.get("first_new"))),
         tuple(
@@ -147,6 +151,7 @@ def evidence_of(members: Mapping[str, Any]) -> Evidence:
         failing if _is_number(failing := members.get("failing")) and isinstance(failing, int) else 0,
         size if _is_number(size) and isinstance(size, int) and size > 0 else None,
         _build_luck(members.get("luck")),
+        machine if isinstance(machine := members.get("machine"), str) and DIGEST.fullmatch(machine) else "",
         {name: value for name, value in members.items() if name not in known},
     )
 
