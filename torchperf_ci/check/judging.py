@@ -44,33 +44,64 @@ def rule_of(
 
 RECENT_COUNTS = 5
 """How many of the last runs a new count is compared with."""
+RECENT_FLICKER = 40
+"""How many of the last runs are used to see whether a count comes and goes."""
+STAYS = 3
+"""How many runs in a row a count that comes and goes has to stay to have changed."""
 
 
 def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
-    """Judge a count: it has changed if every new run is outside the range of the last runs of the past."""
-    past = [point.value for point in pairing.old[-RECENT_COUNTS:] if point.value is not None]
-    now = [point.value for point in pairing.new if point.value is not None]
-    above, below = min(now) > max(past), max(now) < min(past)
-    worse, better = (below, above) if direction == UP else (above, below)
-    verdict: VerdictWord = "regressed" if worse else "improved" if better else "unchanged"
+    """Judge a count: it has changed if every new run is outside the range of the last runs of the past.
+
+    A count that has come and gone before has to stay for :data:`STAYS` runs; until then it is a candidate.
+    """
+    points = [*pairing.old, *pairing.new]
+    values, begin = numbers(points), len(pairing.old)
+    past, now = values[:begin], values[begin:]
+    word, new, why = _beyond(past, now, direction), f"{now[-1]:g}", ""
+    if _comes_and_goes(past, now):
+        stays = max(min(begin, len(values) - STAYS), 1)
+        settled = _beyond(values[:stays], values[stays:], direction)
+        if settled != "unchanged":
+            word, begin, new = settled, stays, f"{new} in the last {len(values) - stays} runs"
+        elif word != "unchanged":
+            word, why = "noisy", f", but it came and went in the last {RECENT_FLICKER} runs"
+    before = values[:begin][-RECENT_COUNTS:]
+    is_worse = word == "regressed"
     return Verdict(
         pairing.series,
-        verdict,
-        _count_sentence(past, now, changed=above or below),
-        old=past[-1],
+        word,
+        _count_sentence(before, new, changed=word != "unchanged") + why,
+        old=before[-1],
         new=now[-1],
+        candidate=word == "noisy" and _beyond(past, now, direction) == "regressed",
         evidence=Evidence(
-            commits_around(pairing.old, pairing.new),
-            chart_points(pairing) if worse else (),
+            commits_around(points[:begin], points[begin:]),
+            chart_points(pairing) if is_worse else (),
             machine=pairing.machine,
             others={"history": len(pairing.old), "runs": len({point.run for point in pairing.new})},
         ),
     )
 
 
-def _count_sentence(past: Sequence[float], now: Sequence[float], *, changed: bool) -> str:
+def _beyond(past: Sequence[float], now: Sequence[float], direction: str) -> VerdictWord:
+    """Return whether all new counts are worse, or better, than the last ones of the past."""
+    recent = past[-RECENT_COUNTS:]
+    above, below = min(now) > max(recent), max(now) < min(recent)
+    worse, better = (below, above) if direction == UP else (above, below)
+    return "regressed" if worse else "improved" if better else "unchanged"
+
+
+def _comes_and_goes(past: Sequence[float], now: Sequence[float]) -> bool:
+    """Whether counts such as the new ones were among the last of the past, which changed there and back."""
+    recent = past[-RECENT_FLICKER:]
+    is_known = min(recent) <= min(now) and max(now) <= max(recent)
+    return is_known and sum(before != after for before, after in pairwise(recent)) > 1
+
+
+def _count_sentence(past: Sequence[float], new: str, *, changed: bool) -> str:
     before = f"{min(past):g}" if min(past) == max(past) else f"{min(past):g} to {max(past):g}"
-    return f"{now[-1]:g}, previously {before}" if changed else f"{before}, as before"
+    return f"{new}, previously {before}" if changed else f"{before}, as before"
 
 
 RECENT_OUTCOMES = 20
