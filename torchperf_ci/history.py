@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import asdict, replace
 from functools import partial
 from math import inf, isnan, nan
@@ -20,7 +20,7 @@ from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.series.level_changes import SETTLED_RUNS
 from torchperf_ci.series.outcomes import outcome_word
-from torchperf_ci.series.points import Point, Points, of_trunk, without_restating
+from torchperf_ci.series.points import Point, Points, of_trunk, trunk_of, without_restating
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.split_evidence import FEWEST
@@ -105,8 +105,12 @@ def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
 
 
 def _of_trunks(points: Points) -> Points:
-    """Return the points of each series' main branch, and say how many others there are."""
-    trunks = {series: of_trunk(row) for series, row in points.items()}
+    """Return the points of the branch that has most of a benchmark's, and say how many others there are."""
+    branches: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for series, row in points.items():
+        branches[series.repo, series.benchmark] += [point.branch for point in row]
+    trunk = {benchmark: trunk_of(some) for benchmark, some in branches.items()}
+    trunks = {series: of_trunk(row, trunk[series.repo, series.benchmark]) for series, row in points.items()}
     if others := sum(len(row) - len(trunks[series]) for series, row in points.items()):
         say(f"{counted(others, 'result')} of other branches left out, which --branch NAME analyzes")
     return trunks

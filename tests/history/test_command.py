@@ -154,6 +154,18 @@ def test_results_of_other_branches_are_left_out_and_counted(
     assert tries["n"] == 21
 
 
+def test_the_trunk_is_that_of_the_benchmark_also_for_a_series_that_a_branch_has_longer(
+    records: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new workload was measured on its branch before it was merged; another one has not been merged yet."""
+    tried = [record("new", "latency(ms)", 20, day, "feature") for day in range(80, 86)]
+    merged = [record("new", "latency(ms)", 30, day) for day in range(87, 90)]
+    alone = [record("later", "latency(ms)", 20, day, "other") for day in range(3)]
+    (records / "new.json").write_text(json.dumps([*tried, *merged, *alone]))
+    found = {one["series"]["model"]: one["n"] for one in printed_json(capsys, "--records", records)}
+    assert found == {"resnet | *50*": 90, "new": 3, "later": 3}
+
+
 def test_a_store_tells_the_same(records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dsn = f"chdb://{tmp_path / 'store'}"
     with open_store(dsn) as store:

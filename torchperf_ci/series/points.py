@@ -127,11 +127,19 @@ RECENT_RUNS = 5
 """A series counts as missing from a run only if it was in one of this many runs before."""
 
 
-def of_trunk(points: Sequence[Point]) -> Sequence[Point]:
-    """Return the points of the branch that has most of them, and those without one, but not those of pull requests."""
-    counts = Counter(point.branch for point in points if point.branch)
-    trunk = max(counts, key=lambda branch: (counts[branch], branch), default="")
-    return [point for point in points if point.branch in ("", trunk)]
+def trunk_of(branches: Iterable[str]) -> str:
+    """Return the branch of most runs, given that of each; empty if none of them has one."""
+    counts = Counter(branch for branch in branches if branch)
+    return max(counts, key=lambda branch: (counts[branch], branch), default="")
+
+
+def of_trunk(points: Sequence[Point], trunk: str) -> Sequence[Point]:
+    """Return the points of ``trunk``, and those without a branch, but not those of pull requests.
+
+    If there are none, return those of the branch that has most of them.
+    """
+    own = [point for point in points if point.branch in ("", trunk)]
+    return own if own or not points else of_trunk(points, trunk_of(point.branch for point in points))
 
 
 @lru_cache(maxsize=2**15)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, STATUS, name_and_unit
 from torchperf_ci.records.schema import LATEST_SECOND
-from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, without_restating
+from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, trunk_of, without_restating
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
@@ -80,7 +80,9 @@ def summary_of_group(
     policy: Mapping[str, config.Rule],
 ) -> GroupSummary:
     """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""
-    trunk = {series: of_trunk(row) for series, row in points.items()}
+    runs = catalogue.groups[group].runs
+    branch = trunk_of(run.branch for run in runs)
+    trunk = {series: of_trunk(row, branch) for series, row in points.items()}
     judged = without_restating(trunk)
     rules: dict[SeriesName, MetricRule] = {
         series: rule_of_points(series.metric, row, policy) for series, row in judged.items()
@@ -96,7 +98,7 @@ def summary_of_group(
         for series, history in zip(judged, histories, strict=True)
         for change in history.changes
     ]
-    newest = _newest(catalogue.groups[group].runs, trunk)
+    newest = _newest(runs, trunk)
     recent = catalogue.recent(newest)
     previous = recent[0] if recent else None
     since = recent[-1].time if recent else newest.time

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.series.from_store import NEWEST_POINTS
 from torchperf_ci.series.level_changes import LevelChange, levels_of, parts_of
-from torchperf_ci.series.points import Point, Series, of_trunk
+from torchperf_ci.series.points import Point, Series, of_trunk, trunk_of
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_matrix import sensitivity_of
 from torchperf_ci.series.segmenting import segment_all
@@ -65,7 +65,7 @@ def series_document(
     ``runs`` are all runs on its kind of machine, newest first. ``noise`` and ``detectable`` are shares of the value, as
     computed by ``check``; they are None where the past is too short or the metric has no ratios.
     """
-    trunk = of_trunk(points)
+    trunk = of_trunk(points, trunk_of(run.branch for run in runs))
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule)
     sensitivity = next(iter(sensitivity_of({series: trunk[-NEWEST_POINTS:]}, {series: rule})), None)
