@@ -93,3 +93,16 @@ def test_what_has_no_room_is_left_over_for_the_next_night() -> None:
     assert desk.night(1, judged(*slow)) == ["open 1", "open 2"]
     assert desk.night(2, judged(*slow)) == ["open 3", "open 4"]
     assert not desk.plan(3, judged(*slow)).left_over
+
+
+def test_a_count_has_room_before_all_others_since_it_is_told_once() -> None:
+    desk = Desk(max_per_night=1)
+    slow = regressed(NET, 1.4, ends=("1" * 40, "2" * 40))
+    breaks = replace(
+        regressed(series(metric="graph_breaks"), 4.0, 3.0, ends=("1" * 40, "3" * 40)), effect=None, noise=None
+    )
+    assert desk.night(1, judged(slow, breaks)) == ["open 1"]
+    assert [row.series.metric for row in desk.issues[1].memory.rows] == ["graph_breaks"]
+    as_before = replace(breaks, verdict="unchanged", old=4.0)
+    assert desk.night(2, judged(slow, as_before)) == ["open 2"]
+    assert len(desk.open) == 2

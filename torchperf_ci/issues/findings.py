@@ -6,10 +6,11 @@ import hashlib
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from torchperf_ci.issues.memory import IssueKind, IssueRow
-from torchperf_ci.metrics import bisected_as
+from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series
 from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, Verdict, commit_ends_of
@@ -46,6 +47,14 @@ class IssueFinding:
         """The size of its largest change."""
         return max((row.size for row in self.rows), default=0.0)
 
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """What decides which findings get an issue if there are too many; the largest comes first.
+
+        Counts come before all others, because history calls them regressed for one night only.
+        """
+        return any(kind_of(verdict.series.metric) == "count" for verdict in self.verdicts), self.size
+
 
 FINGERPRINT_LENGTH = 16
 """Hexadecimal digits; the probability of any collision among a million causes is 3e-8."""
@@ -60,7 +69,7 @@ def cause_fingerprint(kind: IssueKind, *parts: str) -> str:
 def findings_of(
     judgements: Sequence[Judgement], bisections: Sequence[Bisection], night: str, broken_nights: int
 ) -> list[IssueFinding]:
-    """The findings of a night, the largest effect first and broken benchmarks last.
+    """The findings of a night, by :attr:`IssueFinding.rank` and broken benchmarks last.
 
     A regressed series belongs to the culprits proven to have changed it, else to the only culprit in its range, else
     to a finding without a culprit. A candidate belongs to the culprits proven to have changed it, or to no finding.
@@ -73,7 +82,7 @@ def findings_of(
         verdict for verdict in worse if verdict.verdict == "regressed" and verdict.series not in explained
     ]
     slow += _unlocated_findings(unexplained, bisections, night)
-    slow.sort(key=lambda finding: finding.size, reverse=True)
+    slow.sort(key=attrgetter("rank"), reverse=True)
     findings = (*slow, *_broken_findings(judgements, night, broken_nights))
     return [_with_facts_of_files(finding, judgements) for finding in findings]
 
