@@ -1,0 +1,71 @@
+"""The verdict on counts, such as graph breaks, which are the same in every run until something changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_points import row, series
+from made_verdicts import one
+
+from torchperf_ci.check.judging import judge_all
+from torchperf_ci.config import default_policy
+
+
+@pytest.mark.parametrize(
+    ("past", "now", "word"),
+    [
+        ([0.0], [1.0], "regressed"),
+        ([2.0] * 9, [3.0], "regressed"),
+        ([2.0] * 9, [2.0], "unchanged"),
+        ([2.0] * 9, [1.0], "improved"),
+        ([2.0, 3.0, 2.0], [3.0], "unchanged"),
+        ([2.0, 3.0, 2.0], [4.0], "regressed"),
+        ([9.0, *[2.0] * 5], [3.0], "regressed"),
+        ([2.0] * 9, [3.0, 2.0], "unchanged"),
+        ([2.0] * 9, [3.0, 4.0], "regressed"),
+    ],
+)
+def test_any_increase_of_a_count_counts(past: list[float], now: list[float], word: str) -> None:
+    verdict = one(past, now, "graph_breaks")
+    assert verdict.verdict == word
+    assert (verdict.old, verdict.new) == (past[-1], now[-1])
+
+
+FLICKER = [*[3.0] * 9, 4.0, *[3.0] * 6]
+
+
+@pytest.mark.parametrize(
+    ("more", "now", "word", "why"),
+    [
+        ([], [4.0], "noisy", "4, previously 3, but it came and went in the last 40 runs"),
+        ([4.0], [4.0], "unchanged", "3 to 4, as before"),
+        ([4.0, 4.0], [4.0], "regressed", "4 in the last 3 runs, previously 3"),
+        ([4.0, 4.0, 4.0], [4.0], "unchanged", "3 to 4, as before"),
+        ([], [4.0, 4.0, 4.0], "regressed", "4 in the last 3 runs, previously 3"),
+        ([], [5.0], "regressed", "5, previously 3"),
+        ([3.0] * 35, [4.0], "regressed", "4, previously 3"),
+    ],
+)
+def test_a_count_that_comes_and_goes_has_to_stay(
+    more: list[float], now: list[float], word: str, why: str
+) -> None:
+    verdict = one([*FLICKER, *more], now, "graph_breaks")
+    assert (verdict.verdict, verdict.why, verdict.candidate) == (word, why, word == "noisy")
+    if more == [4.0, 4.0] and word == "regressed":
+        ends = verdict.evidence.commits
+        assert [int(end.commit) for end in (ends.last_old, ends.first_new)] == [15, 16]
+
+
+def test_counts_that_flicker_are_hardly_ever_red() -> None:
+    """They are 4 in 15% of the nights, else 3; one rule for all counts would call 13 of 200 red each night."""
+    random = np.random.default_rng(0)
+    values = 3.0 + (random.random((200, 45)) < 0.15)
+    red = 0
+    for night in range(40, 45):
+        names = [series("graph_breaks", f"model{place}") for place in range(200)]
+        past = {name: row(one_row[:night]) for name, one_row in zip(names, values, strict=True)}
+        new = {
+            name: row(one_row[night : night + 1], night) for name, one_row in zip(names, values, strict=True)
+        }
+        red += sum(verdict.is_red for verdict in judge_all(past, new, default_policy()))
+    assert red <= 10
