@@ -72,3 +72,16 @@ def test_a_build_after_the_revert_that_is_slow_by_luck_does_not_blame_what_was_t
     weights[FIRST - 1] *= CULPRIT_LEADS
     question = replace(world.question(weights / weights.sum()), reverts=SILENT)
     assert bisected(world, question=question).culprits == {"s": [SuspectRange(AGAIN - 1, AGAIN)]}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_after_a_revert_the_search_goes_on_behind_it_even_if_builds_by_chance_hide_that_it_works(
+    seed,
+) -> None:
+    changes = {FIRST: 1.04, REVERT: 1 / 1.04, N: 1.04}
+    world = SimulatedRange(N, {"s": Simulated(changes, noise=0.01)}, seed=seed, luck=0.01, rebuilds=True)
+    world.offsets.update({(place, 0): 0.04 for place in range(REVERT, REVERT + 3)})
+    weights = world.question().weights.copy()
+    weights[FIRST - 1] *= CULPRIT_LEADS
+    question = replace(world.question(weights / weights.sum()), reverts=SILENT)
+    assert bisected(world, question=question).culprits == {"s": [SuspectRange(N - 1, N)]}

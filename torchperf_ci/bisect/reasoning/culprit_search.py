@@ -87,6 +87,11 @@ class RevertedSuspect:
         return self.place is not None and not self._lasts and self._pairs < MOST_PAIRS_OF_REVERT
 
     @property
+    def is_gone(self) -> bool:
+        """Whether the slowdown ends with the revert, and no commit says that it brings it back."""
+        return self._return is None and self.place is not None and not self._lasts and not self.is_open
+
+    @property
     def is_out(self) -> bool:
         """Whether the suspect is no culprit: the slowdown ends with the revert, or a later commit brings it back."""
         return self._return is not None or (self.place is not None and not self._lasts)
@@ -183,8 +188,21 @@ class CulpritSearch:
 
     @cached_property
     def odds(self) -> Posterior:
-        """The posterior of the suspects of the segment, with refuted ones reduced."""
-        return self._less_refuted(self._by_readings)
+        """The posterior of the suspects of the segment, with refuted and reverted ones reduced."""
+        return self._less_reverted(self._less_refuted(self._by_readings))
+
+    def _less_reverted(self, found: Posterior) -> Posterior:
+        """The posterior with the suspects up to a revert reduced if the step is reverted and the slowdown ends there.
+
+        To the model of levels, the rise that brings the change back may be less likely than a slow build by luck.
+        """
+        step = self._likeliest(found, SURE)
+        reverts = reverted_suspects(self.members[0], self.segment, step) if step else ()
+        gone = [one.place - self.segment.before for one in reverts if one.place and one.is_gone]
+        if not gone:
+            return found
+        before = found.gaps[found.tested[1:] <= max(gone)]
+        return with_refutations(found, dict(enumerate(before / before.sum() * REVERTS_IN_VAIN)))
 
     def _less_refuted(self, found: Posterior) -> Posterior:
         places = {self.segment.before + int(place): gap for gap, place in enumerate(found.tested[:-1])}
