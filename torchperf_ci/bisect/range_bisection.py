@@ -146,7 +146,7 @@ def _commits_asked_for(request: BisectRequest) -> LinearHistory:
     repo = Path(options.repo)
     if options.good:
         return read_range(repo, options.good, options.bad or "")
-    why = "they do not say between which commits it got worse"
+    why = "nothing got worse in them, or they do not say between which commits"
     for ends in commit_ranges(judgement) if judgement else ():
         try:
             return read_range(repo, ends.good, ends.bad)
