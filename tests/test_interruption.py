@@ -9,11 +9,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from torchperf_ci.cli import COMMANDS, main
 from torchperf_ci.interruption import Stopped, stoppable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 AT_AN_IMPORT = """
 import os, signal, sys
@@ -33,10 +37,12 @@ sys.exit(main())
 """
 
 
-def interrupted(at: str, by: signal.Signals, *argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """A call of the command that gets a signal when it imports the module ``at``."""
+def interrupted(
+    at: str, by: signal.Signals, *argv: str, under: Sequence[str] = (), **environ: str
+) -> subprocess.CompletedProcess[str]:
+    """A call of the command, ``under`` another one, that gets a signal when it imports the module ``at``."""
     return subprocess.run(
-        [sys.executable, "-c", AT_AN_IMPORT, at, str(int(by)), *argv],
+        [*under, sys.executable, "-c", AT_AN_IMPORT, at, str(int(by)), *argv],
         env={**os.environ, **environ},
         capture_output=True,
         text=True,
@@ -76,6 +82,12 @@ def test_the_call_is_whole_and_safe_to_copy_and_has_no_password() -> None:
     ]
     assert "stopped by SIGTERM" in done.stderr
     assert done.returncode == 143
+
+
+def test_a_call_under_nohup_does_not_notice_that_the_terminal_is_gone() -> None:
+    completion = ("torchperf_ci.shell_completion", signal.SIGHUP, "completion", "fish")
+    assert interrupted(*completion).returncode == 129
+    assert interrupted(*completion, under=["nohup"]).returncode == 0
 
 
 def test_in_a_job_it_is_an_annotation_too() -> None:

@@ -1,4 +1,4 @@
-"""Handle Ctrl-C and SIGTERM the same way in every command: clean up, and print the call that continues.
+"""Handle Ctrl-C, SIGTERM and a lost terminal alike in every command: clean up, and print the call that continues.
 
 A reader that ends early, such as ``head``, ends the command silently.
 """
@@ -72,7 +72,9 @@ def _outputs() -> Iterator[TextIO]:
     return filter(None, (sys.stdout, sys.stderr))
 
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_IGNORES_HANGUP = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+"""Whether it was started with nohup, and goes on when its terminal is closed."""
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, *(() if _IGNORES_HANGUP else (signal.SIGHUP,)))
 _CLEANING_SECONDS = 10.0
 """Seconds after the first signal during which others are ignored: a runner that cancels a job sends two."""
 

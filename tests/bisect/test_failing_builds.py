@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from torchperf_ci.environments import revisions
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -67,3 +69,21 @@ def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting,
         *((1, False), (1, False), (1, True)),
     ]
     assert min(build["seconds"] for build in first) > 0.1
+
+
+@pytest.mark.parametrize("says", ["No space left on device", ""])
+def test_a_full_disk_ends_the_search_and_says_nothing_about_the_commit(
+    bisect: Bisecting, history: History, quick: str, capsys, tmp_path: Path, monkeypatch, says: str
+) -> None:
+    good, bad = history.costs(100, 150)
+    ends = ("--good", good, "--bad", bad, "--python", quick)
+    full = tmp_path / "full"
+    full.touch()
+    build = f"[ {{sha}} = {good} ] || [ ! -e {full} ] || {{ echo {says}; exit 1; }}"
+    if not says:
+        monkeypatch.setattr(revisions, "FULL_DISK", 2**62)
+    assert bisect.code(*ends, "--build", build) == 2
+    assert "is full: free some of it, or set TMPDIR" in capsys.readouterr().err
+    full.unlink()
+    found = bisect(*ends, "--build", build)
+    assert ([one.commit for one in found.culprits], found.skipped) == ([bad], ())

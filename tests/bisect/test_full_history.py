@@ -79,3 +79,19 @@ def test_limits_that_do_not_reach_into_the_merge_are_told_and_the_next_call_goes
     assert [one.commit for one in stopped.culprits] == [merge]
     assert f"the limits do not reach into the merge {merge[:10]}" in stopped.notes[-1]
     assert [one.commit for one in bisect(*ends).culprits] == [side[1]]
+
+
+def test_a_merge_is_named_also_if_what_it_brought_in_cannot_be_searched(bisect, history) -> None:
+    history.commit("A branch begins before the benchmark")
+    history.start("side", "main")
+    history.commit("be slow", "slow")
+    history.go_to("main")
+    good = history.cost(
+        "echo $(( $(test -e slow && echo 120000 || echo 100000) + $$ * 7919 % 1000 ))", "Start"
+    )
+    merge = history.merge("side")
+    found = bisect("--good", good, "--bad", merge, "--full-history")
+    assert [one.commit for one in found.culprits] == [merge]
+    assert (
+        f"no commit that the merge {merge[:10]} brought in is named: command does not run" in found.notes[-1]
+    )

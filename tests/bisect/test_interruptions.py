@@ -81,7 +81,10 @@ def job(tmp_path: Path, git) -> Job:
 
 @pytest.mark.parametrize(
     ("when", "by"),
-    [("building", signal.SIGTERM), ("[3 pairs", signal.SIGINT), ("is it this one?", signal.SIGTERM)],
+    [
+        *(("building", signal.SIGTERM), ("[3 pairs", signal.SIGINT), ("is it this one?", signal.SIGTERM)),
+        ("[1 pairs", signal.SIGHUP),
+    ],
 )
 def test_a_signal_leaves_what_is_known_and_nothing_else(job: Job, when: str, by: signal.Signals) -> None:
     before = job.checkout.state()

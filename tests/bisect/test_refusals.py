@@ -70,6 +70,26 @@ def test_a_workload_that_good_does_not_have_is_told(bisect, history, torch_envir
     assert not bisect.state.exists()
 
 
+def test_a_suite_that_good_cannot_import_is_told(
+    bisect, history, torch_environment, tmp_path, capsys
+) -> None:
+    good, bad = history.commit("old"), history.commit("1", "newer.py")
+    (tmp_path / "suite.py").write_text("import newer\n")
+    ends = ("--good", good, "--bad", bad, "--python", str(torch_environment / "bin/python"))
+    assert bisect.code(*ends, "--suite", str(tmp_path / "suite.py"), command="") == 2
+    said = capsys.readouterr().err
+    assert f"on the good build, {good[:10]} old: {tmp_path}/suite.py:1: importing the file raised" in said
+
+
+def test_a_build_that_installs_no_torch_is_told(bisect, history, quick, capsys) -> None:
+    good, bad = history.costs(100, 120)
+    ends = ("--good", good, "--bad", bad, "--python", quick)
+    assert bisect.code(*ends, "--build", "true", "--workload", "vision/resnet18", command="") == 2
+    assert (
+        "only what --build or the wheel installs there, which has to include torch" in capsys.readouterr().err
+    )
+
+
 def test_sources_that_nobody_compiles_are_told(bisect, history, torch_environment, tmp_path) -> None:
     suite = tmp_path / "suite.py"
     suite.write_text(

@@ -115,7 +115,9 @@ def test_one_of_several_commits_is_told_as_one_of_several(one_of: Culprit) -> No
     assert culprit_name(one_of) == "one of 3 commits, aaaaaaaaaa to cccccccccc"
     assert byline(one_of) == "98.0% sure"
     [line] = details(one_of)
-    assert line.endswith("so it is one of aaaaaaaaaa, bbbbbbbbbb, cccccccccc")
+    assert line == (
+        "Only the last of them could be measured, so it is one of aaaaaaaaaa, bbbbbbbbbb, cccccccccc"
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from torchperf_ci.environments.build_environment import (
     open_environment,
 )
 from torchperf_ci.environments.wheels import CommitWheels
-from torchperf_ci.errors import EnvironmentUnderTestError, UnknownNameError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.devices.amd import Rocm
 from torchperf_ci.metrics import LATENCY, UP
@@ -184,13 +184,17 @@ def environment_opener(
     return partial(open_environment, builder=Builder(python, options.build, seconds))
 
 
+INSTALLED = "\nits environment has only what --build or the wheel installs there, which has to include torch"
+"""Behind the reason why a build that was installed cannot be measured."""
+
+
 def resolve_setup(
     options: BisectOptions, config: Config, judgement: Judgement | None, good: BuildEnvironment
 ) -> MeasurementSetup:
     """Ask the good build what it can run, and choose the probes from that.
 
-    Raises :class:`UsageError` if nothing is left to measure, and the errors of
-    :func:`selection.describe_environment`.
+    Raises :class:`UsageError` if nothing is left to measure, or for an absent device, and
+    :class:`EnvironmentUnderTestError` if the build does not start or cannot import a suite file.
     """
     settings = selection.settings_of(
         config,
@@ -210,8 +214,9 @@ def resolve_setup(
     try:
         under_test = selection.describe_environment(settings)
         check_imports(under_test.imported, good, Path(options.repo), settings.files)
-    except EnvironmentUnderTestError as error:
-        msg = f"{good.description}: {error}{'' if options.build else UNBUILT}"
+    except (EnvironmentUnderTestError, SuiteFileError) as error:
+        hint = UNBUILT if builder_kind(options) == "worktree" else INSTALLED
+        msg = f"on the good build, {good.description}: {error}{hint}"
         raise EnvironmentUnderTestError(msg) from error
     device = under_test.device
     settings = under_test.settings(settings)

@@ -146,7 +146,7 @@ def _commits_asked_for(request: BisectRequest) -> LinearHistory:
     repo = Path(options.repo)
     if options.good:
         return read_range(repo, options.good, options.bad or "")
-    why = "they do not say between which commits it got worse"
+    why = "nothing got worse in them, or they do not say between which commits"
     for ends in commit_ranges(judgement) if judgement else ():
         try:
             return read_range(repo, ends.good, ends.bad)
@@ -174,13 +174,17 @@ def _name_commit(
         )
     else:
         own_path = state_path.with_name(f"{state_path.name}.{culprit.commit}")
-        within = bisect_range(inside, request, own_path, combined.left)
+        note = f"no commit that {_merge(culprit)} brought in is named: "
+        try:
+            within = bisect_range(inside, request, own_path, combined.left)
+        except (EnvironmentUnderTestError, UsageError, WorkloadsFailedError) as error:
+            combined.name(culprit, note=f"{note}{error}")
+            return
         combined.add_up(within)
-        note = f"no commit that {_merge(culprit)} brought in is named: {within.bisection.why}"
         if within.bisection.culprits:
             combined.name(*within.bisection.culprits)
         else:
-            combined.name(culprit, note=note)
+            combined.name(culprit, note=f"{note}{within.bisection.why}")
 
 
 def _merge(culprit: Culprit) -> str:

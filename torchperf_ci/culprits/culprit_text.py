@@ -54,7 +54,7 @@ def details(culprit: Culprit) -> list[str]:
     moves = ", ".join(f"{moved.name} {versions(moved)}" for moved in culprit.moved)
     return [
         *(
-            [short(f"Measuring could not tell them apart, so it is one of {one_of}", _LIST_LENGTH)]
+            [short(f"Only the last of them could be measured, so it is one of {one_of}", _LIST_LENGTH)]
             if one_of
             else []
         ),

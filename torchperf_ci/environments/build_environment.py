@@ -16,6 +16,7 @@ from torchperf_ci.actions import without_rights
 from torchperf_ci.environments.revisions import (
     Revision,
     find_revision,
+    refuse_full_disk,
     scratch_folder,
     top_of_checkout,
     worktree,
@@ -37,7 +38,7 @@ def run_program(
 ) -> str:
     """Run ``command`` and return its output, standard output and standard error combined.
 
-    Raises :class:`EnvironmentUnderTestError` with the last lines of the output.
+    Raises :class:`EnvironmentUnderTestError` with the last lines of the output, or that the disk is full.
     """
     with tempfile.TemporaryFile() as log:
         try:
@@ -50,6 +51,7 @@ def run_program(
             return printed
         how = f"was not done after {seconds:.0f} s" if status is None else f"ended with {status}"
         msg = f"{what} {how}:\n{_tail(printed)}"
+        refuse_full_disk(msg)
         raise EnvironmentUnderTestError(msg)
 
 

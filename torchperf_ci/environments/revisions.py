@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError, OutputDirectoryError, UsageError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.records.files import open_regular
 
@@ -51,6 +51,23 @@ def disk_size(folder: Path) -> int:
     """The bytes that all files below ``folder`` take on disk; a file with several hard links counts once."""
     found = [Path(parent, name).lstat() for parent, _, names in os.walk(folder) for name in names]
     return 512 * sum({status.st_ino: status.st_blocks for status in found}.values())
+
+
+FULL_DISK = 2**24
+"""Free bytes below which a build may have failed for want of space; some programs do not say so."""
+
+
+def refuse_full_disk(why: str) -> None:
+    """Raise :class:`OutputDirectoryError` if a build failed, as ``why`` says, because the temporary directory is full.
+
+    That says nothing about the commit, which can be built later.
+    """
+    folder = tempfile.gettempdir()
+    if shutil.disk_usage(folder).free < FULL_DISK or "No space left on device" in why:
+        msg = (
+            f"the disk of {folder} is full: free some of it, or set TMPDIR to a folder on another disk: {why}"
+        )
+        raise OutputDirectoryError(msg)
 
 
 @contextmanager
@@ -286,6 +303,7 @@ def _check_out(revision: Revision, tree: Path) -> None:
             check_out_submodules(_git(tree, SUBMODULES_SECONDS), known)
     except GitError as error:
         msg = f"{revision.sha[:10]} of {revision.repo} cannot be checked out: {error}"
+        refuse_full_disk(msg)
         raise EnvironmentUnderTestError(msg) from error
 
 
