@@ -75,6 +75,21 @@ def test_a_resumed_directory_that_was_delivered_is_not_sent_again(
     assert len(kept(tmp_path / "kept")) == 4
 
 
+@pytest.mark.parametrize(("change", "more"), [("--head-sha", 2), ("--workflow-id", 2), ("verdicts", 1)])
+def test_a_resumed_directory_is_sent_for_another_commit_or_run_and_with_new_verdicts(
+    folder: Path, tmp_path: Path, change: str, more: int
+) -> None:
+    """A pass or a count is the same on most commits, and so is the file with it."""
+    call = [folder, "--to", tmp_path / "kept", "--resume", *CHANGE]
+    assert upload(*call) == 0
+    if change == "verdicts":
+        (folder / "verdicts.json").write_text('{"version": 1, "verdicts": []}')
+    else:
+        call += [change, "72"]
+    assert upload(*call) == 0
+    assert len([*DirectoryPlace(tmp_path / "kept").keys()]) == 2 + more
+
+
 @pytest.mark.parametrize(("fault", "sign"), [("refused", "⚠️"), ("undelivered", "❌")])
 def test_failures_can_be_let_pass(
     folder: Path,

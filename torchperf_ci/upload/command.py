@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import QUARTER, month_before
 from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.records.files import SUFFIXES
-from torchperf_ci.upload.metadata import PreparedUpload, gather_metadata, prepare
+from torchperf_ci.upload.metadata import Metadata, PreparedUpload, gather_metadata, prepare
 from torchperf_ci.upload.payload import RecordsSource, read_source
 from torchperf_ci.upload.report import Delivery, UploadReport, print_report
 from torchperf_ci.upload.spool import Spool, SpooledBatch
@@ -170,14 +172,14 @@ def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Co
     if source.is_empty:
         missing = f"{folder}: {_nothing_in(folder)}, so nothing is uploaded"
         return replace(way.report(), missing=missing)
-    if options.resume and way.spool.knows(source.digest):
+    metadata = gather_metadata(options, os.environ, source.digest, settings.name)
+    if options.resume and way.spool.knows(_source_in_run(source, metadata)):
         return _about(
             source, PreparedUpload((), tuple(source.refused), tuple(source.problems("refused"))), way
         )
-    metadata = gather_metadata(options, os.environ, source.digest, settings.name)
     prepared = prepare(source, metadata, options, api=is_api(way.to))
     planned = tuple(map(Delivery, prepared.payloads))
-    deliveries = planned if options.dry_run else _send(source, prepared, way)
+    deliveries = planned if options.dry_run else _send(_source_in_run(source, metadata), prepared, way)
     missing = "" if deliveries else f"{folder}: holds no good record, so nothing is uploaded"
     about = _about(source, prepared, way)
     return replace(about, metadata=metadata, deliveries=deliveries, missing=missing)
@@ -190,10 +192,17 @@ def _nothing_in(folder: Path) -> str:
     return f"holds no record{', and what lies in folders below it is not read' if below else ''}"
 
 
-def _send(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) -> tuple[Delivery, ...]:
+def _source_in_run(source: RecordsSource, metadata: Metadata) -> str:
+    """Return a digest of the files and of whose they are: another commit's or run's may have the same content."""
+    owner = (metadata.repo, metadata.head_branch, metadata.head_sha, metadata.workflow_id)
+    parts = (source.digest, *owner, *(file.text for file in source.judged))
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _send(source: str, prepared: PreparedUpload, way: UploadRoute) -> tuple[Delivery, ...]:
     """Write everything to disk, refused elements and payloads, before anything is sent."""
     way.spool.set_aside(prepared.refused)
-    return way.deliver(way.spool.keep(source.digest, prepared.payloads)) if prepared.payloads else ()
+    return way.deliver(way.spool.keep(source, prepared.payloads)) if prepared.payloads else ()
 
 
 def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) -> UploadReport:
