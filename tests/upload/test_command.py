@@ -245,3 +245,13 @@ def test_records_in_folders_below_are_named_where_they_are_all_there_is(
     assert upload(folder.parent, "--to", tmp_path / "kept", *CHANGE) == 2
     said = "holds no record, and what lies in folders below it is not read, so nothing is uploaded"
     assert said in capsys.readouterr().err
+
+
+def test_shards_nights_and_reruns_of_one_commit_have_keys_of_their_own_at_an_upload_api(
+    folder: Path, tmp_path: Path, job: dict[str, str], api: HttpServer
+) -> None:
+    (folder / "b.json").unlink()
+    for number in range(3):
+        (folder / "a.json").write_text(json.dumps({"metric": {"name": f"m{number}"}, "runners": []}))
+        assert upload(folder, "--to", api.url, "--job-id", number + 1) == 0
+    assert len(kept(tmp_path / "kept")) == 3
