@@ -209,7 +209,7 @@ def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) ->
     return replace(
         way.report(),
         refused=prepared.faults,
-        refused_count=prepared.refused_count,
+        refused_count=len(prepared.refused),
         changed=tuple(source.problems("changed")),
         judged_left_out=len(source.judged) if is_api(way.to) else 0,
     )

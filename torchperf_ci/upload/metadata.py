@@ -286,11 +286,6 @@ class PreparedUpload:
     refused: tuple[RefusedElement, ...]
     faults: tuple[Problem, ...]
 
-    @property
-    def refused_count(self) -> int:
-        """The number of elements that are not sent; 1 if only a file as a whole was refused."""
-        return max(len(self.refused), 1 if self.faults else 0)
-
 
 def prepare(
     source: RecordsSource, metadata: Metadata, options: UploadOptions, *, api: bool

@@ -69,8 +69,8 @@ class RecordsSource:
 
     @property
     def refused(self) -> list[RefusedElement]:
-        """The elements that are not valid records."""
-        return [refused for file in self.files for refused in file.reading.refused]
+        """The elements that are not valid records, and the files that cannot be read."""
+        return [refused for file in self.files for refused in file.reading.all_refused]
 
     def problems(self, severity: Severity) -> list[Problem]:
         """Return the problems of this severity, in the order of the files."""
