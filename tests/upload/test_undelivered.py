@@ -133,6 +133,19 @@ def test_a_job_says_as_which_artifact_it_offers_its_spool(
     assert "is the artifact spool-7 of this run" in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
 
 
+def test_a_job_offers_the_spool_of_an_upload_that_did_not_live_to_report(
+    folder: Path, job: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(DirectoryPlace, "put", killed)
+    with pytest.raises(SystemExit):
+        upload(folder, "--to", "kept", "--job-id", "9")
+    spool = Path(job["RUNNER_TEMP"]) / "torchperf-spool"
+    assert outputs(job) == {"spooled": "5", "spool-dir": str(spool)}
+
+
 def test_a_link_in_the_spool_is_taken_away_before_anybody_offers_it(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,7 +46,12 @@ class UploadRoute:
     flags: tuple[str, ...] = ()
 
     def deliver(self, batch: SpooledBatch) -> tuple[Delivery, ...]:
-        """Send a batch, and remove from the spool what was kept."""
+        """Send a batch, and remove from the spool what was kept.
+
+        Should this process not live to report, the job's outputs say by then what is in the spool.
+        """
+        actions.set_output("spooled", str(sum(batch.records.values())))
+        actions.set_output("spool-dir", str(self.spool.root.absolute()))
         outcomes = self.target.put_all(batch.bodies)
         self.spool.settle(batch, [key for key, outcome in outcomes.items() if isinstance(outcome, str)])
         return tuple(Delivery(payload, outcomes[payload.key]) for payload in batch.payloads)
