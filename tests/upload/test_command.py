@@ -60,7 +60,9 @@ def test_other_records_of_the_same_job_are_a_conflict_and_stay(
     (folder / "a.json").write_text(json.dumps({"metric": {"name": "other"}, "runners": []}))
     assert upload(folder, *to) == 3
     assert kept(tmp_path / "kept") == before
-    assert "1 record in 1 object in conflict with what is there" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "1 record in 1 object in conflict with what is there" in told
+    assert "to keep it, upload it again under another file name" in told
     assert outputs(job)["refused"] == "1"
     assert upload("--resume", *to) == 3, "it is still in the spool"
 
