@@ -21,9 +21,9 @@ RECORD = {
 def test_the_contracts_keys() -> None:
     assert file_key(RECORD, "results.json") == "v3/pytorch/pytorch/71/9/results.json"
     folder = "v3/pytorch/pytorch/release/2.7/e2d141dbde55/NVIDIA_H100_80GB_HBM3"
-    assert commit_key(RECORD) == f"{folder}/benchmark_results_9.json"
+    assert commit_key(RECORD) == f"{folder}/benchmark_results.json"
     assert commit_key(RECORD, "llama 3") == f"{folder}/benchmark_results_llama_3.json"
-    assert commit_key(RECORD, part=2) == f"{folder}/benchmark_results_9.part2.json"
+    assert commit_key(RECORD, part=2) == f"{folder}/benchmark_results.part2.json"
 
 
 def test_servicelab_has_ids_of_its_own() -> None:

@@ -292,7 +292,8 @@ def prepare(
 ) -> PreparedUpload:
     """Complete all records of ``source``, and pack them for an upload API (``api``) or any other target.
 
-    Verdicts and culprits are sent unchanged, but never to an upload API, which accepts records only.
+    Verdicts and culprits are sent unchanged, but never to an upload API, which accepts records only. There, jobs that
+    measure one commit, such as shards and nights, differ only in the suffix of the key.
     """
     completion = Completion(
         metadata,
@@ -307,7 +308,8 @@ def prepare(
     oversized: list[Oversized] = []
     if api:
         records = [record for file in files.values() for record in file]
-        payloads, oversized = pack_requests(records, options.model or "")
+        suffix = options.model or (str(metadata.job_id) if in_actions(os.environ) else "")
+        payloads, oversized = pack_requests(records, suffix)
     else:
         payloads = pack_objects(files) + pack_judged(source.judged, metadata.repo, metadata.workflow_id)
     refused = [_oversized_element(item) for item in oversized]

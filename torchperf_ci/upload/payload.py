@@ -168,23 +168,19 @@ def file_key(record: CompleteRecord, file: str) -> str:
     ``record`` must be complete. Records of ServiceLab have the ids of an experiment and a trial instead.
     """
     workflow = record["workflow_id"] or record.get("servicelab_experiment_id")
-    return "/".join(["v3", _path(record["repo"]), safe(workflow), safe(_job(record)), distinct(file)])
-
-
-def _job(record: CompleteRecord) -> object:
-    return record["job_id"] or record.get("servicelab_trial_id")
+    job = record["job_id"] or record.get("servicelab_trial_id")
+    return "/".join(["v3", _path(record["repo"]), safe(workflow), safe(job), distinct(file)])
 
 
 def commit_key(record: CompleteRecord, model: str = "", part: int = 1) -> str:
-    """Return the key for an upload API: ``v3/{repo}/{branch}/{sha}/{device_type}/benchmark_results_{model}.json``.
-
-    Without a model it ends with the job's id: several jobs, such as shards and nights, may measure one commit.
+    """Return the key for an upload API: ``v3/{repo}/{branch}/{sha}/{device_type}/benchmark_results[_{model}].json``.
 
     ``record`` must be complete. Content that is too large for one request continues in ``….part2.json``, and so on.
     """
     branch = str(record["head_branch"]).removeprefix("refs/heads/")
+    suffix = f"_{safe(model)}" if model else ""
     number = f".part{part}" if part > 1 else ""
-    name = f"benchmark_results_{safe(model or _job(record))}{number}.json"
+    name = f"benchmark_results{suffix}{number}.json"
     return "/".join(
         [
             "v3",
@@ -274,7 +270,7 @@ def _part_name(file: str, part: int) -> str:
 def pack_requests(
     records: Iterable[CompleteRecord], model: str = ""
 ) -> tuple[list[Payload], list[Oversized]]:
-    """Pack records into requests to an upload API: one per commit, hardware and job, or several if it is too large."""
+    """Pack records into requests to an upload API: one per commit and hardware, or several if it is too large."""
     payloads: list[Payload] = []
     oversized: list[Oversized] = []
     for group in _grouped(records, model).values():
