@@ -51,7 +51,8 @@ def make_records(folder: Path, files: int) -> Counter[str]:
 
 
 def call(folder: Path, to: str) -> list[str]:
-    return ["upload", str(folder), "--to", to, "--resume", *CHANGE]
+    # A model of its own for each folder: an upload API has one key for each commit otherwise.
+    return ["upload", str(folder), "--to", to, "--model", folder.name, "--resume", *CHANGE]
 
 
 def records_at(to: str) -> Counter[str]:
