@@ -227,7 +227,9 @@ def test_a_conflict_is_told_and_fails(folder: Path, dsn: str, capsys: pytest.Cap
     (folder / "a.json").write_text(record("other"))
     (folder / "b.json").write_text(record("b"))
     assert cli.main(["ingest", str(folder), "--store", dsn]) == 3
-    assert f"{folder}/a.json: other content is kept under this key" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert f"{folder}/a.json: other content is kept under this key" in told
+    assert f"give each run a directory of its own, or `torchperf upload DIR --to {dsn}`" in told
     assert models(dsn) == ["a", "b"]
 
 

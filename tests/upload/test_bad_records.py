@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -56,6 +57,18 @@ def test_bad_records_that_only_warn_do_not_hide_what_is_not_delivered(
     (tmp_path / "file").touch()
     assert upload(folder, "--to", tmp_path / "file", *CHANGE, "--on-failure", "warn-invalid") == 3
     assert "in conflict with what is there, 1 refused" in capsys.readouterr().err
+
+
+def test_files_that_are_refused_as_a_whole_are_counted_and_named_in_the_quarantine(
+    folder: Path, tmp_path: Path, job: dict[str, str]
+) -> None:
+    (folder / "c.json").symlink_to(folder / "a.json")
+    (folder / "d.json").symlink_to(folder / "a.json")
+    (folder / "e.json.gz").write_bytes(gzip.compress((folder / "a.json").read_bytes())[:-8])
+    assert upload(folder, "--to", tmp_path / "kept", "--job-id", "9") == 3
+    lines = (Path(job["RUNNER_TEMP"]) / "torchperf-spool/quarantine.jsonl").read_text().splitlines()
+    assert [Path(json.loads(line)["file"]).name for line in lines] == ["c.json", "d.json", "e.json.gz"]
+    assert outputs(job)["refused"] == "3"
 
 
 @pytest.mark.parametrize(("missing", "code"), [("error", 2), ("warn", 0), ("ignore", 0)])

@@ -60,7 +60,9 @@ def test_other_records_of_the_same_job_are_a_conflict_and_stay(
     (folder / "a.json").write_text(json.dumps({"metric": {"name": "other"}, "runners": []}))
     assert upload(folder, *to) == 3
     assert kept(tmp_path / "kept") == before
-    assert "1 record in 1 object in conflict with what is there" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "1 record in 1 object in conflict with what is there" in told
+    assert "to keep it, upload it again under another file name" in told
     assert outputs(job)["refused"] == "1"
     assert upload("--resume", *to) == 3, "it is still in the spool"
 
@@ -245,3 +247,13 @@ def test_records_in_folders_below_are_named_where_they_are_all_there_is(
     assert upload(folder.parent, "--to", tmp_path / "kept", *CHANGE) == 2
     said = "holds no record, and what lies in folders below it is not read, so nothing is uploaded"
     assert said in capsys.readouterr().err
+
+
+def test_shards_nights_and_reruns_of_one_commit_have_keys_of_their_own_at_an_upload_api(
+    folder: Path, tmp_path: Path, job: dict[str, str], api: HttpServer
+) -> None:
+    (folder / "b.json").unlink()
+    for number in range(3):
+        (folder / "a.json").write_text(json.dumps({"metric": {"name": f"m{number}"}, "runners": []}))
+        assert upload(folder, "--to", api.url, "--job-id", number + 1) == 0
+    assert len(kept(tmp_path / "kept")) == 3

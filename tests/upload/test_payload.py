@@ -45,6 +45,23 @@ def test_one_object_a_file_in_gzipped_lines() -> None:
     assert records_in(gzip.decompress(made[0].body)) == [first, second]
 
 
+@pytest.mark.parametrize("limit", ["MAX_BYTES", "MAX_VALUES"])
+def test_a_file_is_split_where_readers_would_refuse_it_as_a_whole(
+    monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    row = json.dumps(BASE, separators=(",", ":"))
+    monkeypatch.setattr(
+        payload, limit, 2 * (payload.count_values(row) if limit == "MAX_VALUES" else len(row) + 1)
+    )
+    made = pack_objects({"a.json": [BASE] * 5, "a_part2.json": [BASE], "b.json.gz": [BASE] * 3})
+    assert [part.records for part in made] == [2, 2, 1, 1, 2, 1]
+    names = [part.key.rpartition("/")[2] for part in made]
+    assert [name.partition("-")[0] for name in names] == [
+        "a.json", "a_part2", "a_part3", "a_part2.json", "b.json.gz", "b_part2"
+    ]  # fmt: skip
+    assert len({*names}) == 6
+
+
 def test_the_same_records_are_always_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     before = pack_objects({"a.json": [BASE]})
     monkeypatch.setattr("time.time", lambda: 0.0)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -119,6 +120,13 @@ def test_nothing_in_the_spool_may_be_a_link_or_a_pipe(spool: Spool, tmp_path: Pa
     with pytest.raises(RecordsError, match="it is a link, not a regular file"):
         spool.set_aside([RefusedElement("a.json", 1, "$", ("bad",), "text")])
     assert not (tmp_path / "victim.jsonl").exists()
+
+
+def test_uploads_at_the_same_moment_add_to_one_quarantine(spool: Spool) -> None:
+    refused = [[RefusedElement(f"{number}.json", 1, "$", ("bad",), "text")] for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(spool.set_aside, refused))
+    assert len(spool.quarantine.read_text().splitlines()) == 40
 
 
 def test_a_batch_that_unpacks_to_any_size_is_named(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:

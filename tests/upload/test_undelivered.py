@@ -75,6 +75,21 @@ def test_a_resumed_directory_that_was_delivered_is_not_sent_again(
     assert len(kept(tmp_path / "kept")) == 4
 
 
+@pytest.mark.parametrize(("change", "more"), [("--head-sha", 2), ("--workflow-id", 2), ("verdicts", 1)])
+def test_a_resumed_directory_is_sent_for_another_commit_or_run_and_with_new_verdicts(
+    folder: Path, tmp_path: Path, change: str, more: int
+) -> None:
+    """A pass or a count is the same on most commits, and so is the file with it."""
+    call = [folder, "--to", tmp_path / "kept", "--resume", *CHANGE]
+    assert upload(*call) == 0
+    if change == "verdicts":
+        (folder / "verdicts.json").write_text('{"version": 1, "verdicts": []}')
+    else:
+        call += [change, "72"]
+    assert upload(*call) == 0
+    assert len([*DirectoryPlace(tmp_path / "kept").keys()]) == 2 + more
+
+
 @pytest.mark.parametrize(("fault", "sign"), [("refused", "⚠️"), ("undelivered", "❌")])
 def test_failures_can_be_let_pass(
     folder: Path,
@@ -116,6 +131,19 @@ def test_a_job_says_as_which_artifact_it_offers_its_spool(
     (folder / "b.json").write_text("{")
     assert upload(folder, "--to", tmp_path / "kept", "--job-id", "9") == 3
     assert "is the artifact spool-7 of this run" in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
+
+
+def test_a_job_offers_the_spool_of_an_upload_that_did_not_live_to_report(
+    folder: Path, job: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(DirectoryPlace, "put", killed)
+    with pytest.raises(SystemExit):
+        upload(folder, "--to", "kept", "--job-id", "9")
+    spool = Path(job["RUNNER_TEMP"]) / "torchperf-spool"
+    assert outputs(job) == {"spooled": "5", "spool-dir": str(spool)}
 
 
 def test_a_link_in_the_spool_is_taken_away_before_anybody_offers_it(

@@ -86,7 +86,9 @@ class UploadOptions:
         otherwise="this machine's",
         aliases=("--device",),
     )
-    model: str | None = option("--model", "Suffix of the key at an upload API", metavar="NAME")
+    model: str | None = option(
+        "--model", "Suffix of the key at an upload API", metavar="NAME", otherwise="in a job, its ID"
+    )
     role: str | None = option("--role", "ARN of the role to assume with the job's OIDC token", metavar="ARN")
     role_session_name: str = option(
         "--role-session-name", "Name of the role session", metavar="NAME", default="torchperf"

@@ -100,6 +100,18 @@ class RecordsReading:
         """Characters of all elements; their size in memory is several times as much."""
         return sum(len(item.text) for item in self.records) + sum(len(item.text) for item in self.refused)
 
+    @property
+    def all_refused(self) -> list[RefusedElement]:
+        """The refused elements, and those without text: a file as a whole, or the end of a truncated one."""
+        told = {reason for item in self.refused for reason in item.reasons}
+        rest = [
+            RefusedElement(problem.file, problem.line, problem.path, (problem.reason,), "")
+            for problem in self.problems
+            if problem.severity == "refused"
+            and not told & {problem.reason, f"{problem.path}: {problem.reason}"}
+        ]
+        return [*self.refused, *rest]
+
 
 def read_records(
     path: Path, within: Path | None = None, parse: Callable[[bytes, str], RecordsReading] | None = None

@@ -203,7 +203,9 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     )
     say(counts, *([judged] if outcome.judged else []), *([untimed] if outcome.untimed else []))
     complaints = [
-        f"{key}: other content is kept under this key; it was left as it is" for key in outcome.conflicts
+        f"{key}: other content is kept under this key; it was left as it is: "
+        f"give each run a directory of its own, or `torchperf upload DIR --to {store}`"
+        for key in outcome.conflicts
     ]
     complaints += [f"{item.file}:{item.line}: {'; '.join(item.reasons)}" for item in outcome.refused]
     if not complaints:

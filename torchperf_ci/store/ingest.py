@@ -197,7 +197,7 @@ class _BatchIngest:
             if is_own_file(reading):
                 self._judged[item.key] = reading.refused[0].text
                 continue
-            if not (reading.records or _all_refused(reading)):
+            if not (reading.records or reading.all_refused):
                 continue
             part.append((item, reading))
             size += reading.size
@@ -222,7 +222,7 @@ class _BatchIngest:
 
     def _load(self, readings: Mapping[str, RecordsReading]) -> list[tuple[str, RefusedElement]]:
         """Add all valid records of some objects to the incoming ones; return the others, with their objects' keys."""
-        refused = [(key, item) for key, reading in readings.items() for item in _all_refused(reading)]
+        refused = [(key, item) for key, reading in readings.items() for item in reading.all_refused]
         lines = {
             key: [self._line(key, item) for item in reading.records] for key, reading in readings.items()
         }
@@ -349,17 +349,6 @@ class _S3Ingest:
             return self._taking.incoming.add_s3(self._reader, [item.key for item in batch])
         except (UnsafeKeyError, RefusedStatementError):
             return False
-
-
-def _all_refused(reading: RecordsReading) -> list[RefusedElement]:
-    """Return the refused elements, including problems without any text, such as the end of a truncated object."""
-    told = {reason for item in reading.refused for reason in item.reasons}
-    rest = [
-        RefusedElement(problem.file, problem.line, problem.path, (problem.reason,), "")
-        for problem in reading.problems
-        if problem.severity == "refused" and not told & {problem.reason, f"{problem.path}: {problem.reason}"}
-    ]
-    return [*reading.refused, *rest]
 
 
 def _refused_by_engine(item: LocatedRecord, error: RefusedStatementError) -> RefusedElement:

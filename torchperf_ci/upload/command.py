@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
+import json
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import QUARTER, month_before
 from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.records.files import SUFFIXES
-from torchperf_ci.upload.metadata import PreparedUpload, gather_metadata, prepare
+from torchperf_ci.upload.metadata import Metadata, PreparedUpload, gather_metadata, prepare
 from torchperf_ci.upload.payload import RecordsSource, read_source
 from torchperf_ci.upload.report import Delivery, UploadReport, print_report
 from torchperf_ci.upload.spool import Spool, SpooledBatch
@@ -44,7 +46,12 @@ class UploadRoute:
     flags: tuple[str, ...] = ()
 
     def deliver(self, batch: SpooledBatch) -> tuple[Delivery, ...]:
-        """Send a batch, and remove from the spool what was kept."""
+        """Send a batch, and remove from the spool what was kept.
+
+        Should this process not live to report, the job's outputs say by then what is in the spool.
+        """
+        actions.set_output("spooled", str(sum(batch.records.values())))
+        actions.set_output("spool-dir", str(self.spool.root.absolute()))
         outcomes = self.target.put_all(batch.bodies)
         self.spool.settle(batch, [key for key, outcome in outcomes.items() if isinstance(outcome, str)])
         return tuple(Delivery(payload, outcomes[payload.key]) for payload in batch.payloads)
@@ -170,14 +177,14 @@ def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Co
     if source.is_empty:
         missing = f"{folder}: {_nothing_in(folder)}, so nothing is uploaded"
         return replace(way.report(), missing=missing)
-    if options.resume and way.spool.knows(source.digest):
+    metadata = gather_metadata(options, os.environ, source.digest, settings.name)
+    if options.resume and way.spool.knows(_source_in_run(source, metadata)):
         return _about(
             source, PreparedUpload((), tuple(source.refused), tuple(source.problems("refused"))), way
         )
-    metadata = gather_metadata(options, os.environ, source.digest, settings.name)
     prepared = prepare(source, metadata, options, api=is_api(way.to))
     planned = tuple(map(Delivery, prepared.payloads))
-    deliveries = planned if options.dry_run else _send(source, prepared, way)
+    deliveries = planned if options.dry_run else _send(_source_in_run(source, metadata), prepared, way)
     missing = "" if deliveries else f"{folder}: holds no good record, so nothing is uploaded"
     about = _about(source, prepared, way)
     return replace(about, metadata=metadata, deliveries=deliveries, missing=missing)
@@ -190,17 +197,24 @@ def _nothing_in(folder: Path) -> str:
     return f"holds no record{', and what lies in folders below it is not read' if below else ''}"
 
 
-def _send(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) -> tuple[Delivery, ...]:
+def _source_in_run(source: RecordsSource, metadata: Metadata) -> str:
+    """Return a digest of the files and of whose they are: another commit's or run's may have the same content."""
+    owner = (metadata.repo, metadata.head_branch, metadata.head_sha, metadata.workflow_id)
+    parts = (source.digest, *owner, *(file.text for file in source.judged))
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _send(source: str, prepared: PreparedUpload, way: UploadRoute) -> tuple[Delivery, ...]:
     """Write everything to disk, refused elements and payloads, before anything is sent."""
     way.spool.set_aside(prepared.refused)
-    return way.deliver(way.spool.keep(source.digest, prepared.payloads)) if prepared.payloads else ()
+    return way.deliver(way.spool.keep(source, prepared.payloads)) if prepared.payloads else ()
 
 
 def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) -> UploadReport:
     return replace(
         way.report(),
         refused=prepared.faults,
-        refused_count=prepared.refused_count,
+        refused_count=len(prepared.refused),
         changed=tuple(source.problems("changed")),
         judged_left_out=len(source.judged) if is_api(way.to) else 0,
     )

@@ -286,18 +286,14 @@ class PreparedUpload:
     refused: tuple[RefusedElement, ...]
     faults: tuple[Problem, ...]
 
-    @property
-    def refused_count(self) -> int:
-        """The number of elements that are not sent; 1 if only a file as a whole was refused."""
-        return max(len(self.refused), 1 if self.faults else 0)
-
 
 def prepare(
     source: RecordsSource, metadata: Metadata, options: UploadOptions, *, api: bool
 ) -> PreparedUpload:
     """Complete all records of ``source``, and pack them for an upload API (``api``) or any other target.
 
-    Verdicts and culprits are sent unchanged, but never to an upload API, which accepts records only.
+    Verdicts and culprits are sent unchanged, but never to an upload API, which accepts records only. There, jobs that
+    measure one commit, such as shards and nights, differ only in the suffix of the key.
     """
     completion = Completion(
         metadata,
@@ -312,7 +308,8 @@ def prepare(
     oversized: list[Oversized] = []
     if api:
         records = [record for file in files.values() for record in file]
-        payloads, oversized = pack_requests(records, options.model or "")
+        suffix = options.model or (str(metadata.job_id) if in_actions(os.environ) else "")
+        payloads, oversized = pack_requests(records, suffix)
     else:
         payloads = pack_objects(files) + pack_judged(source.judged, metadata.repo, metadata.workflow_id)
     refused = [_oversized_element(item) for item in oversized]

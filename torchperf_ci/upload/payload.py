@@ -20,7 +20,9 @@ from torchperf_ci.records.files import (
     MAX_BYTES,
     MAX_FILES,
     MAX_UPLOAD,
+    MAX_VALUES,
     SUFFIXES,
+    count_values,
     mebibytes,
     open_regular,
     read_limited,
@@ -67,8 +69,8 @@ class RecordsSource:
 
     @property
     def refused(self) -> list[RefusedElement]:
-        """The elements that are not valid records."""
-        return [refused for file in self.files for refused in file.reading.refused]
+        """The elements that are not valid records, and the files that cannot be read."""
+        return [refused for file in self.files for refused in file.reading.all_refused]
 
     def problems(self, severity: Severity) -> list[Problem]:
         """Return the problems of this severity, in the order of the files."""
@@ -243,12 +245,26 @@ class Oversized:
 
 
 def pack_objects(files: Mapping[str, Sequence[CompleteRecord]]) -> list[Payload]:
-    """Pack the complete records of each file into one object: gzipped JSONEachRow."""
+    """Pack the complete records of each file into one object: gzipped JSONEachRow.
+
+    A file becomes several objects if with what completes its records it is beyond the limits of whoever reads it.
+    """
     return [
-        Payload(file_key(records[0], name), _gzipped(_rows(records)), len(records))
+        Payload(file_key(chunk[0], _part_name(name, part)), _gzipped(_rows(chunk)), len(chunk))
         for name, records in files.items()
-        if records
+        for part, chunk in enumerate(_chunks(((each, _share(_row(each))) for each in records), 1), start=1)
     ]
+
+
+def _share(row: str) -> float:
+    """Return how much of the limits of an object a row takes: 1 is all."""
+    return max((len(row.encode()) + 1) / MAX_BYTES, count_values(row) / MAX_VALUES)
+
+
+def _part_name(file: str, part: int) -> str:
+    """Return a name for a part, which cannot have the key of another file: its space adds a hash to the key."""
+    suffix = next((suffix for suffix in SUFFIXES if file.endswith(suffix)), "")
+    return file if part == 1 else f"{file.removesuffix(suffix)} part{part}{suffix}"
 
 
 def pack_requests(
@@ -267,7 +283,7 @@ def pack_requests(
             for record, size in zip(group, sizes, strict=True)
             if size > _ROOM_FOR_RECORDS
         ]
-        for part, chunk in enumerate(_chunks(fitting), start=1):
+        for part, chunk in enumerate(_chunks(fitting, _ROOM_FOR_RECORDS), start=1):
             payloads.append(Payload(commit_key(chunk[0], model, part), _rows(chunk), len(chunk)))
     return payloads, oversized
 
@@ -290,14 +306,14 @@ def _grouped(records: Iterable[CompleteRecord], model: str) -> dict[str, list[Co
     return groups
 
 
-def _chunks(sized: Iterable[tuple[CompleteRecord, int]]) -> Iterator[list[CompleteRecord]]:
-    """Split the records, in order, into lists that each fit into one request."""
+def _chunks(sized: Iterable[tuple[CompleteRecord, float]], room: float) -> Iterator[list[CompleteRecord]]:
+    """Split the records, in order, into lists whose sizes each fit into ``room``."""
     chunk: list[CompleteRecord] = []
-    used = 0
+    used = 0.0
     for record, size in sized:
-        if chunk and used + size > _ROOM_FOR_RECORDS:
+        if chunk and used + size > room:
             yield chunk
-            chunk, used = [], 0
+            chunk, used = [], 0.0
         chunk.append(record)
         used += size
     if chunk:

@@ -136,7 +136,7 @@ class UploadReport:
         """Return the worst problem as an error, None if there is none; ``invalid``: whether refused records count."""
         kinds: list[tuple[object, type[TorchperfError], str]] = [
             (self.refused_count if invalid else 0, RecordsRefusedError, self.set_aside),
-            (self.conflicts, ConflictError, f"what is in conflict stays in {self.spool}"),
+            (self.conflicts, ConflictError, f"what is in conflict stays in {self.spool}; {_KEY_OF_ITS_OWN}"),
             (self.undelivered, NotDeliveredError, f"send it later with: {self.resume}"),
         ]
         found = [(kind, advice) for there, kind, advice in kinds if there]
@@ -169,6 +169,7 @@ def _files_of_judged(count: int) -> str:
 ARTIFACT = "TORCHPERF_SPOOL_ARTIFACT"
 """Environment variable with the name of the artifact that holds the job's spool, if there is one."""
 
+_KEY_OF_ITS_OWN = "to keep it, upload it again under another file name, or at an upload API with --model"
 _LISTED = 50
 """Most entries of a list for people; the quarantine and the JSON output have all of them."""
 _EXACT = "whole numbers beyond its Float32, and null, are kept exactly in metric.extra_info"

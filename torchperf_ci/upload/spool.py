@@ -6,8 +6,10 @@ sending it again never makes a second upload.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
+import os
 import time
 import zipfile
 from dataclasses import dataclass
@@ -128,7 +130,12 @@ class Spool:
     def set_aside(self, refused: Iterable[RefusedElement]) -> None:
         """Add refused elements to the quarantine. Raises :class:`OutputDirectoryError` or :class:`RecordsError`."""
         self._make_root()
-        add_to_quarantine(self.quarantine, refused)
+        folder = os.open(self.root, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)  # the quarantine is written anew each time
+            add_to_quarantine(self.quarantine, refused)
+        finally:
+            os.close(folder)
 
     def keep(self, source: str, payloads: Sequence[Payload]) -> SpooledBatch:
         """Write a new batch to disk atomically. Raises :class:`OutputDirectoryError`."""
