@@ -1,16 +1,16 @@
 """Bisection from verdicts: real torch processes measure what got worse over the range that the verdicts name.
 
-One pair of each two builds is real, and the others repeat it: tests/e2e and tests/actions measure them all.
+One pair of each two builds is real, and the others repeat it: tests/actions measures them all.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import planted_changes
 import pytest
+from repeated_pairs import repeating
 from slowed_repository import Repository, make_repository
 
 from torchperf_ci.bench import pairs
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from torchperf_ci.bench.case import Case, Settings
-
 
 def verdict(
     metric: str = "latency(ms)", word: str = "regressed", model: str = "smallnet/bags", **more
@@ -37,23 +35,6 @@ def verdict(
 @pytest.fixture
 def repository(tmp_path: Path) -> Repository:
     return make_repository(tmp_path / "smallnet", {1: planted_changes.validation(times=6)}, commits=2)
-
-
-def repeating(measure: Callable[..., Pair]) -> Callable[..., Pair]:
-    """Measure the first pair of two builds. The others are that one with noise, or noise alone if it is one build."""
-    noise = itertools.cycle([0.001, -0.001, 0.002])
-    known: dict[tuple[str, ...], Pair] = {}
-
-    def pair(case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool) -> Pair:
-        if base.path == head.path:
-            return Pair((next(noise),), 1e-3, 1e-3)
-        builds = (*base.path, *head.path)
-        if builds not in known:
-            known[builds] = measure(case, base, head, scratch, head_first=head_first)
-        first = known[builds]
-        return replace(first, log_ratios=(first.log_ratio + next(noise),))
-
-    return pair
 
 
 @pytest.fixture

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from torchperf_ci.bench.pairs import Pair
+from torchperf_ci.bisect import laboratory
+
 NIGHTLY = ("--builder", "nightly", "--wheels", ".")
 
 
@@ -90,7 +93,11 @@ def test_a_build_that_installs_no_torch_is_told(bisect, history, quick, capsys) 
     )
 
 
-def test_sources_that_nobody_compiles_are_told(bisect, history, torch_environment, tmp_path) -> None:
+def test_sources_that_nobody_compiles_are_told(
+    bisect, history, torch_environment, tmp_path, monkeypatch
+) -> None:
+    """The builds are real, and asked what they can run; no pair of them is measured."""
+    monkeypatch.setattr(laboratory, "measure_pair", lambda *_, **__: Pair((0.0,), 1e-3, 1e-3))
     suite = tmp_path / "suite.py"
     suite.write_text(
         "import torch\nfrom torchperf_ci.suite import Task, workload\n"

@@ -61,6 +61,7 @@ class Nights:
             "TORCH": self.runner.torch,
             "WITHOUT_PIP": "1",
             "NIGHT": date,
+            "REPEATED_PAIRS": "1",
             "GITHUB_API_URL": self.github.url,
             "GITHUB_REPOSITORY": REPOSITORY,
             "GITHUB_RUN_ID": 1000 + self.count,

@@ -44,6 +44,18 @@ PAIRS = "torchperf_ci/bench/pairs.py"
 BRIEFLY = {"BLOCK_SECONDS = 0.1\n": "BLOCK_SECONDS = 0.02\n", "QUADS = 10\n": "QUADS = 3\n"}
 """How long a pair is measured: what the tests plant is large, and most of their time went into telling how large."""
 
+LABORATORY = "torchperf_ci/bisect/laboratory.py"
+REPEATED = Path(__file__).with_name("repeated_pairs.py")
+REPEATING = """
+import os
+
+if os.environ.get("REPEATED_PAIRS"):
+    from torchperf_ci.repeated_pairs import repeating
+
+    measure_pair = repeating(measure_pair)
+"""
+"""What lets a job ask for bisections that start torch less often."""
+
 
 def copy_project(copy: Path) -> None:
     """Put the files of the project that a runner downloads to use its actions into ``copy``.
@@ -59,6 +71,9 @@ def copy_project(copy: Path) -> None:
         assert measures.count(usual) == 1, usual
         measures = measures.replace(usual, brief)
     (copy / PAIRS).write_text(measures)
+    shutil.copy(REPEATED, copy / "torchperf_ci")
+    with (copy / LABORATORY).open("a") as laboratory:
+        laboratory.write(REPEATING)
     called, (name, _, ref) = copy / CALLED, OURS.partition("@")
     called.parent.mkdir(parents=True)
     lines = (PROJECT / CALLED).read_text().splitlines()

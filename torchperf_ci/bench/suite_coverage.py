@@ -82,10 +82,11 @@ def _last(function: str) -> str:
     return function.rpartition(".")[2].strip("_")
 
 
-def measure_use(cases: Sequence[Case], settings: Settings) -> MeasuredUse:
+def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool) -> MeasuredUse:
     """Run a few steps of each case in one worker, which is replaced if a case breaks it.
 
-    Raises :class:`WorkerFailure` if not even the inventory can be read.
+    Without ``count_files``, the files of packages are not read, which takes seconds. Raises
+    :class:`WorkerFailure` if not even the inventory can be read.
     """
     uses: dict[Case, ApiUse] = {}
     failures: dict[Case, str] = {}
@@ -94,7 +95,9 @@ def measure_use(cases: Sequence[Case], settings: Settings) -> MeasuredUse:
         at_end.callback(progress.close)
         worker = at_end.enter_context(start_worker(settings, Path(folder)))
         inventory = worker.ask("inventory", settings.timeout, Inventory)
-        called = worker.ask("files_that_call", settings.timeout, Callers)
+        called = Callers([], {})
+        if count_files:
+            called = worker.ask("files_that_call", settings.timeout, Callers)
         for number, case in enumerate(cases, 1):
             progress.begins(case)
             try:
@@ -165,7 +168,7 @@ def coverage_command(options: CoverageOptions) -> int:
     grid = CaseGrid([*suite, *candidates], options.mode or MODES, ("fp32",), ("eager",))
     cases = select_cases(Selection([grid]), under_test.known, "cpu")
     try:
-        measured = measure_use(cases, settings)
+        measured = measure_use(cases, settings, count_files=True)
     except WorkerFailure as failure:
         raise selection.error_of(failure, settings) from None
     if options.json:
@@ -370,7 +373,7 @@ def _tried(
     cases = select_cases(
         Selection([CaseGrid([*first, *found], MODES, ("fp32",), ("eager",))]), under_test.known, "cpu"
     )
-    measured = measure_use(cases, under_test.settings(settings))
+    measured = measure_use(cases, under_test.settings(settings), count_files=False)
     failed = {case.workload for case in measured.failures}
     slow = {case.workload for case, use in measured.uses.items() if use.cpu_seconds > MOST_SECONDS}
     uses = {

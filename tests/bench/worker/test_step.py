@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 from collections import UserDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -127,6 +128,20 @@ def test_a_training_step_learns_and_names_its_phases() -> None:
     assert phases == ["forward", "backward", "optimizer"]
     assert step.model.training
     assert any(not torch.equal(a, b) for a, b in zip(before, step.model.parameters(), strict=True))
+
+
+@pytest.mark.filterwarnings("default")  # a compiler's are its own
+def test_the_collector_is_paused_only_while_the_compiler_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    running: list[bool] = []
+    compiles = torch.compile
+
+    def noting(*given: object, **options: object) -> object:
+        running.append(gc.isenabled())
+        return compiles(*given, **options)
+
+    monkeypatch.setattr(torch, "compile", noting)
+    build_step(net, StepRequest("inference", "fp32", "inductor", 4), CPU)
+    assert (running, gc.isenabled()) == ([False], True)
 
 
 def test_parameters_are_counted() -> None:

@@ -6,7 +6,6 @@ from the toolkit's environment can leak into the measured one.
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import sys
 from pathlib import Path
@@ -31,13 +30,10 @@ def main() -> None:
     sys.modules["torchperf_ci"] = package
     spec.loader.exec_module(package)
 
-    gc.disable()
-    from torchperf_ci.bench.worker.session import serve
+    from torchperf_ci.bench.worker.collector import collector_paused
 
-    # What torch has made stays. The collector would look through it several times meanwhile: a tenth of the start.
-    gc.freeze()
-    gc.unfreeze()  # from now on it is what a process has that has lived for a while
-    gc.enable()
+    with collector_paused():
+        from torchperf_ci.bench.worker.session import serve
     serve(int(sys.argv[1]))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from torchperf_ci.bench.worker.collector import collector_paused
 from torchperf_ci.bench.worker.protocol import Compilation, FirstStep
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, pinned
 from torchperf_ci.suite.torchbench import UnbuildableError
@@ -119,7 +120,8 @@ def _compiled(model: Model, backend: str) -> Model:
     name, _, mode = backend.partition(":")
     if name == "eager":
         return model
-    compiled: Model = torch.compile(model, backend=name, mode=mode or None)
+    with collector_paused():  # it imports the compiler
+        compiled: Model = torch.compile(model, backend=name, mode=mode or None)
     return compiled
 
 
@@ -147,7 +149,8 @@ def _training(task: Task, forward: Model, precision: Precision, scaler: torch.am
     if not isinstance(model, torch.nn.Module) or loss_of is None:
         msg = "training needs a torch.nn.Module and a loss"
         raise UnsupportedError(msg)
-    optimizer = task.optimizer(model.parameters())
+    with collector_paused():  # torch's optimizers import a part of the compiler
+        optimizer = task.optimizer(model.parameters())
 
     def phases(mark: Mark) -> None:
         optimizer.zero_grad(set_to_none=True)
@@ -186,11 +189,9 @@ def _compile_in_place(model: Model, backend: str) -> None:
     if not isinstance(model, torch.nn.Module):
         msg = "a step of its own is compiled by its modules: give Task a torch.nn.Module, or a ModuleDict of several"
         raise UnsupportedError(msg)
-    name, _, mode = backend.partition(":")
     members = isinstance(model, (torch.nn.ModuleDict, torch.nn.ModuleList))
     for module in model.children() if members else [model]:
-        call = torch.compile(_call_of(module), backend=name, mode=mode or None)
-        module._compiled_call_impl = call  # noqa: SLF001
+        module._compiled_call_impl = _compiled(_call_of(module), backend)  # noqa: SLF001
 
 
 def _call_of(module: torch.nn.Module) -> Callable[..., Any]:

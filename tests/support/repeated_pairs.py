@@ -1,0 +1,32 @@
+"""Bisections that measure one pair of each two builds; tests/actions/test_bisect_template.py measures them all."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from torchperf_ci.bench.pairs import Pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from torchperf_ci.bench.case import Case, Settings
+
+
+def repeating(measure: Callable[..., Pair]) -> Callable[..., Pair]:
+    """Measure the first pair of two builds. The others are that one with noise, or noise alone if it is one build."""
+    noise = itertools.cycle([0.001, -0.001, 0.002])
+    known: dict[tuple[str, ...], Pair] = {}
+
+    def pair(case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool) -> Pair:
+        if base.path == head.path:
+            return Pair((next(noise),), 1e-3, 1e-3)
+        builds = (*base.path, *head.path)
+        if builds not in known:
+            known[builds] = measure(case, base, head, scratch, head_first=head_first)
+        first = known[builds]
+        return replace(first, log_ratios=(first.log_ratio + next(noise),))
+
+    return pair
