@@ -108,11 +108,13 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
     return {
         verdict.series
         for verdict in finding.verdicts
-        if (row := known.get(verdict.series)) and _is_there(row, verdict.old) and _exceeds(row, verdict)
+        if (row := known.get(verdict.series))
+        and _is_at_new_level(row, verdict.old)
+        and _exceeds(row, verdict)
     }
 
 
-def _is_there(row: IssueRow, level: float | None) -> bool:
+def _is_at_new_level(row: IssueRow, level: float | None) -> bool:
     share = share_left(row, level) if level is not None else None
     return share is not None and share >= HALF
 
