@@ -77,11 +77,24 @@ def test_what_looks_faster_is_no_candidate(judged, a_compared_case) -> None:
         (3, "after 3 pairs; they differ, but are too few to prove a change"),
     ],
 )
-def test_too_few_pairs_are_told_and_tell_nothing(judged, a_compared_case, pairs, why, ended) -> None:
+def test_too_few_pairs_are_told_and_prove_nothing(judged, a_compared_case, pairs, why, ended) -> None:
     verdict = judged(a_compared_case(0.5, pairs=pairs), stopped=ended == "interrupted")["latency(ms)"]
-    assert (verdict.verdict, verdict.candidate) == ("noisy", False)
+    assert (verdict.verdict, verdict.candidate) == ("noisy", pairs == 3)
     assert verdict.why.startswith(f"{ended} {why}")
     assert verdict.noise is verdict.detectable is None
+
+
+@pytest.mark.parametrize("changes", [(0.1, 0.1, 0.02), (-0.1, -0.1, -0.1), (0.1, 0.1)])
+def test_few_pairs_that_do_not_all_show_it_are_no_candidate(judged, a_case, a_pair, changes) -> None:
+    compared = ComparedCase(a_case(), [a_pair(change) for change in changes])
+    assert not judged(compared)["latency(ms)"].candidate
+
+
+def test_sizes_of_few_pairs_say_how_many_it_takes(judged, a_case, a_pair) -> None:
+    compared = ComparedCase(a_case(), [a_pair(0.1, peaks=(100.0 + place, 100.0)) for place in range(3)])
+    assert judged(compared)["peak_memory(MiB)"].why.endswith(
+        "; it takes 5 pairs, or 3 that are equal, to judge that"
+    )
 
 
 def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_compared_case) -> None:

@@ -40,6 +40,15 @@ def test_what_goes_beyond_is_told(desk: Desk, level: float, noise: float, found:
     assert desk.night(3, judged(regressed(NET, level, ends=LATER, noise=noise))) == found
 
 
+@pytest.mark.parametrize(("old", "new", "found"), [(0.6, 0.9, ["open 2"]), (0.97, 1.06, [])])
+def test_what_has_been_better_since_and_got_worse_is_told(
+    desk: Desk, old: float, new: float, found: list[str]
+) -> None:
+    accepted(desk)
+    desk.night(3, judged(measured(NET, old, "improved")))
+    assert desk.night(9, judged(regressed(NET, new, old, ends=LATER))) == found
+
+
 def test_another_series_of_the_range_is_told(desk: Desk) -> None:
     accepted(desk)
     assert desk.night(3, judged(regressed(NET), regressed(BERT, ends=LATER))) == ["open 2"]

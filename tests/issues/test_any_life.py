@@ -1,4 +1,4 @@
-"""In any order of events, no cause has two open issues, and none is opened for what an open one covers."""
+"""In any order of events, no cause has two open issues, and none is opened for a level that an open one covers."""
 
 from __future__ import annotations
 
@@ -81,12 +81,13 @@ class AnyLife(RuleBasedStateMachine):
         assert max(names.values(), default=0) <= 1
 
     def check(self, action: IssueAction) -> None:
-        """A culprit that is proven has an issue of its own; everything else has none where one holds its series."""
+        """A culprit that is proven has an issue of its own, everything else where a series is worse than in others."""
         if action.issue is None and action.memory.kind == "unlocated":
-            held = {
-                row.series for one in self.desk.open for row in one.memory.rows if not one.memory.accepted
-            }
-            assert not held & {row.series for row in action.memory.rows}
+            known = {row.series: row for row in action.memory.rows}
+            held = [row for one in self.desk.open if not one.memory.accepted for row in one.memory.rows]
+            for row in (row for row in held if row.series in known):
+                assert row.old < known[row.series].old, row.series
+                assert row.new < known[row.series].new, row.series
 
     def plan(self, missing: set[int]) -> tuple[IssueAction, ...]:
         judgement, locations = self.tonight(missing)

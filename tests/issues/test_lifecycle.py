@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from desk import Desk
-from nights import OTHER, judged, located, regressed, series
+from nights import OTHER, judged, located, measured, regressed, series
 
 NET, BERT = series("resnet18"), series("bert")
 ON_CPU = series("resnet18", "cpu")
@@ -59,6 +60,45 @@ def test_two_culprits_of_one_series_are_two_issues(desk: Desk) -> None:
     both = [located(slow), located(slow, commit=OTHER)]
     assert desk.night(1, judged(slow), *both) == ["open 1", "open 2"]
     assert desk.night(2, judged(slow), *both) == []
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first", "after a recovery"])
+def test_two_culprits_of_what_had_one_issue_are_two_issues(desk: Desk, again: bool) -> None:
+    both = [regressed(NET, 1.3), regressed(BERT)]
+    desk.night(1, judged(*both))
+    if again:
+        for day in (2, 3, 4):
+            desk.night(day, judged(measured(NET), measured(BERT)))
+    culprits = [located(both[0]), located(both[1], commit=OTHER)]
+    assert desk.night(5, judged(*both), *culprits) == ["open 2", "reopen 1" if again else "locate 1"]
+    assert [row.series for row in desk.issues[2].memory.rows] == [BERT]
+    assert desk.night(6, judged(*both), *culprits) == []
+
+
+def test_what_another_culprit_explains_leaves_the_issue(desk: Desk) -> None:
+    both = [regressed(NET, 1.3), regressed(BERT)]
+    desk.night(1, judged(*both))
+    desk.night(2, judged(*both), located(both[0]), located(both[1], commit=OTHER))
+    assert [row.series for row in desk.issues[1].memory.rows] == [NET]
+
+
+def test_what_gets_worse_again_later_is_another_issue(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET, 1.1)))
+    slower = regressed(NET, 1.3, 1.1, ends=LATER)
+    assert desk.night(9, judged(slower)) == ["open 2"]
+    culprit = located(slower, ends=LATER)
+    assert desk.night(10, judged(slower), culprit) == ["locate 2"]
+    assert desk.night(11, judged(slower), culprit) == []
+    nights = [desk.night(day, judged(measured(NET, 1.1))) for day in (12, 13, 14)]
+    assert nights == [[], [], ["recover 2"]]
+    assert [issue.number for issue in desk.open] == [1]
+
+
+def test_a_culprit_of_what_got_worse_again_leaves_the_first_issue(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET, 1.1)))
+    slower = regressed(NET, 1.3, 1.1, ends=LATER)
+    assert desk.night(9, judged(slower), located(slower, ends=LATER)) == ["open 2"]
+    assert desk.night(10, judged(slower), located(slower, ends=LATER)) == []
 
 
 def test_another_range_of_other_series_is_another_issue(desk: Desk) -> None:

@@ -88,7 +88,7 @@ def judge_latency(
         new=median(pair.head_seconds for pair in compared.pairs) * 1e3,
         noise=decision.noise if enough else None,
         detectable=decision.detectable if enough else None,
-        candidate=enough and _looks_slower(decision, min_effect),
+        candidate=_looks_slower(decision, compared, min_effect),
         evidence=Evidence(
             batch_size=compared.case.batch_size,
             others={
@@ -103,9 +103,14 @@ def judge_latency(
     )
 
 
-def _looks_slower(decision: Decision, min_effect: float) -> bool:
-    is_half = math.log(decision.effect.ratio) >= math.log1p(min_effect) / 2
-    return decision.word == "open" and decision.increase > 0 and is_half
+def _looks_slower(decision: Decision, compared: ComparedCase, min_effect: float) -> bool:
+    """Whether an open case is more likely slower; with few pairs, whether each of them shows a change that matters."""
+    least = math.log1p(min_effect)
+    if decision.word != "open" or len(compared.pairs) < FEWEST_ALIKE:
+        return False
+    if len(compared.pairs) < FEWEST_PAIRS:
+        return min(compared.log_ratios) >= least
+    return decision.increase > 0 and math.log(decision.effect.ratio) >= least / 2
 
 
 def _why_latency(
@@ -148,6 +153,7 @@ def _times(log_ratio: float) -> str:
 FEWEST_UNEQUAL = 5
 FEWEST_EQUAL = 3
 """Fewest pairs with equal results: it is then practically certain that the next one is equal, too."""
+_MORE_PAIRS = f"; it takes {FEWEST_UNEQUAL} pairs, or {FEWEST_EQUAL} that are equal, to judge that"
 
 
 def has_enough_repeats(compared: ComparedCase) -> bool:
@@ -189,7 +195,8 @@ def _judge_size(
     return Verdict(
         series,
         _word_of_counts(above, below, len(values), rule, otherwise) if enough else "noisy",
-        f"higher by more than {rule.min_effect:.1%} in {above} of {len(values)} pairs, lower in {below}",
+        f"higher by more than {rule.min_effect:.1%} in {above} of {len(values)} pairs, lower in {below}"
+        f"{'' if enough else _MORE_PAIRS}",
         effect=effect,
         old=median(base),
         new=median(head),
@@ -208,7 +215,7 @@ def _judge_count(
     return Verdict(
         series,
         _word_of_counts(above, below, len(values), rule, otherwise) if enough else "noisy",
-        f"{_range(head)} on head, {_range(base)} on base",
+        f"{_range(head)} on head, {_range(base)} on base{'' if enough else _MORE_PAIRS}",
         old=median(base),
         new=median(head),
         evidence=Evidence(others={"pairs": len(values)}),

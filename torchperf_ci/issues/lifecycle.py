@@ -8,6 +8,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.issues.matching import (
+    IssueMatch,
+    further_series,
     has_levels,
     is_back,
     is_over,
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.document import Words
     from torchperf_ci.issues.findings import IssueFinding
-    from torchperf_ci.issues.matching import IssueMatch, IssueRules
+    from torchperf_ci.issues.matching import IssueRules
     from torchperf_ci.issues.tracker import TrackedIssue
     from torchperf_ci.verdicts.verdict import Verdict
 
@@ -93,7 +95,7 @@ def plan_actions(
     issues = [issue for issue in known if issue.memory.kind in rules.kinds]
     accepts = [_accept(issue, tonight) for issue in issues if issue.expected and not issue.memory.accepted]
     issues = _with_new_memories(issues, accepts)
-    matches = [match_finding(finding, issues, rules) for finding in findings]
+    matches = _one_culprit_each([match_finding(finding, issues, rules) for finding in findings])
     duplicates = list(_duplicates(issues, matches, rules.night))
     updates = _updates(_issues_without(issues, duplicates), matches, tonight, rules, over)
 
@@ -106,6 +108,18 @@ def plan_actions(
         tuple(new[room:]),
         tuple((match.finding, match.issue) for match in matches if match.word == "settled" and match.issue),
     )
+
+
+def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
+    """The matches, in which an issue becomes that of one more culprit at most; the others get issues of their own."""
+    owners: dict[int, str] = {}
+    apart = []
+    for match in matches:
+        issue, name = match.issue, match.finding.fingerprint
+        takes_over = issue and match.finding.kind == "culprit" and name not in issue.memory.fingerprints
+        is_taken = takes_over and issue and owners.setdefault(issue.number, name) != name
+        apart.append(IssueMatch("new", match.finding) if is_taken else match)
+    return apart
 
 
 def _by_series(verdicts: Iterable[Verdict]) -> Mapping[Series, Sequence[Verdict]]:
@@ -160,14 +174,18 @@ def _duplicates(
         unlocated = issue.is_open and issue.memory.kind == "unlocated" and issue.memory.reported < night
         if unlocated and issue.number not in matched:
             series = series_of(issue.memory.rows)
-            match = next((match for match in culprits if series <= series_of(match.finding.rows)), None)
+            match = next((match for match in culprits if series <= _explained(match.finding, issue)), None)
             if match and match.issue:
                 yield IssueAction("duplicate", issue.memory, issue, other=match.issue)
 
 
+def _explained(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
+    return series_of(finding.rows) - further_series(finding, issue)
+
+
 def _updates(
     issues: Iterable[TrackedIssue],
-    matches: Iterable[IssueMatch],
+    matches: Sequence[IssueMatch],
     tonight: Mapping[Series, Sequence[Verdict]],
     rules: IssueRules,
     over: Mapping[str, Words],
@@ -176,9 +194,20 @@ def _updates(
     for match in matches:
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
-    kept = [issue for issue in issues if not issue.memory.accepted]
+    kept = [_located(issue, matches) for issue in issues if not issue.memory.accepted]
     actions = [_update(issue, findings[issue.number], tonight, rules, over) for issue in kept]
     return _apart([action for action in actions if action], kept)
+
+
+def _located(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
+    """The issue; if it gets its culprit tonight, without the rows that only other culprits explain."""
+    culprits = [match for match in matches if match.finding.kind == "culprit"]
+    own = {row.series for match in culprits if match.issue is issue for row in match.finding.rows}
+    if issue.memory.kind != "unlocated" or not own:
+        return issue
+    others = {row.series for match in culprits for row in match.finding.rows} - own
+    rows = tuple(row for row in issue.memory.rows if row.series not in others)
+    return replace(issue, memory=replace(issue.memory, rows=rows))
 
 
 def _apart(actions: Iterable[IssueAction], issues: Iterable[TrackedIssue]) -> list[IssueAction]:

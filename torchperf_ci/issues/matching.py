@@ -91,13 +91,32 @@ def is_beyond(row: IssueRow, verdict: Verdict) -> bool:
     It must exceed that level by more than noise explains, and by more than half of the row's change or 3%, whichever
     is less.
     """
+    return verdict.is_red and _exceeds(row, verdict)
+
+
+def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
     now = verdict.newest_level
     share = share_left(row, now) if now is not None else None
-    if share is None or not verdict.is_red:
-        return False
     size = _size(row)
     least = max(min(HALF, MIN_LOG_EFFECT / size), NOISES * _noise(row, verdict)) if size else HALF
-    return share - 1 > least
+    return share is not None and share - 1 > least
+
+
+def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
+    """The series that were at the issue's regressed level and have regressed again, for another cause."""
+    known = {row.series: row for row in issue.memory.rows}
+    return {
+        verdict.series
+        for verdict in finding.verdicts
+        if (row := known.get(verdict.series))
+        and _is_at_new_level(row, verdict.old)
+        and _exceeds(row, verdict)
+    }
+
+
+def _is_at_new_level(row: IssueRow, level: float | None) -> bool:
+    share = share_left(row, level) if level is not None else None
+    return share is not None and share >= HALF
 
 
 def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
@@ -214,7 +233,7 @@ def _holders(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[Trac
     kinds = ("unlocated",) if finding.kind == "culprit" else ("unlocated", "culprit")
     mine = series_of(finding.rows)
     shared = {
-        issue.number: (len(mine & series_of(issue.memory.rows)), issue)
+        issue.number: (len(mine & series_of(issue.memory.rows) - further_series(finding, issue)), issue)
         for issue in issues
         if issue.memory.kind in kinds
     }
@@ -236,7 +255,11 @@ def _less_held_elsewhere(
 
 
 def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) -> tuple[IssueRow, ...]:
-    """The rows of the finding that are not in the issue, or go beyond it, or are ``held`` by another issue."""
+    """The rows of the finding that the issue does not settle.
+
+    These are not in it, or go beyond it, or are ``held`` by another issue, or have regressed to a level at which its
+    change is undone, so that they had been better than ever before.
+    """
     same = finding.fingerprint in issue.memory.fingerprints
     if finding.kind in NAMED_KINDS:
         return ()
@@ -244,10 +267,16 @@ def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) ->
     worse = {
         verdict.series
         for verdict in finding.verdicts
-        if verdict.series in known and is_beyond(known[verdict.series], verdict)
+        if (row := known.get(verdict.series))
+        and (is_beyond(row, verdict) or (not same and _is_undone(row, verdict.new)))
     }
     settled = {row.series for row in finding.rows if same or row.series in known} - worse - held
     return tuple(row for row in finding.rows if row.series not in settled)
+
+
+def _is_undone(row: IssueRow, level: float | None) -> bool:
+    share = share_left(row, level) if level is not None else None
+    return share is not None and share <= QUARTER
 
 
 def _relapsed(finding: IssueFinding, issue: TrackedIssue) -> bool:
