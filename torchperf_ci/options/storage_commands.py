@@ -87,7 +87,7 @@ class UploadOptions:
         aliases=("--device",),
     )
     model: str | None = option(
-        "--model", "Suffix of the key at an upload API", metavar="NAME", otherwise="in a job, its ID"
+        "--model", "Suffix of the key at an upload API", metavar="NAME", otherwise="the job's ID"
     )
     role: str | None = option("--role", "ARN of the role to assume with the job's OIDC token", metavar="ARN")
     role_session_name: str = option(
