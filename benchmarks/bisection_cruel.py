@@ -17,7 +17,7 @@ import math
 import sys
 import zlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,16 @@ def _remembering(rho: float, effect: float, cv: float = 0.03) -> Cell:
     return Cell(_name(f"pairs remember, rho = {rho}", effect), Noise(cv, rho=rho), effect)
 
 
+def _drifting(total: float, pairs: int, effect: float, cv: float) -> Cell:
+    name = _name(f"a machine that drifts {total:.0%} in {pairs} pairs", effect)
+    return Cell(name, Noise(cv, drift=total / pairs), effect)
+
+
+def _in_either_order(cell: Cell) -> Cell:
+    noise = replace(cell.noise, in_either_order=True)
+    return replace(cell, name=f"{cell.name}, in either order", noise=noise)
+
+
 DEVELOPED = [
     *(
         _clean(effect, cv)
@@ -136,8 +146,16 @@ DEVELOPED = [
         Cell(f"bad has a mode of ±{mode:.1%}, nothing", Noise(0.01, mode=mode, of_bad=True), 0.0)
         for mode in (0.015, 0.025)
     ),
-    Cell("a machine that drifts 3% in 100 pairs, nothing", Noise(0.01, drift=0.0003), 0.0),
-    Cell("a machine that drifts 3% in 100 pairs, 5%", Noise(0.01, drift=0.0003), 0.05),
+    *(_drifting(0.03, 100, effect, 0.01) for effect in (0.0, 0.05)),
+    *map(
+        _in_either_order,
+        (
+            *(_remembering(0.8, effect) for effect in (0.0, 0.03)),
+            _modes(0.015, 0.03),
+            _modes(0.025, 0.0),
+            _drifting(0.03, 100, 0.05, 0.01),
+        ),
+    ),
     Cell("100 commits of .03% each", Noise(0.01), 0.0, 100, drift),
     Cell("100 commits of .03% each, 5%", Noise(0.01), 0.05, 100, partial(drift, effect=0.05)),
     Cell("a commit of 7%, its revert, its return", Noise(0.02), 0.07, story=returned),
@@ -171,8 +189,16 @@ HELD_OUT = [
     _modes(0.012, 0.04),
     _modes(0.020, 0.0),
     _modes(0.020, 0.05),
-    Cell("a machine that drifts 2% in 80 pairs, nothing", Noise(0.015, drift=0.00025), 0.0),
-    Cell("a machine that drifts 2% in 80 pairs, 4%", Noise(0.015, drift=0.00025), 0.04),
+    *(_drifting(0.02, 80, effect, 0.015) for effect in (0.0, 0.04)),
+    *map(
+        _in_either_order,
+        (
+            *(_remembering(0.7, effect, 0.02) for effect in (0.0, 0.04)),
+            _modes(0.020, 0.0),
+            _modes(0.020, 0.05),
+            _drifting(0.02, 80, 0.04, 0.015),
+        ),
+    ),
     Cell("60 commits of .04% each", Noise(0.01), 0.0, 60, partial(drift, total=0.024)),
     Cell("60 commits of .04% each, 4%", Noise(0.01), 0.04, 60, partial(drift, total=0.024, effect=0.04)),
     Cell("a commit of 5%, its revert, its return", Noise(0.015), 0.05, 110, partial(returned, factor=1.05)),

@@ -100,7 +100,7 @@ def _learnt(world: World, facts: BisectFacts, step: PlannedPair, series: int, ot
             facts = replace(facts, builds=(*facts.builds, made))
             if not made.ok:
                 return facts
-    if step.head_first:
+    if step.head_first and not world.noise.in_either_order:
         read = -world.pair(step.head, step.base, step.draws[::-1])
     else:
         read = world.pair(step.base, step.head, step.draws)

@@ -36,7 +36,8 @@ class Noise:
     are of pairs, in the order in which they are taken, whichever builds they are of, and favour whichever of the two
     begins, since pairs of a build with itself have them, too: the correlation ``rho`` of each with the next one; a
     ``mode`` that is added to or taken from them, for :data:`MODE_LASTS` pairs on average; and what they ``drift`` by
-    from one to the next. ``of_bad``: the mode is the bad commit's instead, whichever build begins. ``flaky`` is the
+    from one to the next. ``of_bad``: the mode is the bad commit's instead, whichever build begins. ``in_either_order``:
+    all of these favour the first of each pair of commits, and of base and itself, whichever begins. ``flaky`` is the
     share of attempts to build that fail by chance. ``unlucky`` is what the first build of bad is slower by, by luck.
     """
 
@@ -48,6 +49,7 @@ class Noise:
     mode: float = 0.0
     drift: float = 0.0
     of_bad: bool = False
+    in_either_order: bool = False
     flaky: float = 0.0
     unlucky: float = 0.0
 

@@ -30,7 +30,7 @@ def a_row(values: np.ndarray, group: int = 0) -> PairSeries:
 
 def independent(*rows: PairSeries) -> float:
     """The probability that pairs do not remember, which is 80% beforehand."""
-    return float(pair_autocorrelation(rows)[0])
+    return float(pair_autocorrelation(rows)[0, 0])
 
 
 @pytest.mark.parametrize(("correlation", "least", "most"), [(0.0, 0.85, 1), (0.6, 0, 0.3), (0.8, 0, 0.02)])

@@ -127,8 +127,7 @@ class PairSeries:
     """The pairs of one series in the order they were taken: ``values`` (n,) are log-ratios, ``times`` (n,) ascend.
 
     ``groups`` (n,) numbers the groups with a common mean from 0; -1 is base against itself, whose mean is known to be
-    0. Times are counted in pairs. ``signs`` (n,) is -1 where head began and 1 where base did: autocorrelation favors
-    whichever process comes first or second, not a build.
+    0. Times are counted in pairs. ``signs`` (n,) is -1 where head began and 1 where base did.
     """
 
     values: Floats
@@ -138,23 +137,26 @@ class PairSeries:
 
     @cached_property
     def likelihoods(self) -> Floats:
-        """The restricted log-likelihood at each point of the grid, with the noise integrated out."""
-        values = self.signs * _clipped(self)
-        design = (self.signs * _design(self.groups).T).T
-        free = values.size - design.shape[1]
-        if free < 2 or np.ptp(values) == 0:
-            return np.zeros(len(_GRID))
-        return _likelihoods(values, design, free, self.times)
+        """The restricted log-likelihoods with the noise integrated out, shape (2, grid).
+
+        The first row is for autocorrelation that favors whichever process begins, the second for one that favors the
+        same build whichever begins, beside a constant effect of the order.
+        """
+        values, design = _clipped(self), _design(self.groups)
+        by_order = _likelihoods(self.signs * values, (self.signs * design.T).T, self.times)
+        beside_order = np.column_stack([design, _order(self, design)])
+        return np.stack([by_order, _likelihoods(values, beside_order, self.times)])
 
 
 def pair_autocorrelation(rows: Sequence[PairSeries]) -> Floats:
     """Return the posterior probability of each point of the grid, given the pairs of all series of a session.
 
-    The first point is no autocorrelation. Without any series this is the prior.
+    The shape is that of :attr:`PairSeries.likelihoods`. The first point is no autocorrelation. Without any series this
+    is the prior.
     """
-    logs = _PRIOR + sum((row.likelihoods for row in rows), np.zeros(len(_GRID)))
-    chances = np.exp(logs - logs.max())
-    return np.asarray(chances / chances.sum())
+    logs = _PRIOR + sum((row.likelihoods for row in rows), np.zeros((2, len(_GRID))))
+    chances = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return np.asarray(chances / chances.sum(axis=1, keepdims=True))
 
 
 def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: Floats) -> float:
@@ -162,26 +164,32 @@ def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: Float
 
     ``memory`` is the result of :func:`pair_autocorrelation` for the other series of the session. Each hypothesis is
     weighed with the autocorrelation it needs: without a change, pairs that all lie on one side must be autocorrelated,
-    which interspersed pairs of base against itself can refute. Noise is normal with the prior of
-    :mod:`torchperf_ci.stats.sequential_test`, integrated out.
+    which interspersed pairs of base against itself can refute. It is the lower of the ratios for autocorrelation that
+    favors whichever process begins, and for one that favors the same build whichever begins. Noise is normal with the
+    prior of :mod:`torchperf_ci.stats.sequential_test`, integrated out.
     """
     head = row.groups == 0
-    values = row.signs * (_clipped(row) + np.where(head, np.median(row.values[head]), 0.0))
+    values = _clipped(row) + np.where(head, np.median(row.values[head]), 0.0)
     means = np.concatenate([[0.0], delta * MULTIPLES])
-    logs = _of_means(values, row.signs * head, means, row.times)
-    logs += np.log(np.maximum(memory, np.finfo(np.float64).tiny))[:, None]
-    return _mixed(logs)
+    by_order = _of_means(row.signs * values, row.signs * head, means, row.times, np.empty((values.size, 0)))
+    by_build = _of_means(values, head, means, row.times, _order(row, head[:, None]))
+    known = np.log(np.maximum(memory, np.finfo(np.float64).tiny))
+    return min(_mixed(by_order + known[0][:, None]), _mixed(by_build + known[1][:, None]))
 
 
-def _of_means(values: Floats, head: Floats, means: Floats, times: Floats) -> Floats:
-    """Return the log-likelihood of each mean up to a constant, shape (grid, means)."""
-    whitened, log_determinants = _whitened(np.column_stack([values, head]), times)
-    white, seen = np.moveaxis(whitened, -1, 0)
+def _of_means(values: Floats, head: Floats, means: Floats, times: Floats, order: Floats) -> Floats:
+    """Return the log-likelihood of each mean up to a constant, shape (grid, means).
+
+    ``order``, shape (n, columns), are effects of unknown size beside it.
+    """
+    whitened, log_determinants = _whitened(np.column_stack([values, head, order]), times)
+    rest, triangles = _beside(whitened[:, :, :2], whitened[:, :, 2:])
+    white, seen = np.moveaxis(rest, -1, 0)
     crossed, seen_squares = (np.einsum("gn,gn->g", one, seen)[:, None] for one in (white, seen))
     squares = (white**2).sum(axis=1)[:, None] - 2 * means * crossed + means**2 * seen_squares
     prior = PRIOR_DF * PRIOR_SIGMA**2
-    spreads = (PRIOR_DF + values.size) / 2 * np.log(prior + squares)
-    return np.asarray(-log_determinants[:, None] - spreads)
+    spreads = (PRIOR_DF + values.size - order.shape[1]) / 2 * np.log(prior + squares)
+    return np.asarray(-(log_determinants + _log_determinants(triangles))[:, None] - spreads)
 
 
 def _mixed(logs: Floats) -> float:
@@ -191,14 +199,21 @@ def _mixed(logs: Floats) -> float:
     return float(np.log(max(float(likelihoods[1:] @ WEIGHTS), np.finfo(np.float64).tiny)) - np.log(none))
 
 
-def _likelihoods(values: Floats, design: Floats, free: int, times: Floats) -> Floats:
+def _likelihoods(values: Floats, design: Floats, times: Floats) -> Floats:
     """Return the restricted log-likelihood at each point of the grid up to a constant, shape (grid,)."""
+    free = values.size - design.shape[1]
+    if free < 2 or np.ptp(values) == 0:
+        return np.zeros(len(_GRID))
     white, log_determinants = _whitened(np.column_stack([values, design]), times)
-    bases, triangles = np.linalg.qr(white[:, :, 1:])
-    rest = white[:, :, :1]
-    rest = rest - bases @ (np.swapaxes(bases, 1, 2) @ rest)
+    rest, triangles = _beside(white[:, :, :1], white[:, :, 1:])
     squares = np.maximum((rest**2).sum(axis=(1, 2)), 1e-18)
     return np.asarray(-log_determinants - _log_determinants(triangles) - free / 2 * np.log(squares))
+
+
+def _beside(columns: Floats, design: Floats) -> tuple[Floats, Floats]:
+    """Return what ``design`` leaves of ``columns``, both (grid, n, columns), and the triangles of its factors."""
+    bases, triangles = np.linalg.qr(design)
+    return columns - bases @ (np.swapaxes(bases, 1, 2) @ columns), triangles
 
 
 def _log_determinants(triangles: NDArray[np.floating]) -> Floats:
@@ -236,6 +251,13 @@ def _whitened(columns: Floats, times: Floats) -> tuple[Floats, Floats]:
 
 def _design(groups: Places) -> Floats:
     return np.asarray(groups[:, None] == np.unique(groups[groups >= 0]), dtype=np.float64)
+
+
+def _order(row: PairSeries, design: Floats) -> Floats:
+    """Return which process begins as a column, (n, 1), or none, (n, 0), if ``design`` cannot be told from it."""
+    order = np.broadcast_to(row.signs, row.values.shape)[:, None]
+    wider = np.column_stack([design, order])
+    return np.asarray(order[:, : int(np.linalg.matrix_rank(wider) == wider.shape[1])])
 
 
 def _clipped(row: PairSeries) -> Floats:

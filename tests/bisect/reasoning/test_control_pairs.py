@@ -26,13 +26,19 @@ if TYPE_CHECKING:
 STEP, VERIFY = SuspectRange(4, 5), PlannedPair("time", 4, 5, "verify", (1, 2))
 
 
-def facts(change: float, offset: Callable[[int], float], pairs: int = 12) -> BisectFacts:
-    """A session of pairs that find a step, and of others that prove it, as they would be taken; 1% of noise."""
+def facts(
+    change: float, offset: Callable[[int], float], pairs: int = 12, *, turns: bool = False
+) -> BisectFacts:
+    """A session of pairs that find a step, and of others that prove it, as they would be taken; 1% of noise.
+
+    Where they take turns, the offset favours the same build whichever begins.
+    """
     noise, readings = np.random.default_rng(3), list[BisectReading]()
 
     def read(base: int, head: int, purpose: str, slower: float) -> None:
         value = slower + offset(len(readings)) + noise.normal(0, 0.01)
-        readings.append(BisectReading("time", base, head, {"time": value}, purpose))
+        head_first = turns and len(readings) % 2 == 1
+        readings.append(BisectReading("time", base, head, {"time": value}, purpose, head_first=head_first))
 
     for place in range(20):
         read(0, 9 if place < 6 else 4 + place % 2, "confirm" if place < 6 else "locate", change)
@@ -56,13 +62,16 @@ def test_a_control_is_of_one_draw_and_only_among_a_proof() -> None:
     assert with_control(proven, other) == other
 
 
-def test_a_change_is_proven_beside_a_steady_machine() -> None:
-    assert is_beyond_memory(facts(0.04, lambda _: 0.0), "time", STEP, 0.03)
+@pytest.mark.parametrize("turns", [False, True])
+def test_a_change_is_proven_beside_a_steady_machine(turns) -> None:
+    assert is_beyond_memory(facts(0.04, lambda _: 0.0, turns=turns), "time", STEP, 0.03)
 
 
-def test_a_mode_of_the_machine_is_no_change() -> None:
+@pytest.mark.parametrize("turns", [False, True])
+def test_a_mode_of_the_machine_is_no_change(turns) -> None:
     """It lasts through the whole proof, and base against itself shows it."""
-    assert not is_beyond_memory(facts(0.0, lambda place: 0.03 * (place >= 20)), "time", STEP, 0.03)
+    moody = facts(0.0, lambda place: 0.03 * (place >= 20), turns=turns)
+    assert not is_beyond_memory(moody, "time", STEP, 0.03)
 
 
 @pytest.mark.parametrize(("pairs", "word"), [(12, "open"), (MOST_PAIRS, "unknown")])
