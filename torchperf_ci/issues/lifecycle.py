@@ -11,6 +11,7 @@ from torchperf_ci.issues.matching import (
     IssueMatch,
     further_series,
     has_levels,
+    has_returned,
     is_back,
     is_over,
     is_there,
@@ -232,8 +233,10 @@ def _update(
 ) -> IssueAction | None:
     """What tonight means for an issue that was not accepted; ``findings`` are those that belong to it."""
     before = issue.memory
-    if rules.night < max((before.reported, *before.recovered)) or (is_over(issue, rules) and not findings):
+    if rules.night < max((before.reported, *before.recovered)):
         return None  # an earlier night, repeated after later ones, adds nothing
+    if is_over(issue, rules) and not findings and not _has_returned(before, tonight, rules):
+        return None
     in_order = tuple(sorted(findings, key=lambda finding: finding.kind != "culprit"))
     memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
     why_over = next((over[name] for name in memory.fingerprints if name in over), "")
@@ -245,6 +248,16 @@ def _update(
     if what == "remember" and memory == before:
         return None
     return IssueAction(what, memory, issue, in_order, rows, verdicts, over=why_over)
+
+
+def _has_returned(
+    memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], rules: IssueRules
+) -> bool:
+    return any(
+        has_returned(row, verdict, rules.recovered_nights)
+        for row in memory.rows
+        for verdict in tonight.get(row.series, ())
+    )
 
 
 def _action_kind(
