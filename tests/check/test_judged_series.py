@@ -9,7 +9,7 @@ import pytest
 from made_points import noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
-from torchperf_ci.check.judging import judge_all
+from torchperf_ci.check.judging import judge_all, unseen_between
 from torchperf_ci.config import default_policy
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def test_a_workload_that_has_changed_is_called_so_and_not_regressed() -> None:
     verdict = judged({LATENCY: past}, {LATENCY: row([20.0] * 3, 20, fingerprint=new)})["latency(ms)"]
     assert verdict.verdict == "not-comparable"
     assert verdict.why == "the workload changed but kept its name: workload_config: 1a → 1a timm 1.1.0"
+    assert unseen_between([verdict]) == ""
 
 
 def test_many_differences_are_counted() -> None:

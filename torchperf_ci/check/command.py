@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci import actions, config
 from torchperf_ci.check import baselines
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
-from torchperf_ci.check.judging import judge_all
+from torchperf_ci.check.judging import judge_all, unseen_between
 from torchperf_ci.check.pairing import several_machines
 from torchperf_ci.check.recorded_past import (
     STORE,
@@ -144,6 +144,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
     notes = [
         *_notes(collected, past),
         several_machines(new),
+        unseen_between(verdicts),
         _nothing_compared_note(past.points, others),
         *config.misnamed_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
         *absent,

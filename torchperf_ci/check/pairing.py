@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, short_id
+from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, RangeEnd, measured_commit
 
 if TYPE_CHECKING:
@@ -28,13 +29,21 @@ SHOWN_NAMES = 5
 class SeriesPairing:
     """A series with new points. All points in ``old`` and ``new`` have numbers and one fingerprint, oldest first.
 
-    ``differs`` lists the differences to the past if there is a past but none of it is comparable.
+    ``elsewhere`` are the last points of the past if none of it is comparable: the newest runs, which prove no change
+    yet, and the one before.
     """
 
     series: Series
     old: Sequence[Point]
     new: Sequence[Point]
-    differs: Sequence[str] = ()
+    elsewhere: Sequence[Point] = ()
+
+    @property
+    def differs(self) -> Sequence[str]:
+        """The differences to a past that is not comparable."""
+        return (
+            differing_facts(self.elsewhere[-1].fingerprint, self.newest.fingerprint) if self.elsewhere else ()
+        )
 
     @property
     def newest(self) -> Point:
@@ -61,7 +70,7 @@ def pair_with_past(series: Series, old: Sequence[Point], new: Sequence[Point]) -
         series,
         comparable,
         [point for point in measured if point.fingerprint == facts],
-        differing_facts(past[-1].fingerprint, facts) if past and not comparable else (),
+        () if comparable else of_newest_runs(past, NEWEST + 1),
     )
 
 
