@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Verdict
 
 
-ActionKind = Literal["open", "extend", "locate", "reopen", "recover", "accept", "duplicate", "remember"]
+ActionKind = Literal[
+    "open", "extend", "locate", "reopen", "recover", "accept", "duplicate", "strand", "remember"
+]
 """What to do with an issue.
 
 - ``open``: open a new issue
@@ -42,6 +44,7 @@ ActionKind = Literal["open", "extend", "locate", "reopen", "recover", "accept", 
 - ``recover``: close it, everything has recovered
 - ``accept``: close it, people have accepted the change
 - ``duplicate``: close it, another issue reports the same
+- ``strand``: say that it cannot be followed, as the machine is another now
 - ``remember``: update it without notifying anybody
 """
 
@@ -269,7 +272,9 @@ def _action_kind(
         return "recover"
     if issue.memory.kind == "unlocated" and memory.kind == "culprit":
         return "locate"
-    return "extend" if rows else "remember"
+    if rows:
+        return "extend"
+    return "strand" if memory.stranded and not issue.memory.stranded else "remember"
 
 
 def _all_back(memory: IssueMemory) -> bool:
@@ -291,6 +296,11 @@ def _with_recovery(
     judge = (lambda _, verdicts: passes_again(verdicts)) if memory.kind == "broken" else is_back
     back = {row.series: judge(row, tonight.get(row.series, ())) for row in memory.rows}
     measured = [is_it for is_it in back.values() if is_it is not None]
+    verdicts = (verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
+    if any(verdict.verdict == "not-comparable" for verdict in verdicts):
+        memory = replace(memory, stranded=memory.stranded or night)
+    elif measured:
+        memory = replace(memory, stranded="")
     if not measured:
         return memory
     rows = tuple(_with_night(row, back[row.series], night) for row in memory.rows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.culprit_document import culprit_links
 from torchperf_ci.culprits.culprit_text import byline, culprit_name
-from torchperf_ci.document import Bold, Bullets, Commands, Document, Link, Paragraph, counted
+from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link, Paragraph, counted, short
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import IssueAction, plan_actions
@@ -66,6 +66,8 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
             return relapsed_comment(action.memory, _levels_now(action), finding, context)
         case "accept":
             return accepted_comment(action.memory, context)
+        case "strand":
+            return stranded_comment(action.verdicts, context)
         case _:
             return ""
 
@@ -123,6 +125,17 @@ def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
     )
     command = shlex.join(["torchperf", "baseline", "update", "--reason", reason, "RECORDS"])
     return _comment([Paragraph(text), Commands([command])])
+
+
+def stranded_comment(verdicts: Iterable[Verdict], context: IssueContext) -> str:
+    """Report that the machine is another, so that nobody can see a recovery; ``verdicts`` say in what it differs."""
+    why = next(verdict.why for verdict in verdicts if verdict.verdict == "not-comparable")
+    since = f"Measured under other conditions since the night of {context.night} ({short(why, 300)})."
+    numbers = " Such numbers say nothing about this change, so this issue stays open: "
+    shows = " of a commit before the change with a new one shows whether it is still there."
+    return _comment(
+        [Paragraph((since, numbers, Code("torchperf compare"), shows, " Close it once it is gone."))]
+    )
 
 
 def duplicate_comment(number: int) -> str:
