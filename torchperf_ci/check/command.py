@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -196,7 +197,7 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     knows_branches = against == STORE or is_remote(against) or is_of_uploads
     branch = options.branch or (branch_of(new) if knows_branches else "")
     times = {point.timestamp for row in new.values() for point in row}
-    stop = max(times) + 1 if times and all(times) else 0
+    stop = max(times) + 1 if times and all(times) else int(time.time())
     dsn = options.store or settings.store
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past on it, so --branch may then name a branch without points.
