@@ -125,6 +125,9 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         why = "passes" if passed(now) else f"fails: {_because(now)}"
         return Verdict(series, "new", why, new=_shown(now), evidence=Evidence(failing=_runs_failing(new)))
     verdict, why = _compared(known, now)
+    outcomes = [*known, *(point for point in new if passed(point) is not None)]
+    failing = _runs_failing(outcomes)
+    begin = len(outcomes) - failing if failing else len(known)
     return Verdict(
         series,
         verdict,
@@ -133,8 +136,8 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         new=_shown(now),
         candidate=verdict == "noisy",
         evidence=Evidence(
-            commits_around(known, new),
-            failing=_runs_failing([*known, *new]),
+            commits_around(outcomes[:begin], outcomes[begin:]),
+            failing=failing,
             others={"history": len(known)},
         ),
     )
