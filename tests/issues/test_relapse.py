@@ -61,6 +61,7 @@ def test_the_newest_run_tells_where_it_is(desk: Desk) -> None:
     (action,) = desk.plan(9, judged(slow)).actions
     assert action.what == "reopen"
     said = text_of_action(action, IssueContext("2026-11-09", "", "https://github.example", None)).comment
+    assert f"This time it began between {LATER[0]} and {LATER[1]}." in said
     assert said.rstrip().endswith("| 1.1\N{NO-BREAK SPACE}ms |")
 
 
