@@ -78,7 +78,7 @@ def test_what_was_not_measured_this_time_is_missing_only_for_its_own_jobs() -> N
         lost: "missing",
     }
     (missing,) = (verdict for verdict in verdicts if verdict.series == lost)
-    assert missing.why == "not measured in this run"
+    assert missing.why == "not measured in this run; if it is gone for good, it is listed for 5 runs"
     assert missing.evidence.commits.last_old.commit == f"{29:040d}"
 
 

@@ -257,7 +257,8 @@ def _why_missing(series: Series, new: Points) -> str:
     """Return why the series is missing, using the status of its case if there is one."""
     status = new.get(replace(series, metric=STATUS))
     reason = not_measured(status[-1]).get(series.metric, "") if status else ""
-    return f"not measured: {reason}" if reason else "not measured in this run"
+    gone = f"not measured in this run; if it is gone for good, it is listed for {RECENT_RUNS} runs"
+    return f"not measured: {reason}" if reason else gone
 
 
 def missing_verdict(series: Series, why: str, old: Iterable[Point] = ()) -> Verdict:
