@@ -9,7 +9,8 @@ import pytest
 from made_points import noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
-from torchperf_ci.check.judging import judge_all, unseen_between
+from torchperf_ci.check.judging import judge_all
+from torchperf_ci.check.pairing import unseen_between
 from torchperf_ci.config import default_policy
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from torchperf_ci import actions, config
 from torchperf_ci.check import baselines
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
-from torchperf_ci.check.judging import judge_all, unseen_between
-from torchperf_ci.check.pairing import several_machines
+from torchperf_ci.check.judging import judge_all
+from torchperf_ci.check.pairing import several_machines, unseen_between
 from torchperf_ci.check.recorded_past import (
     STORE,
     PastSource,

@@ -23,7 +23,7 @@ from torchperf_ci.series.points import (
 )
 from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, said_direction, suited
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.verdicts.verdict import Evidence, Verdict, VerdictWord, commit_ends_of
+from torchperf_ci.verdicts.verdict import Evidence, Verdict, VerdictWord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -384,21 +384,4 @@ def _without_past(pairing: SeriesPairing) -> Verdict:
         evidence=Evidence(
             commits_around(pairing.elsewhere[:1], pairing.new), others={"differs": list(pairing.differs)}
         ),
-    )
-
-
-def unseen_between(verdicts: Iterable[Verdict]) -> str:
-    """Return a note on the commits between which nothing is proven, because the machine is another; else empty."""
-    moved = [
-        verdict.evidence.commits
-        for verdict in verdicts
-        if verdict.verdict == "not-comparable" and not verdict.why.startswith(WORKLOAD_CHANGED)
-    ]
-    ends = commit_ends_of(moved)
-    if not ends:
-        return ""
-    good, bad = (end[:10] for end in ends[0])
-    return (
-        f"{len(moved)} series were measured under other conditions than before, so no later run shows or confirms what "
-        f"changed from {good} to {bad}: measure both on this machine, with `torchperf compare`"
     )

@@ -7,12 +7,20 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.series.outcomes import passed
-from torchperf_ci.series.points import Point, Points, Series, differing_facts, short_id
+from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
 from torchperf_ci.stats.past import NEWEST
-from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, RangeEnd, measured_commit
+from torchperf_ci.verdicts.verdict import (
+    CommitRange,
+    MeasuredPoint,
+    RangeEnd,
+    commit_ends_of,
+    measured_commit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from torchperf_ci.verdicts.verdict import Verdict
 
 
 MOST_CHARTED = 40
@@ -96,6 +104,23 @@ def _differing_names(points: Iterable[Point]) -> set[str]:
         for name in {*facts, *telling[-1]}
         if facts.get(name) != telling[-1].get(name)
     }
+
+
+def unseen_between(verdicts: Iterable[Verdict]) -> str:
+    """Return a note on the commits between which nothing is proven, because the machine is another; else empty."""
+    moved = [
+        verdict.evidence.commits
+        for verdict in verdicts
+        if verdict.verdict == "not-comparable" and not verdict.why.startswith(WORKLOAD_CHANGED)
+    ]
+    ends = commit_ends_of(moved)
+    if not ends:
+        return ""
+    good, bad = (end[:10] for end in ends[0])
+    return (
+        f"{len(moved)} series were measured under other conditions than before, so no later run shows or confirms what "
+        f"changed from {good} to {bad}: measure both on this machine, with `torchperf compare`"
+    )
 
 
 def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:
