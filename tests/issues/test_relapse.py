@@ -48,6 +48,17 @@ def test_what_history_does_not_prove_again_reopens_once_it_stays(
     assert [issue.is_open for issue in desk.issues.values()] == [done != []]
 
 
+def test_what_was_accepted_in_another_issue_is_no_return_of_an_old_one(desk: Desk) -> None:
+    desk.change(1, memory=replace(desk.issues[1].memory, fingerprints=("0" * 16,)))
+    accepted = replace(desk.issues[1].memory, accepted=True, recovered=(), fingerprints=("1" * 16,))
+    desk.issues[2] = replace(desk.issues[1], number=2, memory=accepted)
+    points = evidence_of({"points": [{"value": 1.1}]})
+    again = replace(measured(NET, 1.1, "noisy"), candidate=True, evidence=points)
+    assert desk.night(9, judged(again)) == []
+    del desk.issues[2]
+    assert desk.night(9, judged(again)) == ["reopen 1"]
+
+
 def test_a_candidate_whose_culprit_is_proven_reopens_the_issue(desk: Desk) -> None:
     slow = replace(regressed(NET, ends=LATER), verdict="noisy", candidate=True)
     assert desk.night(9, judged(slow), located(slow, commit=OTHER, ends=LATER)) == ["reopen 1"]

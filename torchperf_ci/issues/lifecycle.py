@@ -199,7 +199,13 @@ def _updates(
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
     kept = [_located(issue, matches) for issue in issues if not issue.memory.accepted]
-    actions = [_update(issue, findings[issue.number], tonight, rules, over) for issue in kept]
+    held = {row.series for issue in issues if not is_over(issue, rules) for row in issue.memory.rows}
+    free = {series: verdicts for series, verdicts in tonight.items() if series not in held}
+    actions = [
+        _update(issue, findings[issue.number], tonight, rules, over)
+        for issue in kept
+        if not is_over(issue, rules) or findings[issue.number] or _has_returned(issue.memory, free, rules)
+    ]
     return _apart([action for action in actions if action], kept)
 
 
@@ -238,8 +244,6 @@ def _update(
     before = issue.memory
     if rules.night < max((before.reported, *before.recovered)):
         return None  # an earlier night, repeated after later ones, adds nothing
-    if is_over(issue, rules) and not findings and not _has_returned(before, tonight, rules):
-        return None
     in_order = tuple(sorted(findings, key=lambda finding: finding.kind != "culprit"))
     memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
     why_over = next((over[name] for name in memory.fingerprints if name in over), "")
