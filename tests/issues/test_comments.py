@@ -83,7 +83,7 @@ def test_a_culprit_that_is_found_later_is_named() -> None:
 def test_another_machine_is_told_with_what_differs_and_what_to_do() -> None:
     text = plain(publishing.stranded_comment([MOVED], CONTEXT))
     assert text.startswith(
-        "Measured under other conditions since the night of 2026-11-21 (earlier runs differ in x)."
+        "Measured under other conditions on the night of 2026-11-21 (earlier runs differ in x)."
     )
     assert "`torchperf compare` of a commit before" in text
 

@@ -118,8 +118,8 @@ def unseen_between(verdicts: Iterable[Verdict]) -> str:
         return ""
     good, bad = (end[:10] for end in ends[0])
     return (
-        f"{len(moved)} series were measured under other conditions than before, so no later run shows or confirms what "
-        f"changed from {good} to {bad}: measure both on this machine, with `torchperf compare`"
+        f"{len(moved)} series were measured under other conditions than before, so later runs here neither show nor "
+        f"confirm what changed from {good} to {bad}: measure both on this machine, with `torchperf compare`"
     )
 
 

@@ -142,12 +142,10 @@ def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
 def stranded_comment(verdicts: Iterable[Verdict], context: IssueContext) -> str:
     """Report that the machine is another, so that nobody can see a recovery; ``verdicts`` say in what it differs."""
     why = next(verdict.why for verdict in verdicts if verdict.verdict == "not-comparable")
-    since = f"Measured under other conditions since the night of {context.night} ({short(why, 300)})."
-    numbers = " Such numbers say nothing about this change, so this issue stays open: "
-    shows = " of a commit before the change with a new one shows whether it is still there."
-    return _comment(
-        [Paragraph((since, numbers, Code("torchperf compare"), shows, " Close it once it is gone."))]
-    )
+    now = f"Measured under other conditions on the night of {context.night} ({short(why, 300)})."
+    open_ = " As long as these last, no number says whether this change is still there, and this issue stays open: "
+    shows = " of a commit before the change with a new one does. Close this issue once the change is gone."
+    return _comment([Paragraph((now, open_, Code("torchperf compare"), shows))])
 
 
 def duplicate_comment(number: int) -> str:
