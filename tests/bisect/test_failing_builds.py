@@ -59,6 +59,21 @@ def test_an_end_that_fails_three_times_is_an_error(
     assert tried(tmp_path, end) == 3
 
 
+def test_a_command_that_fails_on_good_is_told_before_bad_is_built(
+    bisect: Bisecting, fails, quick: str, tmp_path: Path, capsys
+) -> None:
+    (good, bad), build = fails((100, 0), (150, 0))
+    options = ("--good", good, "--bad", bad, "--python", quick, "--build", build)
+    assert bisect.code(*options, command="exit 4") == 3
+    said = capsys.readouterr().err
+    assert (
+        f"command does not run on {good[:10]} Change 0, the good commit: failed: it exited with code 4"
+        in said
+    )
+    assert f"building {good[:10]}" in said
+    assert not (tmp_path / "tried.1").exists()
+
+
 def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting, fails, quick: str) -> None:
     (good, bad), build = fails((100, 1), (150, 2))
     bisect("--good", good, "--bad", bad, "--python", quick, "--build", f"sleep 0.1; {build}")
