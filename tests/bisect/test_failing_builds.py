@@ -86,6 +86,24 @@ def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting,
     assert min(build["seconds"] for build in first) > 0.1
 
 
+def test_what_failed_until_the_end_of_a_call_is_tried_again_by_the_next(
+    bisect: Bisecting, history: History, quick: str, tmp_path: Path
+) -> None:
+    """As in an outage of the network: a step that was proven around what could not be built is searched."""
+    shas = history.costs(100, 100, 150, 150)
+    down = tmp_path / "down"
+    build = f"[ ! -e {down} ] || {{ echo no network; exit 1; }}; [ $SHA != {shas[3]} ] || touch {down}"
+    options = ("--good", shas[0], "--bad", shas[3], "--python", quick, "--build", build)
+    during = bisect(*options)
+    assert [culprit.set for culprit in during.culprits] == [tuple(shas[1:])]
+    down.unlink()
+    after = bisect(*options)
+    assert [culprit.set for culprit in after.culprits] == [(shas[2],)]
+    assert after.skipped == ()
+    known = [(reading.base, reading.head) for reading in during.readings]
+    assert [(reading.base, reading.head) for reading in after.readings][: len(known)] == known
+
+
 @pytest.mark.parametrize("says", ["No space left on device", ""])
 def test_a_full_disk_ends_the_search_and_says_nothing_about_the_commit(
     bisect: Bisecting, history: History, quick: str, capsys, tmp_path: Path, monkeypatch, says: str

@@ -205,6 +205,7 @@ def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
         if state_file.anew:
             say(f"warning: {state_file.anew}")
             state_file.add(BisectNote(state_file.anew))
+        state_file.retry_failures()
         try:
             yield state_file
         except Stopped as stopped:
