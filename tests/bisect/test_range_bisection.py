@@ -124,12 +124,22 @@ def test_a_night_that_only_a_limit_keeps_from_being_searched_is_told(nights) -> 
     ("ends", "message"),
     [
         (("HEAD~2", "HEAD"), "--good is the date of a nightly, such as 2026-11-01, not 'HEAD~2'"),
-        (("2026-11-01", "2026-11-09"), "some from 2026-11-01 to 2026-11-02"),
-        (("2026-11-02", "2026-11-01"), "good before bad"),
+        (
+            ("2026-11-01", "2026-11-09"),
+            "no nightly of 2026-11-09; the nearest ones are of 2026-11-02, 2026-11-04",
+        ),
+        (
+            ("2026-11-03", "2026-11-04"),
+            "no nightly of 2026-11-03; the nearest ones are of 2026-11-02, 2026-11-04",
+        ),
+        (("2026-11-02", "2026-11-01"), "--good 2026-11-02 is not before --bad 2026-11-01"),
     ],
 )
-def test_ends_that_are_no_nightlies_are_told(nights, bisect, shelf, with_pip, ends, message, capsys) -> None:
-    for day in (1, 2):
+def test_ends_that_are_no_nightlies_are_told(
+    nights, bisect, shelf, with_pip, ends, message, capsys, monkeypatch
+) -> None:
+    monkeypatch.setattr("torchperf_ci.bisect.range_bisection.MOST_NEAREST", 2)
+    for day in (1, 2, 4):
         nights.publish(day, 100, "Unknown")
     wheels = ("--builder", "nightly", "--wheels", str(shelf), "--python", with_pip)
     assert bisect.code("--good", ends[0], "--bad", ends[1], *wheels) == 2
