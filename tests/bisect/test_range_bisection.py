@@ -120,6 +120,18 @@ def test_a_night_that_only_a_limit_keeps_from_being_searched_is_told(nights) -> 
     assert {one.commit for one in nights(2).culprits} == {*shas[1:]}
 
 
+def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(nights, shelf: Path) -> None:
+    shas = [nights.commit(cost) for cost in (100, 100, 100, 120, 120)]
+    for day, place in ((1, 0), (2, 2), (3, 4)):
+        nights.publish(day, (100, 0, 100, 0, 120)[place], shas[place], triton=day)
+    (shelf / "triton-2-py3-none-any.whl").rename(shelf.parent / "triton-2-py3-none-any.whl")
+    [during] = nights(3, "--max-builds", "7").culprits
+    assert during.set == ("2.14.0.dev20261102+cpu", "2.14.0.dev20261103+cpu")
+    (shelf.parent / "triton-2-py3-none-any.whl").rename(shelf / "triton-2-py3-none-any.whl")
+    [named] = nights(3).culprits
+    assert (named.commit, named.moved) == (shas[3], (DependencyChange("triton", "2", "3"),))
+
+
 @pytest.mark.parametrize(
     ("ends", "message"),
     [

@@ -323,7 +323,7 @@ def _name_nightly(
 ) -> None:
     """Name the commit inside a guilty nightly, or, if none is proven, the nightly and the dependencies that changed."""
     before, after = ends
-    own_path = state_path.with_name(f"{state_path.name}.{after.version}")
+    own_path = state_path.with_name(f"{state_path.name}.{before.version}-{after.version}")
     try:
         culprit = replace(culprit, moved=nights.moved(before, after))
         commits = nights.commits(before, after)
