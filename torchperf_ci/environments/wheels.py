@@ -267,7 +267,8 @@ def _revision_of(nightly: Nightly, sha: str, repo: Path) -> Revision:
     revision, why_not = find_revision(sha, repo)
     if revision is None:
         msg = (
-            f"{nightly} was built from {sha}, which {repo} does not have (git fetch origin {sha}): {why_not}"
+            f"{nightly} was built from {sha}, which {repo} does not have (git fetch origin {sha}, or name a checkout "
+            f"that has it with --repo): {why_not}"
         )
         raise EnvironmentUnderTestError(msg)
     return revision
