@@ -90,6 +90,18 @@ def test_a_resumed_directory_is_sent_for_another_commit_or_run_and_with_new_verd
     assert len([*DirectoryPlace(tmp_path / "kept").keys()]) == 2 + more
 
 
+@pytest.mark.parametrize(("to", "where"), [("branch:data@{}/a-folder", "spooled"), ("{}/a-file", "refused")])
+def test_verdicts_alone_that_wait_are_counted_since_jobs_offer_the_spool_by_these_outputs(
+    tmp_path: Path, job: dict[str, str], to: str, where: str
+) -> None:
+    (tmp_path / "a-file").touch()
+    (tmp_path / "a-folder").mkdir()
+    (tmp_path / "verdicts.json").write_text('{"version": 1, "verdicts": []}')
+    assert upload(tmp_path / "verdicts.json", "--to", to.format(tmp_path), "--deadline", "0.1") in {3, 4}
+    counts = {"uploaded": "0", "refused": "0", "spooled": "0", where: "1"}
+    assert outputs(job).items() >= counts.items()
+
+
 @pytest.mark.parametrize(("fault", "sign"), [("refused", "⚠️"), ("undelivered", "❌")])
 def test_failures_can_be_let_pass(
     folder: Path,

@@ -50,7 +50,7 @@ class UploadRoute:
 
         Should this process not live to report, the job's outputs say by then what is in the spool.
         """
-        actions.set_output("spooled", str(sum(batch.records.values())))
+        actions.set_output("spooled", str(sum(payload.entries for payload in batch.payloads)))
         actions.set_output("spool-dir", str(self.spool.root.absolute()))
         outcomes = self.target.put_all(batch.bodies)
         self.spool.settle(batch, [key for key, outcome in outcomes.items() if isinstance(outcome, str)])

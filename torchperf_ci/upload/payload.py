@@ -229,11 +229,16 @@ _ROOM_FOR_RECORDS = API_LIMIT - ENVELOPE
 
 @dataclass(frozen=True)
 class Payload:
-    """One object to send: its key, its bytes, and the number of records in it."""
+    """One object to send: its key, its bytes, and the number of records in it, 0 for a file of verdicts or culprits."""
 
     key: str
     body: bytes
     records: int
+
+    @property
+    def entries(self) -> int:
+        """The number of records, or 1 for a file of verdicts or culprits."""
+        return self.records or 1
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,10 @@ def count_records(deliveries: Iterable[Delivery]) -> int:
     return sum(delivery.payload.records for delivery in deliveries)
 
 
+def _count_entries(deliveries: Iterable[Delivery]) -> int:
+    return sum(delivery.payload.entries for delivery in deliveries)
+
+
 def _amount(deliveries: list[Delivery]) -> str:
     of_records = [delivery for delivery in deliveries if delivery.payload.records]
     judged = len(deliveries) - len(of_records)
@@ -192,8 +196,8 @@ def print_report(
         annotations=fit_annotations(annotations, ANNOTATION_LIMIT - 1 if error else ANNOTATION_LIMIT),
         outputs={
             "uploaded": count_records(report.kept),
-            "refused": report.refused_count + count_records(report.conflicts),
-            "spooled": count_records(report.undelivered),
+            "refused": report.refused_count + _count_entries(report.conflicts),
+            "spooled": _count_entries(report.undelivered),
             "spool-dir": report.spool.absolute(),
         },
         rest="all of them with --json",
