@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,6 +122,18 @@ def test_failures_can_be_let_pass(
     assert "::warning title=" in shown
     assert "::error" not in shown
     assert Path(job["GITHUB_STEP_SUMMARY"]).read_text().startswith(f"### {sign} Upload")
+
+
+def test_a_store_that_says_nothing_is_given_up_at_the_deadline(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hang_up = threading.Timer(10, silent.close)
+        hang_up.start()
+        to = f"clickhouse://127.0.0.1:{silent.getsockname()[1]}/perf"
+        assert upload(folder, "--to", to, *CHANGE, "--deadline", "0.1") == 4
+        hang_up.cancel()
+    assert "does not answer (timed out)" in capsys.readouterr().out
 
 
 def test_the_way_to_resume_leads_to_the_same_place(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.records.files import make_own_folder
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.httpclient import HttpClient
+
+    from torchperf_ci.deadline import Deadline
 
 
 CHANGING = threading.Lock()
@@ -98,14 +101,27 @@ class RefusedStatementError(StoreError):
 
 
 class ServerClient:
-    """A connection to a server. Has the interface of a :class:`Lease`, but never waits, since servers are shared."""
+    """A connection to a server. Has the interface of a :class:`Lease`, but never waits, since servers are shared.
 
-    def __init__(self, client: Client) -> None:
+    With a ``deadline``, statements that are late raise :class:`StoreUnreachableError`.
+    """
+
+    def __init__(self, client: HttpClient, name: str, deadline: Deadline | None) -> None:
         self._client = client
+        self._name = name
+        self._deadline = deadline
 
     @contextmanager
     def held(self) -> Iterator[Client]:
         """Yield the connection."""
+        if self._deadline:
+            from urllib3 import Timeout
+
+            left = self._deadline.left
+            if not left:
+                msg = f"{self._name} was not done when the time was up; try again later, or allow more time"
+                raise StoreUnreachableError(msg)
+            self._client.timeout = Timeout(connect=min(CONNECT_TIMEOUT, left), read=left)
         yield self._client
 
     def use(self, database: str) -> None:
@@ -256,8 +272,10 @@ class Store:
             raise StoreError(msg) from error
 
 
-def connect(dsn: str) -> Store:
+def connect(dsn: str, deadline: Deadline | None = None) -> Store:
     """Open the store at ``chdb://PATH`` or ``clickhouse://USER@HOST/DATABASE`` without migrating its schema.
+
+    A server has until ``deadline`` for all that is asked of it; without one, each statement has as long as it may take.
 
     Raises :class:`UsageError` for an invalid DSN, :class:`StoreUnreachableError` if the server does not answer in time
     or another process holds the embedded database, and :class:`StoreError` for any other failure.
@@ -270,7 +288,9 @@ def connect(dsn: str) -> Store:
         raise UsageError(msg) from error
     # Errors are reported once, by our own exceptions.
     logging.getLogger(clickhouse_connect.__name__).addHandler(logging.NullHandler())
-    return _connect_embedded(location) if isinstance(location, EmbeddedStore) else _connect_server(location)
+    if isinstance(location, EmbeddedStore):
+        return _connect_embedded(location)
+    return _connect_server(location, deadline)
 
 
 def _connect_embedded(location: EmbeddedStore) -> Store:
@@ -292,10 +312,11 @@ def _connect_embedded(location: EmbeddedStore) -> Store:
         raise _refusal(location, error) from error
 
 
-def _connect_server(location: StoreServer) -> Store:
+def _connect_server(location: StoreServer, deadline: Deadline | None) -> Store:
     import clickhouse_connect
     from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
+    seconds = max(int(deadline.left), 1) if deadline else STATEMENT_TIMEOUT
     try:
         client = clickhouse_connect.get_client(
             host=location.host,
@@ -303,8 +324,8 @@ def _connect_server(location: StoreServer) -> Store:
             username=location.user,
             password=location.password,
             interface="https" if location.secure else "http",
-            connect_timeout=CONNECT_TIMEOUT,
-            send_receive_timeout=STATEMENT_TIMEOUT,
+            connect_timeout=min(CONNECT_TIMEOUT, seconds),
+            send_receive_timeout=seconds,
             show_clickhouse_errors="scrub",
             form_encode_query_params=True,  # many keys are too long for a URL
         )
@@ -313,7 +334,7 @@ def _connect_server(location: StoreServer) -> Store:
         raise StoreUnreachableError(msg) from error
     except ClickHouseError as error:
         raise _refusal(location, error) from error
-    return Store(ServerClient(client), location)
+    return Store(ServerClient(cast("HttpClient", client), str(location), deadline), location)
 
 
 def _refusal(location: EmbeddedStore | StoreServer, error: Exception) -> RefusedStatementError:
