@@ -45,7 +45,7 @@ _ERROR_TEXT = re.compile(
     r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$"
 )
 _AUTHENTICATION_FAILED = {192, 193, 194, 516}
-_ACCESS_DENIED = {497}
+_ACCESS_DENIED = {164, 497}  # READONLY and ACCESS_DENIED
 _TOO_SLOW, _TOO_LARGE = 159, 396  # TIMEOUT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES
 _ASK_FOR_LESS = "ask for less time, or for some models"
 _NO_ROOM = {75, 243}  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
@@ -110,6 +110,7 @@ class ServerClient:
         self._client = client
         self._name = name
         self._deadline = deadline
+        self.may_set = client.server_settings["readonly"].value != "1"
 
     @contextmanager
     def held(self) -> Iterator[Client]:
@@ -139,6 +140,7 @@ class Store:
     def __init__(self, client: Lease | ServerClient, location: EmbeddedStore | StoreServer) -> None:
         self._client = client
         self._location = location
+        self._may_set = client.may_set
         self.name = str(location)
         self.embedded = isinstance(location, EmbeddedStore)
         self._source = "torchperf_values"
@@ -188,12 +190,16 @@ class Store:
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Sequence[Any]]:
         """Return the rows of a query. Parameters are bound by the engine: ``{name:Type}``."""
         with self._explained(), self._client.held() as client:
-            return client.query(sql, parameters=dict(parameters or {})).result_rows
+            return client.query(self._text(sql), parameters=dict(parameters or {})).result_rows
 
     def columns(self, sql: str, parameters: Mapping[str, object]) -> Sequence[Sequence[Any]]:
         """Return the result of a query column by column, which for many rows takes a fraction of the time."""
         with self._explained(), self._client.held() as client:
-            return client.query(sql, parameters=dict(parameters)).result_columns
+            return client.query(self._text(sql), parameters=dict(parameters)).result_columns
+
+    def _text(self, sql: str) -> str:
+        """Return the query without its settings, which only make it faster or nicer, where nobody may change any."""
+        return sql if self._may_set else sql.partition("\nSETTINGS ")[0]
 
     def has_table(self, name: str) -> bool:
         """Whether the store has a table. Without the right to create tables, it may have only that of the results."""
@@ -232,13 +238,13 @@ class Store:
     def _pieces(
         self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None
     ) -> Iterator[bytes]:
-        settings = limits.settings if limits else None
+        settings = limits.settings if limits and self._may_set else None
         size = 0
         try:
             with (
                 self._explained(),
                 self._client.held() as client,
-                client.raw_stream(sql, dict(parameters), settings=settings, fmt=form) as stream,
+                client.raw_stream(self._text(sql), dict(parameters), settings=settings, fmt=form) as stream,
             ):
                 while piece := stream.read(_CHUNK_SIZE):
                     size += len(piece)

@@ -245,7 +245,7 @@ def _points(pieces: Iterable[bytes]) -> Iterator[QueriedPoint]:
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
-        yield from (msgspec.json.decode(line, type=QueriedPoint) for line in lines)
+        yield from (msgspec.json.decode(line, type=QueriedPoint, strict=False) for line in lines)
 
 
 def _print_table(points: Iterable[QueriedPoint]) -> None:
