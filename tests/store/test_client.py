@@ -140,6 +140,14 @@ def test_all_statements_share_a_deadline(tmp_path: Path) -> None:
         all(store.rows("SELECT sleep(0.5)") for _ in range(10))  # each is done well within it
 
 
+def test_a_list_may_be_longer_than_a_field_of_a_request(tmp_path: Path) -> None:
+    texts = [f"{number:0>200}" for number in range(1000)]
+    sql = "SELECT length({texts:Array(String)}), {texts:Array(String)}[-1], {last:String} IN {texts:Array(String)}"
+    with clickhouse_server(tmp_path) as dsn, connect(dsn) as store:
+        assert store.rows(sql, {"texts": texts, "last": texts[-1]}) == [(1000, texts[-1], 1)]
+        assert store.rows(sql, {"texts": [], "last": ""}) == [(0, "", 0)]
+
+
 class _Refusing(BaseHTTPRequestHandler):
     """A server that does nothing for anybody, as ClickHouse says it."""
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _INSERT = re.compile(rb"(INSERT INTO .*) (FORMAT \w+)\s*")
+_FIELD = 128 << 10
+"""Most bytes of a parameter, http_max_field_value_size since version 23.6."""
 _CODE = re.compile(r"Code: (\d+)\.")
 _SETTINGS = (
     "max_execution_time",
@@ -90,6 +92,11 @@ class _Handler(BaseHTTPRequestHandler):
             body = asked.pop("query").encode()
         elif "query" in asked:
             body = f"{asked.pop('query')}\n".encode() + body
+        if any(len(value.encode()) > _FIELD for value in asked.values()):
+            self._send(
+                400, b"Poco::Exception. Code: 1000, HTML Form Exception: Field value too long (version)\n"
+            )
+            return
         try:
             self._send(200, self._answer(body, asked))
         except RuntimeError as error:

@@ -64,6 +64,29 @@ def included(text: str) -> str:
     return _INCLUDED.sub(lambda match: statement(match[1]).rstrip(), text)
 
 
+_FIELD = 32_000
+"""Most characters of a list in one parameter: of four bytes each, they fit into the 128 KiB that a server accepts."""
+
+
+def _in_short_fields(sql: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+    """Return a query and its parameters, with long lists of texts split into several."""
+    asked: dict[str, object] = {}
+    for name, value in parameters.items():
+        parts = _parts(value) if isinstance(value, list) else [value]
+        names = [name, *(f"{name}_{number}" for number in range(1, len(parts)))]
+        asked |= zip(names, parts, strict=True)
+        if len(parts) > 1:
+            joined = ", ".join(f"{{{part}:Array(String)}}" for part in names)
+            sql = sql.replace(f"{{{name}:Array(String)}}", f"arrayConcat({joined})")
+    return sql, asked
+
+
+def _parts(texts: list[str]) -> list[list[str]]:
+    longest = max((len(text) + len("'',") for text in texts), default=1)
+    count = max(_FIELD // longest, 1)
+    return [texts[at : at + count] for at in range(0, len(texts), count)] or [[]]
+
+
 _RESULTS = f"({statement('values')})"
 
 
@@ -190,16 +213,19 @@ class Store:
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Sequence[Any]]:
         """Return the rows of a query. Parameters are bound by the engine: ``{name:Type}``."""
         with self._explained(), self._client.held() as client:
-            return client.query(self._text(sql), parameters=dict(parameters or {})).result_rows
+            return client.query(*self._asked(sql, parameters or {})).result_rows
 
     def columns(self, sql: str, parameters: Mapping[str, object]) -> Sequence[Sequence[Any]]:
         """Return the result of a query column by column, which for many rows takes a fraction of the time."""
         with self._explained(), self._client.held() as client:
-            return client.query(self._text(sql), parameters=dict(parameters)).result_columns
+            return client.query(*self._asked(sql, parameters)).result_columns
 
-    def _text(self, sql: str) -> str:
-        """Return the query without its settings, which only make it faster or nicer, where nobody may change any."""
-        return sql if self._may_set else sql.partition("\nSETTINGS ")[0]
+    def _asked(self, sql: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+        """Return a query as it can be sent, and its parameters.
+
+        Its settings, which only make it faster or nicer, are left out where nobody may change any.
+        """
+        return _in_short_fields(sql if self._may_set else sql.partition("\nSETTINGS ")[0], parameters)
 
     def has_table(self, name: str) -> bool:
         """Whether the store has a table. Without the right to create tables, it may have only that of the results."""
@@ -244,7 +270,7 @@ class Store:
             with (
                 self._explained(),
                 self._client.held() as client,
-                client.raw_stream(self._text(sql), dict(parameters), settings=settings, fmt=form) as stream,
+                client.raw_stream(*self._asked(sql, parameters), settings=settings, fmt=form) as stream,
             ):
                 while piece := stream.read(_CHUNK_SIZE):
                     size += len(piece)
