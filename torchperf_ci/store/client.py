@@ -37,7 +37,7 @@ STATEMENT_TIMEOUT = 600
 """Longest duration of one statement, in seconds."""
 
 _QUERIES = Path(__file__).with_name("queries")
-_INCLUDED = re.compile(r"/\* (asked|named|point_columns|points|values|series_id) \*/")
+_INCLUDED = re.compile(r"/\* (asked|named|point_columns|points|record_columns|values|series_id) \*/")
 _CHUNK_SIZE = 1 << 20
 _SPOOLED = 16 << 20
 """Bytes of an answer that are kept in memory; larger ones go to a temporary file."""

@@ -5,12 +5,12 @@ SELECT incoming.key AS key, incoming.records AS records, incoming.untimed AS unt
 FROM (
     SELECT _meta.key AS key, count() AS records, countIf(timestamp = 0 AND workflow_id = 0) AS untimed,
         countIf(timestamp > toUnixTimestamp(now()) + 86400) AS ahead,
-        sum(cityHash64(tuple(*))) AS content
+        sum(cityHash64(tuple(/* record_columns */))) AS content
     FROM torchperf_incoming
     GROUP BY key
 ) AS incoming
 LEFT JOIN (
-    SELECT _meta.key AS key, count() AS records, sum(cityHash64(tuple(*))) AS content
+    SELECT _meta.key AS key, count() AS records, sum(cityHash64(tuple(/* record_columns */))) AS content
     FROM oss_ci_benchmark_v3
     WHERE _meta.bucket = {bucket:String} AND _meta.key IN (SELECT DISTINCT _meta.key FROM torchperf_incoming)
     GROUP BY key
