@@ -8,9 +8,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING
 
 import pytest
+from clickhouse_http import clickhouse_server
 from serving import serving
 
 from torchperf_ci import cli
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.store import client, lease
 from torchperf_ci.store.client import connect
@@ -127,6 +129,23 @@ def test_a_server_that_says_nothing_within_the_deadline(monkeypatch: pytest.Monk
         pytest.raises(StoreUnreachableError, match="does not answer"),
     ):
         connect(f"clickhouse://127.0.0.1:{silent.getsockname()[1]}")
+
+
+def test_all_statements_share_a_deadline(tmp_path: Path) -> None:
+    with (
+        clickhouse_server(tmp_path) as dsn,
+        pytest.raises(StoreUnreachableError),
+        connect(dsn, Deadline.after(2)) as store,
+    ):
+        all(store.rows("SELECT sleep(0.5)") for _ in range(10))  # each is done well within it
+
+
+def test_a_list_may_be_longer_than_a_field_of_a_request(tmp_path: Path) -> None:
+    texts = [f"{number:0>200}" for number in range(1000)]
+    sql = "SELECT length({texts:Array(String)}), {texts:Array(String)}[-1], {last:String} IN {texts:Array(String)}"
+    with clickhouse_server(tmp_path) as dsn, connect(dsn) as store:
+        assert store.rows(sql, {"texts": texts, "last": texts[-1]}) == [(1000, texts[-1], 1)]
+        assert store.rows(sql, {"texts": [], "last": ""}) == [(0, "", 0)]
 
 
 class _Refusing(BaseHTTPRequestHandler):

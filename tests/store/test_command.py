@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -231,6 +232,16 @@ def test_a_conflict_is_told_and_fails(folder: Path, dsn: str, capsys: pytest.Cap
     assert f"{folder}/a.json: other content is kept under this key" in told
     assert f"give each run a directory of its own, or `torchperf upload DIR --to {dsn}`" in told
     assert models(dsn) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("days", "told"), [(0, 0), (2, 1)])
+def test_records_that_are_dated_in_the_future_are_told_once(
+    folder: Path, dsn: str, capsys: pytest.CaptureFixture[str], days: int, told: int
+) -> None:
+    (folder / "b.json").write_text(record("b", timestamp=int(time.time()) + days * 86_400))
+    for count in (told, 0):
+        assert cli.main(["ingest", str(folder), "--store", dsn]) == 0
+        assert capsys.readouterr().err.count("1 record dated in the future") == count
 
 
 def test_a_bad_record_is_no_command_to_a_runner(

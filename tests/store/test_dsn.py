@@ -37,6 +37,7 @@ def test_a_path_is_absolute_only_with_a_third_slash(
         ("clickhouse://host:443", StoreServer("host", 443, "default", "benchmark", True)),
         ("clickhouse://host:8443/perf?secure=false", StoreServer("host", 8443, "default", "perf", False)),
         ("clickhouse://[::1]:1234/perf", StoreServer("::1", 1234, "default", "perf", False)),
+        ("clickhouse://host/my%20perf", StoreServer("host", 8123, "default", "my perf", False)),
         ("clickhouse://a%40b:p%3Aw@host", StoreServer("host", 8123, "a@b", "benchmark", False, "p:w")),
     ],
 )

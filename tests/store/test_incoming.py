@@ -53,6 +53,16 @@ def at_once(dsn: str, body: Callable[[int], bytes]) -> list[IngestOutcome]:
     return outcomes
 
 
+@pytest.mark.parametrize("column", ["DateTime DEFAULT now() - 1", "Date ALIAS toDate(timestamp)"])
+def test_a_column_that_others_have_added_makes_no_conflict(store: Store, column: str) -> None:
+    store.run(f"ALTER TABLE oss_ci_benchmark_v3 ADD COLUMN added {column}")
+    assert ingest_objects(store, "bucket", [("v3/a.json", lines("a"))]).objects == 1
+    store.run("TRUNCATE TABLE torchperf_ingested")
+    again = ingest_objects(store, "bucket", [("v3/a.json", lines("a"))])
+    assert (again.known, again.conflicts) == (1, ())
+    assert models(store) == ["a"]
+
+
 def test_the_same_object_at_once_is_there_once(store: Store, dsn: str) -> None:
     outcomes = at_once(dsn, lambda _: lines("a", "b"))
     assert (sum(o.objects for o in outcomes), sum(o.known for o in outcomes)) == (1, WRITERS - 1)

@@ -1,7 +1,7 @@
 """ClickHouse's HTTP interface in front of the embedded engine, for as much of it as our client uses.
 
-It stands in for a server, which cannot be installed from a package registry. The engine is the real one; there are
-no users and rights.
+It stands in for a server, which cannot be installed from a package registry. The engine is the real one; the only
+user may do everything, or only read.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _INSERT = re.compile(rb"(INSERT INTO .*) (FORMAT \w+)\s*")
+_FIELD = 128 << 10
+"""Most bytes of a parameter, http_max_field_value_size since version 23.6."""
 _CODE = re.compile(r"Code: (\d+)\.")
 _SETTINGS = (
     "max_execution_time",
@@ -41,10 +43,18 @@ class _ClickHouseHttp(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, readonly: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self._connect = cache(lambda _session: chdb.connect(directory))
+        self._connect = cache(lambda _session: self._session(directory, readonly))
         self._turn = threading.Lock()
+
+    def _session(self, directory: str, readonly: str) -> chdb.Connection:
+        engine = chdb.connect(directory)
+        quoted = (
+            f"output_format_json_quote_64bit_integers = {readonly}"  # as servers before 25.8 do by default
+        )
+        engine.query(f"SET {quoted}, readonly = {readonly}")
+        return engine
 
     def answer(self, sql: bytes, asked: Mapping[str, str]) -> bytes:
         """Run a statement as the parameters of a request ask. Raises ``RuntimeError`` with the engine's message."""
@@ -82,6 +92,11 @@ class _Handler(BaseHTTPRequestHandler):
             body = asked.pop("query").encode()
         elif "query" in asked:
             body = f"{asked.pop('query')}\n".encode() + body
+        if any(len(value.encode()) > _FIELD for value in asked.values()):
+            self._send(
+                400, b"Poco::Exception. Code: 1000, HTML Form Exception: Field value too long (version)\n"
+            )
+            return
         try:
             self._send(200, self._answer(body, asked))
         except RuntimeError as error:
@@ -122,9 +137,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def clickhouse_server(directory: Path) -> Iterator[str]:
+def clickhouse_server(directory: Path, *, readonly: bool = False) -> Iterator[str]:
     """Yield the address of a store on a server, in a process of its own since a process has one engine."""
-    command = [sys.executable, __file__, str(directory)]
+    command = [sys.executable, __file__, str(directory), str(int(readonly))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         try:
@@ -134,6 +149,6 @@ def clickhouse_server(directory: Path) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    with _ClickHouseHttp(sys.argv[1]) as started:
+    with _ClickHouseHttp(*sys.argv[1:]) as started:
         print(started.server_port, flush=True)
         started.serve_forever()

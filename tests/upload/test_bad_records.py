@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,26 @@ def test_files_that_are_refused_as_a_whole_are_counted_and_named_in_the_quaranti
     lines = (Path(job["RUNNER_TEMP"]) / "torchperf-spool/quarantine.jsonl").read_text().splitlines()
     assert [Path(json.loads(line)["file"]).name for line in lines] == ["c.json", "d.json", "e.json.gz"]
     assert outputs(job)["refused"] == "3"
+    summary = Path(job["GITHUB_STEP_SUMMARY"]).read_text().partition("\n")[0]
+    assert summary.endswith("3 refused, 2 whole files among them")
+
+
+@pytest.mark.parametrize(("others", "code"), [(["a.json", "culprits.state.jsonl"], 0), ([], 2)])
+def test_files_of_json_lines_that_are_not_read_are_told(
+    folder: Path,
+    tmp_path: Path,
+    job: dict[str, str],
+    capsys: pytest.CaptureFixture[str],
+    others: list[str],
+    code: int,
+) -> None:
+    for name in ("r.jsonl", *others):
+        (tmp_path / "given").mkdir(exist_ok=True)
+        shutil.copy(folder / "a.json", tmp_path / "given" / name)
+    assert upload(tmp_path / "given", "--to", tmp_path / "kept", "--job-id", "9") == code
+    told = "1 file of .jsonl not read: rename to .json"
+    assert f"{told}\n::" in capsys.readouterr().err
+    assert told in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
 
 
 @pytest.mark.parametrize(("missing", "code"), [("error", 2), ("warn", 0), ("ignore", 0)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,6 +92,18 @@ def test_a_resumed_directory_is_sent_for_another_commit_or_run_and_with_new_verd
     assert len([*DirectoryPlace(tmp_path / "kept").keys()]) == 2 + more
 
 
+@pytest.mark.parametrize(("to", "where"), [("branch:data@{}/a-folder", "spooled"), ("{}/a-file", "refused")])
+def test_verdicts_alone_that_wait_are_counted_since_jobs_offer_the_spool_by_these_outputs(
+    tmp_path: Path, job: dict[str, str], to: str, where: str
+) -> None:
+    (tmp_path / "a-file").touch()
+    (tmp_path / "a-folder").mkdir()
+    (tmp_path / "verdicts.json").write_text('{"version": 1, "verdicts": []}')
+    assert upload(tmp_path / "verdicts.json", "--to", to.format(tmp_path), "--deadline", "0.1") in {3, 4}
+    counts = {"uploaded": "0", "refused": "0", "spooled": "0", where: "1"}
+    assert outputs(job).items() >= counts.items()
+
+
 @pytest.mark.parametrize(("fault", "sign"), [("refused", "⚠️"), ("undelivered", "❌")])
 def test_failures_can_be_let_pass(
     folder: Path,
@@ -108,6 +122,18 @@ def test_failures_can_be_let_pass(
     assert "::warning title=" in shown
     assert "::error" not in shown
     assert Path(job["GITHUB_STEP_SUMMARY"]).read_text().startswith(f"### {sign} Upload")
+
+
+def test_a_store_that_says_nothing_is_given_up_at_the_deadline(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hang_up = threading.Timer(10, silent.close)
+        hang_up.start()
+        to = f"clickhouse://127.0.0.1:{silent.getsockname()[1]}/perf"
+        assert upload(folder, "--to", to, *CHANGE, "--deadline", "0.1") == 4
+        hang_up.cancel()
+    assert "does not answer (timed out)" in capsys.readouterr().out
 
 
 def test_the_way_to_resume_leads_to_the_same_place(

@@ -18,7 +18,7 @@ from torchperf_ci import cli, config
 from torchperf_ci.errors import StoreUnreachableError, UsageError
 from torchperf_ci.store.client import AnswerLimits
 from torchperf_ci.store.command import StoreQuery
-from torchperf_ci.store.migrations import open_store
+from torchperf_ci.store.migrations import open_existing, open_store
 from torchperf_ci.web import answers
 from torchperf_ci.web.answers import Answers
 
@@ -96,6 +96,25 @@ def test_an_answer_that_is_too_large_is_not_given(
         monkeypatch.setattr(answers, "LIMITS", AnswerLimits(size=len(answer) // 2, seconds=60))
         with pytest.raises(UsageError, match="ask for less time, or for some models"):
             answering.query(question, "JSON")
+
+
+def test_who_may_only_read_is_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put_nights(tmp_path / "records", 0, 1)
+    put_nights(tmp_path / "next", 1, 2)
+    calls = (["query"], ["check", "next", "--against", "store"])
+    question = StoreQuery(repo="pytorch/pytorch", benchmark="nightly")
+    printed = []
+    for readonly in (False, True):
+        with clickhouse_server(tmp_path / "engine", readonly=readonly) as dsn:
+            assert readonly or cli.main(["ingest", str(tmp_path / "records"), "--store", dsn]) == 0
+            assert {cli.main([*call, "--store", dsn]) for call in calls} <= {0, 1}
+            with open_existing(dsn) as store:
+                assert Answers(store, config.find(None)).query(question, "JSONEachRow")
+        printed.append(capsys.readouterr().out.replace(dsn, ""))
+    assert printed[0] == printed[1] != ""
 
 
 def test_results_that_come_in_on_their_own_are_told(tmp_path: Path) -> None:

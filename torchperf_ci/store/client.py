@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.records.files import make_own_folder
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from clickhouse_connect.driver.client import Client
+    from clickhouse_connect.driver.httpclient import HttpClient
+
+    from torchperf_ci.deadline import Deadline
 
 
 CHANGING = threading.Lock()
@@ -34,7 +37,7 @@ STATEMENT_TIMEOUT = 600
 """Longest duration of one statement, in seconds."""
 
 _QUERIES = Path(__file__).with_name("queries")
-_INCLUDED = re.compile(r"/\* (asked|named|point_columns|points|values|series_id) \*/")
+_INCLUDED = re.compile(r"/\* (asked|named|point_columns|points|record_columns|values|series_id) \*/")
 _CHUNK_SIZE = 1 << 20
 _SPOOLED = 16 << 20
 """Bytes of an answer that are kept in memory; larger ones go to a temporary file."""
@@ -42,7 +45,7 @@ _ERROR_TEXT = re.compile(
     r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$"
 )
 _AUTHENTICATION_FAILED = {192, 193, 194, 516}
-_ACCESS_DENIED = {497}
+_ACCESS_DENIED = {164, 497}  # READONLY and ACCESS_DENIED
 _TOO_SLOW, _TOO_LARGE = 159, 396  # TIMEOUT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES
 _ASK_FOR_LESS = "ask for less time, or for some models"
 _NO_ROOM = {75, 243}  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
@@ -59,6 +62,29 @@ def statement(name: str) -> str:
 def included(text: str) -> str:
     """Return ``text`` with other queries inserted where a comment names them: ``/* points */``."""
     return _INCLUDED.sub(lambda match: statement(match[1]).rstrip(), text)
+
+
+_FIELD = 32_000
+"""Most characters of a list in one parameter: of four bytes each, they fit into the 128 KiB that a server accepts."""
+
+
+def _in_short_fields(sql: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+    """Return a query and its parameters, with long lists of texts split into several."""
+    asked: dict[str, object] = {}
+    for name, value in parameters.items():
+        parts = _parts(value) if isinstance(value, list) else [value]
+        names = [name, *(f"{name}_{number}" for number in range(1, len(parts)))]
+        asked |= zip(names, parts, strict=True)
+        if len(parts) > 1:
+            joined = ", ".join(f"{{{part}:Array(String)}}" for part in names)
+            sql = sql.replace(f"{{{name}:Array(String)}}", f"arrayConcat({joined})")
+    return sql, asked
+
+
+def _parts(texts: list[str]) -> list[list[str]]:
+    longest = max((len(text) + len("'',") for text in texts), default=1)
+    count = max(_FIELD // longest, 1)
+    return [texts[at : at + count] for at in range(0, len(texts), count)] or [[]]
 
 
 _RESULTS = f"({statement('values')})"
@@ -98,14 +124,28 @@ class RefusedStatementError(StoreError):
 
 
 class ServerClient:
-    """A connection to a server. Has the interface of a :class:`Lease`, but never waits, since servers are shared."""
+    """A connection to a server. Has the interface of a :class:`Lease`, but never waits, since servers are shared.
 
-    def __init__(self, client: Client) -> None:
+    With a ``deadline``, statements that are late raise :class:`StoreUnreachableError`.
+    """
+
+    def __init__(self, client: HttpClient, name: str, deadline: Deadline | None) -> None:
         self._client = client
+        self._name = name
+        self._deadline = deadline
+        self.may_set = client.server_settings["readonly"].value != "1"
 
     @contextmanager
     def held(self) -> Iterator[Client]:
         """Yield the connection."""
+        if self._deadline:
+            from urllib3 import Timeout
+
+            left = self._deadline.left
+            if not left:
+                msg = f"{self._name} was not done when the time was up; try again later, or allow more time"
+                raise StoreUnreachableError(msg)
+            self._client.timeout = Timeout(connect=min(CONNECT_TIMEOUT, left), read=left)
         yield self._client
 
     def use(self, database: str) -> None:
@@ -123,6 +163,7 @@ class Store:
     def __init__(self, client: Lease | ServerClient, location: EmbeddedStore | StoreServer) -> None:
         self._client = client
         self._location = location
+        self._may_set = client.may_set
         self.name = str(location)
         self.embedded = isinstance(location, EmbeddedStore)
         self._source = "torchperf_values"
@@ -172,12 +213,19 @@ class Store:
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Sequence[Any]]:
         """Return the rows of a query. Parameters are bound by the engine: ``{name:Type}``."""
         with self._explained(), self._client.held() as client:
-            return client.query(sql, parameters=dict(parameters or {})).result_rows
+            return client.query(*self._asked(sql, parameters or {})).result_rows
 
     def columns(self, sql: str, parameters: Mapping[str, object]) -> Sequence[Sequence[Any]]:
         """Return the result of a query column by column, which for many rows takes a fraction of the time."""
         with self._explained(), self._client.held() as client:
-            return client.query(sql, parameters=dict(parameters)).result_columns
+            return client.query(*self._asked(sql, parameters)).result_columns
+
+    def _asked(self, sql: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+        """Return a query as it can be sent, and its parameters.
+
+        Its settings, which only make it faster or nicer, are left out where nobody may change any.
+        """
+        return _in_short_fields(sql if self._may_set else sql.partition("\nSETTINGS ")[0], parameters)
 
     def has_table(self, name: str) -> bool:
         """Whether the store has a table. Without the right to create tables, it may have only that of the results."""
@@ -216,13 +264,13 @@ class Store:
     def _pieces(
         self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None
     ) -> Iterator[bytes]:
-        settings = limits.settings if limits else None
+        settings = limits.settings if limits and self._may_set else None
         size = 0
         try:
             with (
                 self._explained(),
                 self._client.held() as client,
-                client.raw_stream(sql, dict(parameters), settings=settings, fmt=form) as stream,
+                client.raw_stream(*self._asked(sql, parameters), settings=settings, fmt=form) as stream,
             ):
                 while piece := stream.read(_CHUNK_SIZE):
                     size += len(piece)
@@ -256,8 +304,10 @@ class Store:
             raise StoreError(msg) from error
 
 
-def connect(dsn: str) -> Store:
+def connect(dsn: str, deadline: Deadline | None = None) -> Store:
     """Open the store at ``chdb://PATH`` or ``clickhouse://USER@HOST/DATABASE`` without migrating its schema.
+
+    A server has until ``deadline`` for all that is asked of it; without one, each statement has as long as it may take.
 
     Raises :class:`UsageError` for an invalid DSN, :class:`StoreUnreachableError` if the server does not answer in time
     or another process holds the embedded database, and :class:`StoreError` for any other failure.
@@ -270,7 +320,9 @@ def connect(dsn: str) -> Store:
         raise UsageError(msg) from error
     # Errors are reported once, by our own exceptions.
     logging.getLogger(clickhouse_connect.__name__).addHandler(logging.NullHandler())
-    return _connect_embedded(location) if isinstance(location, EmbeddedStore) else _connect_server(location)
+    if isinstance(location, EmbeddedStore):
+        return _connect_embedded(location)
+    return _connect_server(location, deadline)
 
 
 def _connect_embedded(location: EmbeddedStore) -> Store:
@@ -292,10 +344,11 @@ def _connect_embedded(location: EmbeddedStore) -> Store:
         raise _refusal(location, error) from error
 
 
-def _connect_server(location: StoreServer) -> Store:
+def _connect_server(location: StoreServer, deadline: Deadline | None) -> Store:
     import clickhouse_connect
     from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 
+    seconds = max(int(deadline.left), 1) if deadline else STATEMENT_TIMEOUT
     try:
         client = clickhouse_connect.get_client(
             host=location.host,
@@ -303,8 +356,8 @@ def _connect_server(location: StoreServer) -> Store:
             username=location.user,
             password=location.password,
             interface="https" if location.secure else "http",
-            connect_timeout=CONNECT_TIMEOUT,
-            send_receive_timeout=STATEMENT_TIMEOUT,
+            connect_timeout=min(CONNECT_TIMEOUT, seconds),
+            send_receive_timeout=seconds,
             show_clickhouse_errors="scrub",
             form_encode_query_params=True,  # many keys are too long for a URL
         )
@@ -313,7 +366,7 @@ def _connect_server(location: StoreServer) -> Store:
         raise StoreUnreachableError(msg) from error
     except ClickHouseError as error:
         raise _refusal(location, error) from error
-    return Store(ServerClient(client), location)
+    return Store(ServerClient(cast("HttpClient", client), str(location), deadline), location)
 
 
 def _refusal(location: EmbeddedStore | StoreServer, error: Exception) -> RefusedStatementError:

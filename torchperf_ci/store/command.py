@@ -201,7 +201,12 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
         f"{counted(outcome.untimed, 'record')} without a time, which are ordered by the names of their folders: "
         f"`torchperf upload DIR --to {store}` would have added the time"
     )
-    say(counts, *([judged] if outcome.judged else []), *([untimed] if outcome.untimed else []))
+    ahead = (
+        f"{counted(outcome.ahead, 'record')} dated in the future, which stay the newest of their machine until then: "
+        "see the clock there, and that times are in seconds"
+    )
+    told = ((outcome.judged, judged), (outcome.untimed, untimed), (outcome.ahead, ahead))
+    say(counts, *(text for count, text in told if count))
     complaints = [
         f"{key}: other content is kept under this key; it was left as it is: "
         f"give each run a directory of its own, or `torchperf upload DIR --to {store}`"
@@ -245,7 +250,7 @@ def _points(pieces: Iterable[bytes]) -> Iterator[QueriedPoint]:
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
-        yield from (msgspec.json.decode(line, type=QueriedPoint) for line in lines)
+        yield from (msgspec.json.decode(line, type=QueriedPoint, strict=False) for line in lines)
 
 
 def _print_table(points: Iterable[QueriedPoint]) -> None:

@@ -82,7 +82,7 @@ def _store_server(dsn: str, password: str) -> StoreServer:
         host=url.hostname,
         port=port or (_SECURE_PORT if secure else _PORT),
         user=unquote(url.username or "default"),
-        database=url.path.strip("/") or DATABASE,
+        database=unquote(url.path.strip("/")) or DATABASE,
         secure=secure,
         password=unquote(url.password or "") or password,
     )

@@ -48,6 +48,8 @@ class IngestOutcome:
     """Files of verdicts and culprits."""
     untimed: int = 0
     """New records that say neither their time nor their workflow run."""
+    ahead: int = 0
+    """New records that are dated more than a day ahead."""
 
     @property
     def is_empty(self) -> bool:
@@ -275,6 +277,7 @@ class _BatchIngest:
             objects=len(new),
             records=sum(arrival.records for arrival in new),
             untimed=sum(arrival.untimed for arrival in new),
+            ahead=sum(arrival.ahead for arrival in new),
             known=len(arrivals) - len(new) - len(conflicts),
             conflicts=tuple(f"{self._bucket}/{key}" for key in conflicts),
             refused=tuple(item for _, item in refused),

@@ -46,6 +46,8 @@ _HOLDING: dict[Path, IO[bytes]] = {}
 class Lease:
     """A handle of the database at ``path``, opened on demand. Threads may share it."""
 
+    may_set = True
+
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
         self._name = name

@@ -132,6 +132,8 @@ class IncomingObject:
     records: int
     untimed: int
     """Records that say neither their time nor their workflow run."""
+    ahead: int
+    """Records that are dated more than a day ahead."""
     is_kept: bool
     is_same: bool
 
@@ -206,8 +208,8 @@ class StagingTable:
     def _compare(self) -> list[IncomingObject]:
         found = self._store.rows(statement("compare"), {"bucket": self._bucket})
         return [
-            IncomingObject(key, records, untimed, bool(kept), bool(same))
-            for key, records, untimed, kept, same in found
+            IncomingObject(key, records, untimed, ahead, bool(kept), bool(same))
+            for key, records, untimed, ahead, kept, same in found
         ]
 
     def _count(self) -> int:

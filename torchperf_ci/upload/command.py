@@ -50,7 +50,7 @@ class UploadRoute:
 
         Should this process not live to report, the job's outputs say by then what is in the spool.
         """
-        actions.set_output("spooled", str(sum(batch.records.values())))
+        actions.set_output("spooled", str(sum(payload.entries for payload in batch.payloads)))
         actions.set_output("spool-dir", str(self.spool.root.absolute()))
         outcomes = self.target.put_all(batch.bodies)
         self.spool.settle(batch, [key for key, outcome in outcomes.items() if isinstance(outcome, str)])
@@ -176,7 +176,7 @@ def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Co
     source = read_source(folder, options.format or "")
     if source.is_empty:
         missing = f"{folder}: {_nothing_in(folder)}, so nothing is uploaded"
-        return replace(way.report(), missing=missing)
+        return replace(way.report(), missing=missing, unread=source.unread)
     metadata = gather_metadata(options, os.environ, source.digest, settings.name)
     if options.resume and way.spool.knows(_source_in_run(source, metadata)):
         return _about(
@@ -217,6 +217,8 @@ def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) ->
         refused_count=len(prepared.refused),
         changed=tuple(source.problems("changed")),
         judged_left_out=len(source.judged) if is_api(way.to) else 0,
+        refused_files=source.refused_files,
+        unread=source.unread,
     )
 
 

@@ -61,16 +61,26 @@ class ResultFile:
 
 @dataclass(frozen=True)
 class RecordsSource:
-    """All record files of a directory, a digest of their names and bytes, and verdicts and culprits (``judged``)."""
+    """All record files of a directory, a digest of their names and bytes, and verdicts and culprits (``judged``).
+
+    ``unread`` is the number of its files of JSON lines, which are not read because of their names.
+    """
 
     files: tuple[RecordsFile, ...]
     digest: str
     judged: tuple[ResultFile, ...] = ()
+    unread: int = 0
 
     @property
     def refused(self) -> list[RefusedElement]:
         """The elements that are not valid records, and the files that cannot be read."""
         return [refused for file in self.files for refused in file.reading.all_refused]
+
+    @property
+    def refused_files(self) -> int:
+        """The number of files that were refused as a whole, whatever they hold."""
+        empty = [file.reading for file in self.files if not (file.reading.records or file.reading.refused)]
+        return sum(bool(reading.all_refused) for reading in empty)
 
     def problems(self, severity: Severity) -> list[Problem]:
         """Return the problems of this severity, in the order of the files."""
@@ -113,7 +123,12 @@ def read_source(source: Path, given: str = "") -> RecordsSource:
         else:
             files.append(RecordsFile(path.name, timestamp, reading))
         room -= reading.size
-    return RecordsSource(tuple(files), digests[not files].hexdigest(), tuple(judged))
+    return RecordsSource(
+        tuple(files),
+        digests[not files].hexdigest(),
+        tuple(judged),
+        sum(map(_is_unread, source.glob("[!.]*"))),
+    )
 
 
 def _is_file(source: Path) -> bool:
@@ -133,6 +148,11 @@ def _paths(folder: Path) -> Iterator[Path]:
         raise RecordsError(msg) from error
     named = (path for path in found if path.name.endswith(SUFFIXES) and not path.name.startswith("."))
     return (path for path in named if path.is_symlink() or not path.is_dir())
+
+
+def _is_unread(path: Path) -> bool:
+    """Whether a file may hold records, but has the suffix of JSON lines; the state of a bisection has it, too."""
+    return path.name.endswith((".jsonl", ".jsonl.gz")) and not path.name.endswith("state.jsonl")
 
 
 def _read_file(path: Path, folder: Path, room: int, given: str) -> tuple[bytes, int, RecordsReading]:
@@ -229,11 +249,16 @@ _ROOM_FOR_RECORDS = API_LIMIT - ENVELOPE
 
 @dataclass(frozen=True)
 class Payload:
-    """One object to send: its key, its bytes, and the number of records in it."""
+    """One object to send: its key, its bytes, and the number of records in it, 0 for a file of verdicts or culprits."""
 
     key: str
     body: bytes
     records: int
+
+    @property
+    def entries(self) -> int:
+        """The number of records, or 1 for a file of verdicts or culprits."""
+        return self.records or 1
 
 
 @dataclass(frozen=True)

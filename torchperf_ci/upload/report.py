@@ -67,7 +67,8 @@ class UploadReport:
     the reasons why elements were refused, ``refused_count`` the number of those elements, and ``quarantine`` the file
     that holds them (None in a dry run). ``changed`` are values that the database will store differently, and
     ``missing`` says why there was nothing to upload. ``judged_left_out`` is the number of files of verdicts or culprits
-    that the target, an upload API, does not accept.
+    that the target, an upload API, does not accept, ``refused_files`` that of files refused as a whole, and ``unread``
+    that of files whose suffix is not read.
     """
 
     target: str
@@ -80,6 +81,8 @@ class UploadReport:
     changed: tuple[Problem, ...] = ()
     missing: str = ""
     judged_left_out: int = 0
+    refused_files: int = 0
+    unread: int = 0
     reaching: tuple[str, ...] = ()
 
     @property
@@ -123,11 +126,13 @@ class UploadReport:
             (self.undelivered, f"{_amount(self.undelivered)} not delivered to {self.target}"),
             (self.conflicts, f"{_amount(self.conflicts)} in conflict with what is there"),
             (self.refused_count, f"{self.refused_count} refused"),
+            (self.refused_files, f"{counted(self.refused_files, 'whole file')} among them"),
             (
                 self.judged_left_out,
                 f"{_files_of_judged(self.judged_left_out)} not sent: an upload API takes none",
             ),
             (self.missing, self.missing),
+            (self.unread, f"{counted(self.unread, 'file')} of .jsonl not read: rename to .json"),
         ]
         said = ", ".join(text for there, text in parts if there)
         return said or f"nothing is left to send to {self.target}"
@@ -147,6 +152,10 @@ class UploadReport:
 def count_records(deliveries: Iterable[Delivery]) -> int:
     """Return the number of records in these objects."""
     return sum(delivery.payload.records for delivery in deliveries)
+
+
+def _count_entries(deliveries: Iterable[Delivery]) -> int:
+    return sum(delivery.payload.entries for delivery in deliveries)
 
 
 def _amount(deliveries: list[Delivery]) -> str:
@@ -192,8 +201,8 @@ def print_report(
         annotations=fit_annotations(annotations, ANNOTATION_LIMIT - 1 if error else ANNOTATION_LIMIT),
         outputs={
             "uploaded": count_records(report.kept),
-            "refused": report.refused_count + count_records(report.conflicts),
-            "spooled": count_records(report.undelivered),
+            "refused": report.refused_count + _count_entries(report.conflicts),
+            "spooled": _count_entries(report.undelivered),
             "spool-dir": report.spool.absolute(),
         },
         rest="all of them with --json",
@@ -206,7 +215,7 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
     ``error`` is what the command ends with, ``artifact`` the name of the artifact that holds the spool.
     """
     failed = error or report.failure(invalid=False)
-    sign = "❌" if failed else "⚠️" if report.refused_count or report.missing else "✅"
+    sign = "❌" if failed else "⚠️" if report.refused_count or report.missing or report.unread else "✅"
     offered = artifact and report.quarantine and report.failure()
     return Document(
         f"{sign} Upload: {report.headline()}",
@@ -287,7 +296,9 @@ def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -
     ]
     found += [_beside(problem, failed, "Record refused") for problem in report.refused]
     found += [_beside(problem, "warning", "Value changed by the database") for problem in report.changed]
-    if report.missing and missing_matters:
+    if report.unread:
+        found.append(Annotation("warning", report.headline(), title="Upload"))
+    elif report.missing and missing_matters:
         found.append(Annotation("warning", report.missing, title="Upload"))
     if note := _synthetic(report):
         found.append(Annotation("notice", note, title="Upload"))

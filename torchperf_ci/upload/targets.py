@@ -182,7 +182,7 @@ BUCKET = "torchperf-upload"
 class StoreTarget:
     """A store at ``chdb://…`` or ``clickhouse://…``, else :class:`UsageError`; ``mask`` is called with its password."""
 
-    def __init__(self, dsn: str, mask: Callable[[str], None]) -> None:
+    def __init__(self, dsn: str, mask: Callable[[str], None], seconds: float) -> None:
         from torchperf_ci.store.dsn import (
             StoreServer,
             parse_dsn,  # most uploads go elsewhere
@@ -193,6 +193,7 @@ class StoreTarget:
             mask(location.password)
         self._dsn = dsn
         self._name = str(location)
+        self._seconds = seconds
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         """Ingest all bodies under their keys; each object is ingested as a whole or not at all."""
@@ -201,7 +202,7 @@ class StoreTarget:
         from torchperf_ci.store.migrations import migrate
 
         try:
-            with connect(self._dsn) as store:
+            with connect(self._dsn, Deadline.after(self._seconds)) as store:
                 migrate(store)
                 ingested = ingest_objects(store, BUCKET, bodies.items())
         except NotDeliveredError as error:
@@ -261,7 +262,7 @@ def open_target(to: str, access: PlaceAccess, spool: Path) -> Target:
             access.deadline,
         )
     if is_store(to):
-        return StoreTarget(to, access.mask)
+        return StoreTarget(to, access.mask, access.deadline)
     if "://" in to and not to.startswith(tuple(REMOTE_PLACES)):
         msg = f"{target_address(to)!r} is nothing that records can be sent to: give {_FORMS}"
         raise UsageError(msg)

@@ -1,11 +1,9 @@
 -- All incoming objects that are not kept yet, in one block, which is there whole or not at all.
 INSERT INTO oss_ci_benchmark_v3 (
-    timestamp, schema_version, name, repo, head_branch, head_sha, workflow_id, run_attempt, job_id,
-    servicelab_experiment_id, servicelab_trial_id, _meta, runners, benchmark, model, inputs, dependencies, metric
+    /* record_columns */
 )
 SELECT
-    timestamp, schema_version, name, repo, head_branch, head_sha, workflow_id, run_attempt, job_id,
-    servicelab_experiment_id, servicelab_trial_id, _meta, runners, benchmark, model, inputs, dependencies, metric
+    /* record_columns */
 FROM torchperf_incoming
 WHERE _meta.key NOT IN (
     SELECT _meta.key FROM oss_ci_benchmark_v3
