@@ -89,15 +89,12 @@ def _commit_fields(commit: MeasuredCommit) -> dict[str, str | int]:
 def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
     """Return the job's commit; for a pull request its head, not the merge commit that is checked out.
 
-    The branch of a fork is ``OWNER:BRANCH``: its main is not the repository's. Raises :class:`UnknownIdentityError`.
+    Raises :class:`UnknownIdentityError`.
     """
     try:
         pull = read_event(environ).pull_request
         if pull and pull.head:
-            repository, head = environ["GITHUB_REPOSITORY"], pull.head
-            is_fork = head.repo and head.repo.full_name.lower() not in ("", repository.lower())
-            owner = f"{head.repo.full_name.partition('/')[0]}:" if head.repo and is_fork else ""
-            return MeasuredCommit(repository, f"{owner}{head.ref}", head.sha)
+            return MeasuredCommit(environ["GITHUB_REPOSITORY"], pull.head.ref, pull.head.sha)
         return MeasuredCommit(environ["GITHUB_REPOSITORY"], environ["GITHUB_REF"], environ["GITHUB_SHA"])
     except KeyError as error:
         reason = f"the job does not say what it runs on ({error})"
