@@ -102,6 +102,30 @@ def test_a_machine_that_has_stopped_reporting_is_told(
         assert page.get_by_text("no run since 2026-").count() == 1
 
 
+@pytest.mark.parametrize(
+    ("found", "tone", "told"),
+    [
+        ({"counts": {"pass": 3, "unsupported": 2}}, "good", "3 cases passed in the newest runs."),
+        ({"counts": {"no status": 3}}, "good", "no case failed in the newest runs."),
+        ({"counts": {"pass": 3, "oom": 1}}, "warning", "1 of 4 cases failed in the newest runs."),
+        ({"not_run": 2}, "warning", "2 cases did not run."),
+        (
+            {"newly_worse": ["0123456789"]},
+            "warning",
+            "1 series got worse too recently to count as regressed.",
+        ),
+    ],
+)
+def test_a_tick_is_only_where_nothing_is_wrong(
+    context: BrowserContext, found: dict[str, Any], tone: str, told: str
+) -> None:
+    alone = made(GROUPS[0])
+    page = shown(context, "", replace(alone, entry=replace(alone.entry, open=0, **found), changes=[]))
+    assert page.locator(f"h1.{tone}").inner_text() == f"No regression is open; {told}"
+    links = [link.get_attribute("href") for link in page.get_by_role("link", name="too recent").all()]
+    assert links == [f"series/?s={series}" for series in found.get("newly_worse", [])]
+
+
 @pytest.mark.parametrize(("hours", "told"), [(-2, 1), (2, 0)])
 def test_a_run_that_is_yet_to_come_is_told(browser: Browser, hours: int, told: int) -> None:
     """Its machine would make all others silent without a word."""

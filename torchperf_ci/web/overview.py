@@ -38,8 +38,8 @@ _NAMES = tuple(Series.__dataclass_fields__)
 class GroupEntry:
     """The state of one kind of machine: its newest run, what did not run in it, and its open regressions.
 
-    ``breaks`` are the days of ``trend`` from which on most latencies are those of another machine; ``newly_worse`` is
-    the number of series whose newest runs are worse by the rules of ``check``, but too few for a level.
+    ``breaks`` are the days of ``trend`` from which on most latencies are those of another machine; ``newly_worse`` are
+    the IDs of series whose newest runs are worse by the rules of ``check``, but too few for a level.
     """
 
     run: RunFacts
@@ -52,7 +52,7 @@ class GroupEntry:
     series: int
     open: int
     recovered: int
-    newly_worse: int
+    newly_worse: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,11 @@ def summary_of_group(
         len(points),
         sum(one.change.is_open for one in changes),
         sum(one.change.recovered is not None for one in changes),
-        sum(_is_newly_worse(history, rules[history.name]) for history in histories),
+        [
+            series.id
+            for series, history in zip(judged, histories, strict=True)
+            if _is_newly_worse(history, rules[series])
+        ],
     )
     return GroupSummary(entry, changes)
 
@@ -168,6 +172,7 @@ def overview_document(
 ) -> Mapping[str, object]:
     """Return the state of every kind of machine, those with open regressions first.
 
+    ``tone`` is ``bad`` if any is open, ``warning`` if anything else is wrong, or ``good``.
     ``time`` is that of the newest point that is not in milliseconds. ``causes`` are all open regressions grouped by
     cause, newest first; ``culprits`` the newest commits that bisections have proven, for any series. Machines that
     have stopped reporting are ``silent``.
@@ -179,15 +184,17 @@ def overview_document(
     lasting = [entry for summary in summaries for entry in summary.changes if entry.change.is_open]
     new = sum(entry.change.time > newest - _WEEK for entry in lasting)
     silent = [_is_silent(group, newest) for group in groups]
+    troubles = _troubles(groups, sum(silent))
     return {
-        "sentence": _sentence(groups, new, sum(silent)),
+        "sentence": _sentence(groups, len(lasting), new, troubles),
+        "tone": "bad" if lasting else "warning" if troubles else "good",
         "time": newest,
         "causes": _causes(lasting, culprits),
         "groups": [
             vars(group) | {"silent": is_silent} for group, is_silent in zip(groups, silent, strict=True)
         ],
         "culprits": [one.evidence for one in culprits[:NEWEST_CULPRITS]],
-        "version": 1,
+        "version": 2,
     }
 
 
@@ -249,27 +256,31 @@ def _is_silent(group: GroupEntry, newest: int) -> bool:
     return newest - group.run.end > max(_WEEK, 3 * usual)
 
 
-def _sentence(groups: Sequence[GroupEntry], new: int, silent: int) -> str:
+def _sentence(groups: Sequence[GroupEntry], lasting: int, new: int, troubles: Sequence[str]) -> str:
     if not groups:
         return "There are no results yet."
-    lasting = sum(group.open for group in groups)
-    failed = sum(count for group in groups for word, count in group.counts.items() if word not in _FINE)
-    missing = sum(group.not_run for group in groups)
-    worse = sum(group.newly_worse for group in groups)
-    cases = sum(sum(group.counts.values()) for group in groups)
     regressions = (
         f"{counted(lasting, 'regression is', 'regressions are')} open" if lasting else "No regression is open"
     )
     if new:
         regressions += f",{f' {new} of them' if new < lasting else ''} less than a week old"
-    rest = [
+    passed = sum(group.counts.get("pass", 0) for group in groups)
+    fine = f"{counted(passed, 'case')} passed" if passed else "no case failed"
+    return f"{regressions}; {'; '.join(troubles) or f'{fine} in the newest runs'}."
+
+
+def _troubles(groups: Sequence[GroupEntry], silent: int) -> list[str]:
+    """Return in words what is wrong besides open regressions."""
+    failed = sum(count for group in groups for word, count in group.counts.items() if word not in _FINE)
+    missing = sum(group.not_run for group in groups)
+    worse = sum(len(group.newly_worse) for group in groups)
+    cases = sum(sum(group.counts.values()) for group in groups)
+    return [
         *([f"{worse} series got worse too recently to count as regressed"] if worse else []),
         *([f"{failed} of {counted(cases, 'case')} failed in the newest runs"] if failed else []),
         *([f"{counted(missing, 'case')} did not run"] if missing else []),
         *([f"{counted(silent, 'machine has', 'machines have')} stopped reporting"] if silent else []),
     ]
-    fine = f"{counted(cases, 'case')} passed in the newest runs"
-    return f"{regressions}; {'; '.join(rest) or fine}."
 
 
 _FINE = ("pass", "unsupported", "skipped", "no status")

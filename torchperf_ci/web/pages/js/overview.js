@@ -13,7 +13,7 @@ page("", "Overview", async () => {
   const told = new Set(causes.flatMap((cause) => cause.culprits.map((culprit) => culprit.commit)));
   const others = overview.culprits.filter((culprit) => !told.has(culprit.commit));
   return [
-    h("h1", { class: causes.length ? "bad" : "good" }, overview.sentence),
+    h("h1", { class: overview.tone }, overview.sentence),
     h("p", { class: "quiet" }, `Newest result: ${minute(overview.time)} UTC.`),
     ...overview.groups.filter(isAhead).map(({ run }) => h("p", { class: "note" }, `The newest run on ${machineName(run)} is of ${minute(run.end)}, which is yet to come: its clock is wrong, and machines whose clocks are right may count as silent.`)),
     causes.length ? table("open", "Open regressions by cause", CAUSES, causes.map((cause) => ({ ...cause, repo: many ? cause.name.repo : "" })), 5) : null,
@@ -59,7 +59,7 @@ function card(group, many) {
     h("dl", {},
       row("Regressions", group.open
         ? link("regressions", { ...where, state: "open" }, badge("bad", `${group.open} open`))
-        : badge("none", "none open"), group.recovered ? `, ${group.recovered} recovered` : "", group.newly_worse ? `, ${group.newly_worse} too recent to count` : ""),
+        : badge("none", "none open"), group.recovered ? `, ${group.recovered} recovered` : "", group.newly_worse.length ? [", ", link("series", { s: group.newly_worse.slice(0, 20).join(",") }, `${group.newly_worse.length} too recent to count`)] : ""),
       row("Newest run", link("run", { id: run.id }, minute(run.time)), h("div", { class: "quiet" }, `at ${short(run.commit)}`),
         group.silent ? badge("warning", `no run since ${day(run.time)}`) : ""),
       row("Cases", ...cases(group.counts)),
@@ -92,12 +92,12 @@ function trend({ day: days, ratio, n }, breaks) {
   const lines = starts.map((start, part) => days.map((time, place) => [time, place]).filter(([time]) => time >= start && !(time >= starts[part + 1])));
   const points = (line) => [line[0], ...line].map(([time, place]) => `${x(time).toFixed(1)},${y(ratio[place]).toFixed(1)}`).join(" "); // a line of one day is a dot
   const machines = breaks.length ? `; another machine since ${breaks.map(day).join(", ")}` : "";
-  const text = `Geometric mean of ${plural(n[n.length - 1], "latency", "latencies")} over ${plural(days.length, "day")}: now ${now} against each series' median, between ${change(Math.min(...ratio))} and ${change(Math.max(...ratio))}${machines}`;
+  const text = `Geometric mean of ${plural(n[n.length - 1], "latency", "latencies")} over ${plural(days.length, "day")}: now ${now} against each series' median on its machine, between ${change(Math.min(...ratio))} and ${change(Math.max(...ratio))}${machines}`;
   const drawing = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": text, class: "trend" },
     svg("line", { x1: 0, x2: WIDTH, y1: y(1), y2: y(1), stroke: "#59636e", "stroke-dasharray": "2 4" }),
     ...breaks.map((time) => svg("line", { class: "break", x1: x(time), x2: x(time), y1: 0, y2: HEIGHT, stroke: "#59636e", "stroke-dasharray": "4 4" })),
     ...lines.map((line) => svg("polyline", { points: points(line), fill: "none", stroke: "#2563eb", "stroke-width": 1.75, "stroke-linecap": "round" })));
   return h("figure", {},
     drawing,
-    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]}, against the median of ${plural(days.length, "day")}${breaks.length ? "; dashed: another machine" : ""}`));
+    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]}, against the median of ${plural(lines[lines.length - 1].length, "day")}${breaks.length ? "; dashed: another machine" : ""}`));
 }
