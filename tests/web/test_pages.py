@@ -126,6 +126,15 @@ def test_a_run_tells_its_failures_and_what_is_missing(watched: Watched, site: Pa
     assert page.get_by_text("1 did not run").is_visible()
     reason = page.locator("table").first.locator("td.prose").first.inner_text()
     assert "<b id=injected>" in reason
+    assert page.get_by_role("heading", name="1 case that did not pass").is_visible()
+    for case in ("failing", "gone"):
+        page.get_by_role("link", name=f"{case} inference").first.click()
+        watched.drawn()
+        assert set(page.locator(".found a").all_inner_texts()) == {
+            f"{case} inference bf16 inductor {metric}" for metric in ("latency(ms)", "status")
+        }
+        page.go_back()
+        watched.drawn()
     runs = watched.open("run/")
     assert runs.locator("tbody tr").count() == 2 * NIGHTS
 
