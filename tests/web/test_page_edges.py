@@ -30,6 +30,14 @@ def test_every_page_of_an_empty_store_says_how_to_get_results(browser: Browser, 
             assert page.locator("code").all_inner_texts()[1] == "torchperf ingest records"
 
 
+def test_pages_opened_from_a_folder_say_what_serves_them(browser: Browser, site: Path) -> None:
+    """A browser loads no modules from there; they were blank."""
+    page = browser.new_page()
+    page.goto((site / "series/index.html").as_uri())
+    page.get_by_text("python3 -m http.server").wait_for()
+    page.close()
+
+
 WIDEST = """
 () => {
   const canvas = document.querySelector(".canvas canvas");
@@ -119,6 +127,17 @@ def test_a_change_whose_better_direction_is_unknown_is_not_red(watched: Watched,
         page = drawn(watched, slow, content, {**change, "word": word, "culprits": []})
         seen = [name for name, tone in tones.items() if page.evaluate(HAS_COLOR, f"--{tone}")]
         assert seen == [word]
+
+
+@pytest.mark.parametrize(("kind", "told"), [("count", "judged by their differences"), ("ratio", "too few runs")])
+def test_what_has_no_noise_is_not_said_to_have_too_few_runs(
+    watched: Watched, site: Path, kind: str, told: str
+) -> None:
+    """A count's change stood below the sentence that none is judged yet."""
+    slow = identities(site, "slow")[0]
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    page = drawn(watched, slow, {**content, "kind": kind, "noise": None, "detectable": None})
+    assert told in page.locator(".chart + p").inner_text()
 
 
 def downloaded(page: Page, button: str) -> tuple[str, bytes]:

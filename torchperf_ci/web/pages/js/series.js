@@ -127,6 +127,7 @@ const share = (value) => `${(value * 100).toPrecision(2)}%`;
 
 function bands(row) {
   if (row.kind === "outcome") return h("p", { class: "quiet" }, "Whether the case passes: any failure counts, so there is no noise to show.");
+  if (row.kind !== "ratio") return h("p", { class: "quiet" }, "Counts, and values that may be zero, are judged by their differences, so there is no noise in percent to show.");
   if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs on this machine to estimate their noise, so no change is judged yet.");
   return h("p", { class: "quiet" }, "Each point is a run with the range of its repetitions; the lines are levels. ",
     h("span", { class: "band" }), " is the noise, two standard deviations either way; ", row.detectable === null ? "" : [h("span", { class: "band wide" }), " holds changes that two runs usually do not reveal; "], `${share(row.min_effect)} is the smallest change that matters.`);
