@@ -9,7 +9,7 @@ const PAGES = [["", "Overview"], ["series", "Series"], ["compare", "Compare"], [
 export function page(name, title, draw) {
   document.title = `${title} · torchperf`;
   const main = h("main", { id: "main", tabindex: "-1" });
-  document.body.append(header(name), main, h("footer", {}, "Times are UTC, intervals 95%. A missing value is a gap, never zero; values are compared on one machine only."));
+  document.body.replaceChildren(header(name), main, h("footer", {}, "Times are UTC, intervals 95%. A missing value is a gap, never zero; values are compared on one machine only."));
   const redraw = () => drawn(main, () => draw(state(), main));
   addEventListener("popstate", redraw);
   addEventListener("statechange", redraw);
