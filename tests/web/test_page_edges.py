@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
+from dashboard_nights import series_id
 from routed_pages import ADDRESS, route_pages
 from watched_page import Watched, comparison, identities, watching
 
@@ -118,6 +119,14 @@ def test_an_axis_names_each_of_its_numbers(
     assert page.evaluate(script, [numbers, step]) == told
 
 
+@pytest.mark.parametrize(
+    ("ratio", "told"), [(1.00001, "±0.00%"), (0.99999, "±0.00%"), (1.031, "+3.1%"), (0.2, "−80.0%")]
+)
+def test_a_change_that_rounds_to_zero_has_no_direction(watched: Watched, ratio: float, told: str) -> None:
+    page = watched.open("")
+    assert page.evaluate("async (ratio) => (await import('./js/dom.js')).change(ratio)", ratio) == told
+
+
 def test_a_change_whose_better_direction_is_unknown_is_not_red(watched: Watched, site: Path) -> None:
     slow = identities(site, "slow")[0]
     content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
@@ -129,7 +138,9 @@ def test_a_change_whose_better_direction_is_unknown_is_not_red(watched: Watched,
         assert seen == [word]
 
 
-@pytest.mark.parametrize(("kind", "told"), [("count", "judged by their differences"), ("ratio", "too few runs")])
+@pytest.mark.parametrize(
+    ("kind", "told"), [("count", "judged by their differences"), ("ratio", "too few runs")]
+)
 def test_what_has_no_noise_is_not_said_to_have_too_few_runs(
     watched: Watched, site: Path, kind: str, told: str
 ) -> None:
@@ -159,6 +170,20 @@ def test_charts_and_tables_are_downloaded_as_pictures_and_json(watched: Watched,
     name, rows = downloaded(page, "JSON: Every run")
     assert (name, len(json.loads(rows))) == ("points.json", 40)
     assert json.loads(rows)[0]["commit"].startswith("39" * 20)
+
+
+def test_a_picture_of_several_series_names_them(watched: Watched, site: Path) -> None:
+    """Nobody could tell afterwards which color was which."""
+    watched.page.add_init_script(
+        "window.texts = []; const fill = CanvasRenderingContext2D.prototype.fillText;"
+        "CanvasRenderingContext2D.prototype.fillText = "
+        "function (text, ...more) { texts.push(text); fill.call(this, text, ...more); }"
+    )
+    page = watched.open(f"series/?s={','.join(series_id(site, model) for model in ('slow', 'tiny'))}")
+    page.wait_for_selector(".canvas canvas")
+    downloaded(page, "PNG of the chart")
+    named = {f"{line} inference bf16 inductor latency(ms)" for line in ("━ slow", "╌ tiny")}
+    assert named | {"2 series, cuda · NVIDIA H100 80GB HBM3"} <= {*page.evaluate("texts")}
 
 
 PATHS = (

@@ -63,7 +63,8 @@ export function change(ratio) {
   if (ratio === null || ratio === undefined) return "–";
   const percent = (ratio - 1) * 100;
   const digits = Math.abs(percent) >= 100 ? 0 : Math.abs(percent) >= 1 ? 1 : 2;
-  return `${percent > 0 ? "+" : percent < 0 ? "−" : "±"}${Math.abs(percent).toFixed(digits)}%`;
+  const shown = Math.abs(percent).toFixed(digits);
+  return `${Number(shown) === 0 ? "±" : percent > 0 ? "+" : "−"}${shown}%`;
 }
 
 export function interval(low, high) {

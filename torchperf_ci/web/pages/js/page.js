@@ -74,8 +74,7 @@ export function choice(name, label, values, current, all = "all") {
     const [key, text] = Array.isArray(value) ? value : [value, value];
     return h("option", { value: key, selected: key === current }, text);
   });
-  const none = all === null ? null : h("option", { value: "", selected: !current }, all);
-  const select = h("select", { name, onchange: () => setState({ [name]: select.value }) }, none, ...options);
+  const select = h("select", { name, onchange: () => setState({ [name]: select.value }) }, h("option", { value: "", selected: !current }, all), ...options);
   return h("label", {}, `${label} `, select);
 }
 

@@ -2,7 +2,7 @@
 
 import { catalogue, wholeSeries } from "./data.js";
 import { badge, benchmarkName, change, changed, command, commitName, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
-import { chart, relativeBy } from "./chart.js";
+import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
 import { table } from "./table.js";
@@ -65,7 +65,7 @@ async function shown(chosen, state, all, add) {
   if (rows.length > 1) rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
   const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
   const [first] = rows;
-  const title = rows.length === 1 ? `${rows[0].name}, ${machineName(rows[0].of)}` : plural(rows.length, "series", "series");
+  const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${several ? "" : `, ${machineName(first.of)}`}`;
   return [
     rows.length === 1 ? figures(...about(first)) : null,
     ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
@@ -102,9 +102,8 @@ function cut(series, whole, from) {
 
 function legend(row, place, chosen) {
   const others = chosen.filter((series) => series !== row.of).map((series) => series.id).join(",");
-  const swatch = h("span", { class: `swatch c${place % 10}`, "aria-hidden": "true" }, ["━", "╌", "┈", "┅"][place % 4]);
   const level = row.levels[row.levels.length - 1];
-  return h("li", {}, swatch, ` ${row.name}, ${machineName(row.of)}`, level ? `: ${number(level.value, row.unit)}` : "", " ",
+  return h("li", {}, h("span", { class: `swatch c${place % 10}`, "aria-hidden": "true" }, swatch(place)), ` ${row.name}, ${machineName(row.of)}`, level ? `: ${number(level.value, row.unit)}` : "", " ",
     chosen.length > 1 ? h("button", { type: "button", name: `remove ${row.of.id}`, onclick: () => setState({ s: others }) }, "Remove") : null);
 }
 
