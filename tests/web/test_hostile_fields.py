@@ -120,7 +120,9 @@ def put_culprit(path: Path) -> None:
     write_culprits(path, found)
 
 
-def test_no_field_makes_an_element_or_a_script_or_leaves_the_screen(browser: Browser, documents: dict[str, bytes]) -> None:
+def test_no_field_makes_an_element_or_a_script_or_leaves_the_screen(
+    browser: Browser, documents: dict[str, bytes]
+) -> None:
     index = json.loads(documents["index.json"])
     base, head = index["comparisons"][0]
     series = ",".join(row[0] for row in index["series"])
