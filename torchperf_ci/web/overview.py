@@ -74,10 +74,7 @@ class GroupSummary:
 
 
 def summary_of_group(
-    catalogue: StoreCatalogue,
-    group: SeriesGroup,
-    points: Points,
-    policy: Mapping[str, config.Rule],
+    catalogue: StoreCatalogue, group: SeriesGroup, points: Points, policy: Mapping[str, config.Rule]
 ) -> GroupSummary:
     """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""
     runs = catalogue.groups[group].runs
@@ -87,15 +84,13 @@ def summary_of_group(
     rules: dict[SeriesName, MetricRule] = {
         series: rule_of_points(series.metric, row, policy) for series, row in judged.items()
     }
-    histories = segment_all(dict(judged.items()), lambda name, _: rules[name])
+    segmented = segment_all(dict(judged.items()), lambda name, _: rules[name])
+    histories = dict(zip(judged, segmented, strict=True))
     changes = [
         RegressionEntry(
-            series.id,
-            asdict(series),
-            name_and_unit(series.metric)[1],
-            change_entry(change, rules[series]),
+            series.id, asdict(series), name_and_unit(series.metric)[1], change_entry(change, rules[series])
         )
-        for series, history in zip(judged, histories, strict=True)
+        for series, history in histories.items()
         for change in history.changes
     ]
     newest = _newest(runs, trunk)
@@ -111,17 +106,11 @@ def summary_of_group(
         len(told.not_run),
         told.differs,
         replace(trend, ratio=[rounded(ratio) for ratio in trend.ratio]),
-        _breaks(
-            trend, [one for series, one in zip(judged, histories, strict=True) if series.metric == LATENCY]
-        ),
+        _breaks(trend, [history for series, history in histories.items() if series.metric == LATENCY]),
         len(points),
         sum(one.change.is_open for one in changes),
         sum(one.change.recovered is not None for one in changes),
-        [
-            series.id
-            for series, history in zip(judged, histories, strict=True)
-            if _is_newly_worse(history, rules[series])
-        ],
+        [series.id for series, history in histories.items() if _is_newly_worse(history, rules[series])],
     )
     return GroupSummary(entry, changes)
 
