@@ -63,6 +63,7 @@ def test_the_overview_says_what_is_wrong(site: Path) -> None:
     cuda = next(group for group in overview["groups"] if group["run"]["device"] == "cuda")
     assert cuda["counts"] == {"pass": 3, "oom": 1}
     assert (cuda["not_run"], cuda["open"], cuda["recovered"]) == (1, 1, 0)
+    assert not cuda["too_new"]
     assert len(cuda["trend"]["day"]) == NIGHTS
     assert cuda["trend"]["n"][-2:] == [5, 3]
     breaks = {group["run"]["device"]: group["breaks"] for group in overview["groups"]}

@@ -122,6 +122,8 @@ def test_a_tick_is_only_where_nothing_is_wrong(
     alone = made(GROUPS[0])
     page = shown(context, "", replace(alone, entry=replace(alone.entry, open=0, **found), changes=[]))
     assert page.locator(f"h1.{tone}").inner_text() == f"No regression is open; {told}"
+    words = "too few runs to judge" if "too_new" in found else "none open"
+    assert page.locator(".card", has_text=f"● {words}").count() == 1
     links = [link.get_attribute("href") for link in page.get_by_role("link", name="too recent").all()]
     assert links == [f"series/?s={series}" for series in found.get("newly_worse", [])]
 

@@ -39,7 +39,8 @@ class GroupEntry:
     """The state of one kind of machine: its newest run, what did not run in it, and its open regressions.
 
     ``breaks`` are the days of ``trend`` from which on most latencies are those of another machine; ``newly_worse`` are
-    the IDs of series whose newest runs are worse by the rules of ``check``, but too few for a level.
+    the IDs of series whose newest runs are worse by the rules of ``check``, but too few for a level. If it is
+    ``too_new``, no series has enough runs for that, counts and outcomes aside.
     """
 
     run: RunFacts
@@ -53,6 +54,7 @@ class GroupEntry:
     open: int
     recovered: int
     newly_worse: Sequence[str]
+    too_new: bool
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ def summary_of_group(
     since = recent[-1].time if recent else newest.time
     told = run_state(newest, previous, points, cases_between(points, newest.branch, since, newest.time))
     trend = latency_trend(trunk)
+    noisy = [one for series, one in histories.items() if rules[series].kind in ("ratio", "amount")]
     entry = GroupEntry(
         newest,
         previous,
@@ -111,6 +114,7 @@ def summary_of_group(
         sum(one.change.is_open for one in changes),
         sum(one.change.recovered is not None for one in changes),
         [series.id for series, history in histories.items() if _is_newly_worse(history, rules[series])],
+        bool(noisy) and all(history.is_too_short for history in noisy),
     )
     return GroupSummary(entry, changes)
 
@@ -161,7 +165,7 @@ def overview_document(
 ) -> Mapping[str, object]:
     """Return the state of every kind of machine, those with open regressions first.
 
-    ``tone`` is ``bad`` if any is open, ``warning`` if anything else is wrong, or ``good``.
+    ``tone`` is ``bad`` if any is open, ``good`` if nothing is wrong, else ``warning``.
     ``time`` is that of the newest point that is not in milliseconds. ``causes`` are all open regressions grouped by
     cause, newest first; ``culprits`` the newest commits that bisections have proven, for any series. Machines that
     have stopped reporting are ``silent``.
@@ -176,7 +180,7 @@ def overview_document(
     troubles = _troubles(groups, sum(silent))
     return {
         "sentence": _sentence(groups, len(lasting), new, troubles),
-        "tone": "bad" if lasting else "warning" if troubles else "good",
+        "tone": "bad" if lasting else "good" if groups and not troubles else "warning",
         "time": newest,
         "causes": _causes(lasting, culprits),
         "groups": [
@@ -264,11 +268,13 @@ def _troubles(groups: Sequence[GroupEntry], silent: int) -> list[str]:
     missing = sum(group.not_run for group in groups)
     worse = sum(len(group.newly_worse) for group in groups)
     cases = sum(sum(group.counts.values()) for group in groups)
+    new = sum(group.too_new for group in groups)
     return [
         *([f"{worse} series got worse too recently to count as regressed"] if worse else []),
         *([f"{failed} of {counted(cases, 'case')} failed in the newest runs"] if failed else []),
         *([f"{counted(missing, 'case')} did not run"] if missing else []),
         *([f"{counted(silent, 'machine has', 'machines have')} stopped reporting"] if silent else []),
+        *([f"{counted(new, 'machine has', 'machines have')} too few runs to be judged"] if new else []),
     ]
 
 

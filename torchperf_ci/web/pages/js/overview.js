@@ -59,7 +59,7 @@ function card(group, many) {
     h("dl", {},
       row("Regressions", group.open
         ? link("regressions", { ...where, state: "open" }, badge("bad", `${group.open} open`))
-        : badge("none", "none open"), group.recovered ? `, ${group.recovered} recovered` : "", group.newly_worse.length ? [", ", link("series", { s: group.newly_worse.slice(0, 20).join(",") }, `${group.newly_worse.length} too recent to count`)] : ""),
+        : badge("none", group.too_new ? "too few runs to judge" : "none open"), group.recovered ? `, ${group.recovered} recovered` : "", group.newly_worse.length ? [", ", link("series", { s: group.newly_worse.slice(0, 20).join(",") }, `${group.newly_worse.length} too recent to count`)] : ""),
       row("Newest run", link("run", { id: run.id }, minute(run.time)), h("div", { class: "quiet" }, `at ${short(run.commit)}`),
         group.silent ? badge("warning", `no run since ${day(run.time)}`) : ""),
       row("Cases", ...cases(group.counts)),
