@@ -223,7 +223,7 @@ function sentence(row, point) {
   const changed = row.changes.find((entry) => entry.time === point.time);
   const spread = point.n > 1 ? ` (${number(point.low)} to ${number(point.high)}, ${point.n} repetitions)` : "";
   const value = point.value === null ? `no value, ${point.why}` : `${reading(point.value, row.of, row.unit)}${point.why && `, ${point.why}`}${spread}`;
-  return `${row.label ?? row.name}: ${value}, commit ${commitName(point)}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
+  return `${row.label ?? row.name}: ${value}, commit ${commitName(point)}${["", row.trunk].includes(point.branch) ? "" : `, branch ${point.branch}`}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
 }
 
 function walk(event, plot) {

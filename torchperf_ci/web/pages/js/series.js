@@ -69,7 +69,7 @@ async function shown(chosen, state, all, add) {
   return [
     rows.length === 1 ? figures(...about(first)) : null,
     ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
-      `${row.label ? `${row.label}: no` : "No"} value since ${day(row.of.last)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
+      `${row.label ? `${row.label}: no` : "No"} value since ${day(row.last.time)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
     ...rows.filter((row) => relative && !relativeBy(row)).map((row) => h("p", { class: "note" }, `${row.label ?? row.name} is not drawn: its first level is not above zero, so nothing is relative to it.`)),
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
@@ -112,9 +112,8 @@ function about(row) {
   const level = row.levels[row.levels.length - 1];
   const last = row.changes[row.changes.length - 1];
   const tone = last && ({ regressed: "bad", improved: "good" }[last.word] ?? "warning");
-  const newest = row.points[row.points.length - 1];
   return [
-    level ? [row.later ? `on ${day(row.of.last)}` : "now", number(level.value, row.unit)] : newest && ["now", reading(newest.value, row.of, row.unit)],
+    level ? [row.later ? `on ${day(row.last.time)}` : "now", number(level.value, row.unit)] : row.last && ["now", reading(row.last.value, row.of, row.unit)],
     ["last change", last ? badge(tone, `${last.ratio === null ? last.word : change(last.ratio)} since ${day(last.time)}`) : "none in this period"],
     row.noise === null ? null : ["noise between runs", share(row.noise)],
     row.detectable === null ? null : ["smallest detectable change", share(row.detectable)],
