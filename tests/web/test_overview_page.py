@@ -184,6 +184,18 @@ def test_a_card_holds_what_it_says(browser: Browser) -> None:
     context.close()
 
 
+def test_a_command_is_copied_from_a_server_without_tls(context: BrowserContext) -> None:
+    """There, browsers have no ``navigator.clipboard``: the button said that it had copied."""
+    page = shown(context, "")
+    assert not page.evaluate("isSecureContext")
+    page.get_by_role("button", name="Copy").nth(1).click()
+    assert page.evaluate("document.activeElement.textContent") == "Copied"
+    page.evaluate("document.querySelector('main').append(document.createElement('input'))")
+    page.locator("input").focus()
+    page.keyboard.press("Control+V")
+    assert page.locator("input").input_value() == "torchperf ingest records"
+
+
 def test_an_empty_store_says_how_to_get_results(context: BrowserContext) -> None:
     for path in ("", "regressions/"):
         page = shown(context, path)

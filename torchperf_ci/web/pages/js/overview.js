@@ -74,7 +74,7 @@ const row = (name, ...what) => h("div", {}, h("dt", {}, name), h("dd", {}, ...wh
 
 function cases(counts) {
   const words = Object.entries(counts).sort(([left], [right]) => (right === "pass") - (left === "pass") || left.localeCompare(right));
-  return words.flatMap(([word, count], place) => [place ? ", " : "", word === "pass" ? `${count} passed` : badge("warning", `${count} ${word}`)]);
+  return words.flatMap(([word, count], place) => [place ? ", " : "", word === "pass" ? `${count} passed` : badge(word === "no status" ? "none" : "warning", `${count} ${word}`)]);
 }
 
 const WIDTH = 320;
