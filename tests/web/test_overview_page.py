@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,10 @@ def test_a_change_without_a_ratio_is_told_by_its_levels(
     levels = {"old": old, "new": new, "ratio": None, "low": None, "high": None}
     page = shown(context, "", made(GROUPS[0], metric, unit, **levels))
     assert page.locator("td[data-head='worst change']").inner_text() == told
+    with page.expect_download() as asked:
+        page.get_by_role("button", name="JSON: Open").click()
+    (row,) = json.loads(asked.value.path().read_text())
+    assert (row["old"], row["new"], row["worst change"]) == (old, new, None)
 
 
 def test_failures_are_the_worst_of_a_cause() -> None:
@@ -146,6 +151,8 @@ def test_several_repositories_are_named_and_filtered_by(context: BrowserContext)
     for repo in ("octo/models", "octo/other"):
         assert page.locator(".card", has_text=f"{repo} nightly").count() == 1
         assert page.locator("tbody tr", has_text=f"{repo}, cuda").count() == 1
+    series = page.locator(".card", has_text="octo/other").get_by_role("link", name="1 series")
+    assert (series.get_attribute("href") or "").endswith("?q=octo%2Fother+cuda+H100+nightly")
     page.locator(".card", has_text="octo/other").get_by_role("link", name="1 open").click()
     page.wait_for_selector("main:not([aria-busy]) tbody")
     assert page.get_by_label("repository").input_value() == "octo/other"

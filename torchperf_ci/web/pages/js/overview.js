@@ -27,6 +27,8 @@ page("", "Overview", async () => {
 /** Whether the newest run of a machine is later than now, by more than clocks of readers differ. */
 const isAhead = ({ run }) => run.end > Date.now() / 1000 + 3600;
 
+const machines = (cause) => cause.machines.map(([device, arch]) => machineName({ device, arch })).join(", ");
+
 const CAUSES = [
   { head: "since", short: true, value: (cause) => day(cause.time) },
   {
@@ -37,16 +39,13 @@ const CAUSES = [
   { head: "regressions", hidden: true, value: (cause) => cause.count },
   { head: "machines", hidden: true, value: machines },
   { head: "repository", hidden: true, rare: true, value: (cause) => cause.repo },
+  ...["old", "new"].map((head) => ({ head, hidden: true, value: (cause) => cause[head] })),
   { head: "worst change", number: true, value: (cause) => cause.ratio, cell: (cause) => badge("bad", cause.ratio ? change(cause.ratio) : [cause.old, cause.new].map((value) => reading(value, cause.name, cause.unit)).join(" → ")) },
   {
     head: "cause", prose: true, value: (cause) => cause.culprits.map((culprit) => `${culprit.commit} ${culprit.subject}`).join("; "),
     cell: (cause) => (cause.culprits.length ? cause.culprits.map(evidence) : `not bisected: ${short(cause.last_commit)}..${short(cause.first_commit)}`),
   },
 ];
-
-function machines(cause) {
-  return cause.machines.map(([device, arch]) => machineName({ device, arch })).join(", ");
-}
 
 function card(group, many) {
   const { run } = group;
@@ -66,7 +65,7 @@ function card(group, many) {
       group.not_run ? row("Did not run", link("run", { id: run.id }, badge("warning", plural(group.not_run, "case")))) : null,
       group.differs.length ? row("Machine", badge("warning", group.differs.join("; "))) : null),
     h("p", {}, group.previous ? [link("compare", { base: group.previous.id, head: run.id }, "Compare with the previous run"), " · "] : "",
-      link("series", { q: run.arch || run.device }, plural(group.series, "series", "series")),
+      link("series", { q: Object.values(where).join(" ").trim() }, plural(group.series, "series", "series")),
       drawing ? [h("span", { class: "tool" }, " · "), h("button", { type: "button", class: "plain", onclick: () => save("trend.svg", drawing.querySelector("svg").outerHTML) }, "Trend as SVG")] : ""));
 }
 
