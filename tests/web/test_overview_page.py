@@ -36,6 +36,7 @@ def made(group: SeriesGroup, metric: str = "latency(ms)", unit: str = "ms", **ch
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context()
+    context.add_init_script(f"Date.now = () => {NEWEST * 1000}")
     yield context
     context.close()
 
@@ -131,6 +132,18 @@ def test_a_tick_is_only_where_nothing_is_wrong(
     assert page.locator(".card", has_text=f"● {words}").count() == 1
     links = [link.get_attribute("href") for link in page.get_by_role("link", name="too recent").all()]
     assert links == [f"series/?s={series}" for series in found.get("newly_worse", [])]
+
+
+@pytest.mark.parametrize(("days", "tone"), [(6, "good"), (9, "warning")])
+def test_a_tick_is_not_where_nothing_has_reported_for_long(browser: Browser, days: int, tone: str) -> None:
+    """If all nights have stopped, no machine is later than the others."""
+    context = browser.new_context()
+    context.add_init_script(f"Date.now = () => {(NEWEST + days * DAY) * 1000}")
+    alone = made(GROUPS[0])
+    page = shown(context, "", replace(alone, entry=replace(alone.entry, open=0), changes=[]))
+    assert page.locator(f"h1.{tone}").count() == 1
+    assert page.get_by_text(f"{days} days ago: nothing has reported since").count() == (tone == "warning")
+    context.close()
 
 
 @pytest.mark.parametrize(("hours", "told"), [(-2, 1), (2, 0)])

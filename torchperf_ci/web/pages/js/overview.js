@@ -12,9 +12,10 @@ page("", "Overview", async () => {
   const many = severalRepos(overview.groups.map((group) => group.run));
   const told = new Set(causes.flatMap((cause) => cause.culprits.map((culprit) => culprit.commit)));
   const others = overview.culprits.filter((culprit) => !told.has(culprit.commit));
+  const old = overview.groups.every(isOld);
   return [
-    h("h1", { class: overview.tone }, overview.sentence),
-    h("p", { class: "quiet" }, `Newest result: ${minute(overview.time)} UTC.`),
+    h("h1", { class: old && overview.tone === "good" ? "warning" : overview.tone }, overview.sentence),
+    h("p", { class: old ? "note" : "quiet" }, `Newest result: ${minute(overview.time)} UTC${old ? `, ${plural(Math.floor((Date.now() / 1000 - overview.time) / 86_400), "day")} ago: nothing has reported since` : ""}.`),
     ...overview.groups.filter(isAhead).map(({ run }) => h("p", { class: "note" }, `The newest run on ${machineName(run)} is of ${minute(run.end)}, which is yet to come: its clock is wrong, and machines whose clocks are right may count as silent.`)),
     causes.length ? table("open", "Open regressions by cause", CAUSES, causes.map((cause) => ({ ...cause, repo: many ? cause.name.repo : "" })), 5) : null,
     h("h2", {}, "Machines"),
@@ -27,6 +28,9 @@ page("", "Overview", async () => {
 /** Whether the newest run of a machine is later than now, by more than clocks of readers differ. */
 const isAhead = ({ run }) => run.end > Date.now() / 1000 + 3600;
 
+/** Whether a machine has reported neither for a week nor for three times the interval between its newest runs. */
+const isOld = ({ run, previous }) => Date.now() / 1000 - run.end > Math.max(7 * 86_400, previous ? 3 * (run.time - previous.time) : 0);
+
 const machines = (cause) => cause.machines.map(([device, arch]) => machineName({ device, arch })).join(", ");
 
 const CAUSES = [
@@ -36,8 +40,7 @@ const CAUSES = [
     cell: (cause) => [link("series", { s: cause.series.join(",") }, `${seriesName(cause.name)} ${cause.name.metric}`),
       cause.count > 1 ? ` and ${cause.count - 1} more` : "", h("small", {}, [cause.repo, machines(cause)].filter(Boolean).join(", "))],
   },
-  { head: "regressions", hidden: true, value: (cause) => cause.count },
-  { head: "machines", hidden: true, value: machines },
+  { head: "regressions", hidden: true, value: (cause) => cause.count }, { head: "machines", hidden: true, value: machines },
   { head: "repository", hidden: true, rare: true, value: (cause) => cause.repo },
   ...["old", "new"].map((head) => ({ head, hidden: true, value: (cause) => cause[head] })),
   { head: "worst change", number: true, value: (cause) => cause.ratio, cell: (cause) => badge("bad", cause.ratio ? change(cause.ratio) : [cause.old, cause.new].map((value) => reading(value, cause.name, cause.unit)).join(" → ")) },
@@ -76,9 +79,7 @@ function cases(counts) {
   return words.flatMap(([word, count], place) => [place ? ", " : "", word === "pass" ? `${count} passed` : badge(word === "no status" ? "none" : "warning", `${count} ${word}`)]);
 }
 
-const WIDTH = 320;
-const HEIGHT = 72;
-const LEAST = 0.02;
+const [WIDTH, HEIGHT, LEAST] = [320, 72, 0.02];
 
 /** Draws the geometric mean of latencies by day. Days without a run are gaps in time, not zeros; `breaks` are days from which on the machine is another. */
 function trend({ day: days, ratio, n }, breaks) {
