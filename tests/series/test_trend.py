@@ -25,17 +25,6 @@ def test_a_day_is_the_geometric_mean_of_the_series_relative_to_their_own_level()
     assert trend.n == [3, 3, 3, 3, 2]
 
 
-def test_a_day_is_relative_to_the_level_on_its_machine() -> None:
-    """A faster machine is no trend, nor are two that alternate."""
-    moved = [*row([10.0] * 4), *row([8.0, 8.0, 8.8], 4, fingerprint={"driver": "560"})]
-    assert latency_trend({series(): moved}).ratio == pytest.approx([1, 1, 1, 1, 1, 1, 1.1])
-    fleet = [
-        point(value, day, fingerprint={"host": str(value)}) for day in range(4) for value in (10.0, 20.0)
-    ]
-    trend = latency_trend({series(): fleet})
-    assert (trend.ratio, trend.n) == (pytest.approx([1, 1, 1, 1]), [1, 1, 1, 1])
-
-
 def test_days_without_a_number_and_old_days_are_left_out() -> None:
     values = [7.0, None, *[10.0] * TREND_DAYS]
     values[50] = None

@@ -187,6 +187,20 @@ def test_the_trend_is_broken_where_the_machine_changed(context: BrowserContext) 
     )
 
 
+def test_the_number_of_a_trend_is_against_the_same_machine(context: BrowserContext) -> None:
+    """A faster CPU was told as a latency of −16%."""
+    found = made(GROUPS[0])
+    trend = replace(found.entry.trend, ratio=[*[1.0] * 80, *[0.8] * 9, 0.84])
+    page = shown(
+        context,
+        "",
+        replace(found, entry=replace(found.entry, trend=trend, breaks=[START + 80 * DAY])),
+    )
+    assert page.locator("figcaption").inner_text() == (
+        "+5.0% latency of 1, against the median of 10 days; dashed: another machine"
+    )
+
+
 def test_no_trend_says_whether_latencies_are_missing_or_days(context: BrowserContext) -> None:
     found = made(GROUPS[0])
     for day, told in (([], "No latency(ms) is measured here"), ([START], "it starts on the second day")):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 
 from torchperf_ci.metrics import LATENCY, STATUS
-from torchperf_ci.series.level_changes import parts_of
 from torchperf_ci.series.outcomes import not_measured, number_of, outcome_word, passed, why_without_number
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, restating
 from torchperf_ci.series.policy import rule_of_points
@@ -204,9 +203,9 @@ _DAY = 86_400
 
 @dataclass(frozen=True)
 class Trend:
-    """The geometric mean of latencies by day, each relative to the median of its own series on the same machine.
+    """The geometric mean of latencies by day, each relative to the median of its own series: 1.1 is 10% slower.
 
-    1.1 is 10% slower. ``n`` counts the series that were measured on each ``day`` (Unix seconds).
+    ``n`` counts the series that were measured on each ``day`` (Unix seconds).
     """
 
     day: Sequence[int]
@@ -221,16 +220,11 @@ def latency_trend(points: Points) -> Trend:
     days: dict[int, list[float]] = defaultdict(list)
     for row in rows:
         by_day: dict[int, list[float]] = defaultdict(list)
-        for part in parts_of(row):
-            logs = [
-                (point.timestamp // _DAY * _DAY, log(point.value))
-                for point in map(row.__getitem__, part.indices)
-                if point.value is not None and point.timestamp > last - TREND_DAYS * _DAY
-            ]
-            level = median(value for _, value in logs) if logs else 0.0
-            for day, value in logs:
-                by_day[day].append(value - level)
+        for point in row:
+            if point.value is not None and point.timestamp > last - TREND_DAYS * _DAY:
+                by_day[point.timestamp // _DAY * _DAY].append(log(point.value))
+        level = median(value for values in by_day.values() for value in values) if by_day else 0.0
         for day, values in by_day.items():
-            days[day].append(median(values))
+            days[day].append(median(values) - level)
     trend = sorted(days.items())
     return Trend([*dict(trend)], [exp(fmean(logs)) for _, logs in trend], [len(logs) for _, logs in trend])

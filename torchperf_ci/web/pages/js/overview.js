@@ -87,17 +87,17 @@ function trend({ day: days, ratio, n }, breaks) {
   const [low, high] = [Math.min(...ratio, 1 - LEAST), Math.max(...ratio, 1 + LEAST)];
   const x = (time) => ((time - days[0]) / (days[days.length - 1] - days[0])) * WIDTH;
   const y = (value) => HEIGHT - 4 - ((value - low) / (high - low)) * (HEIGHT - 8);
-  const now = change(ratio[ratio.length - 1]);
   const starts = [days[0], ...breaks];
   const lines = starts.map((start, part) => days.map((time, place) => [time, place]).filter(([time]) => time >= start && !(time >= starts[part + 1])));
+  const own = lines[lines.length - 1].map(([, place]) => ratio[place]).sort((a, b) => a - b); // on the newest machine
+  const now = change(ratio[ratio.length - 1] / own[own.length >> 1]);
   const points = (line) => [line[0], ...line].map(([time, place]) => `${x(time).toFixed(1)},${y(ratio[place]).toFixed(1)}`).join(" "); // a line of one day is a dot
-  const machines = breaks.length ? `; another machine since ${breaks.map(day).join(", ")}` : "";
-  const text = `Geometric mean of ${plural(n[n.length - 1], "latency", "latencies")} over ${plural(days.length, "day")}: now ${now} against each series' median on its machine, between ${change(Math.min(...ratio))} and ${change(Math.max(...ratio))}${machines}`;
+  const text = `Geometric mean of ${plural(n[n.length - 1], "latency", "latencies")} over ${plural(days.length, "day")}, between ${change(Math.min(...ratio))} and ${change(Math.max(...ratio))} against each series' median: now ${now} against the median of ${plural(own.length, "day")}${breaks.length ? `; another machine since ${breaks.map(day).join(", ")}` : ""}`;
   const drawing = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": text, class: "trend" },
     svg("line", { x1: 0, x2: WIDTH, y1: y(1), y2: y(1), stroke: "#59636e", "stroke-dasharray": "2 4" }),
     ...breaks.map((time) => svg("line", { class: "break", x1: x(time), x2: x(time), y1: 0, y2: HEIGHT, stroke: "#59636e", "stroke-dasharray": "4 4" })),
     ...lines.map((line) => svg("polyline", { points: points(line), fill: "none", stroke: "#2563eb", "stroke-width": 1.75, "stroke-linecap": "round" })));
   return h("figure", {},
     drawing,
-    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]}, against the median of ${plural(lines[lines.length - 1].length, "day")}${breaks.length ? "; dashed: another machine" : ""}`));
+    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]}, against the median of ${plural(own.length, "day")}${breaks.length ? "; dashed: another machine" : ""}`));
 }
