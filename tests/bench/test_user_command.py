@@ -62,6 +62,12 @@ def test_it_runs_in_the_worktree_or_in_an_empty_folder(arm: CommandArm) -> None:
     assert printed("ls -A", replace(arm, worktree=None)) == ""
 
 
+def test_a_worktree_that_a_run_has_removed_is_told(arm: CommandArm) -> None:
+    run_user_command('rm -r "$WORKTREE"; echo 1', arm, a_number)
+    with pytest.raises(WorkerFailure, match="failed: an earlier run removed the worktree"):
+        run_user_command("echo 1", arm, a_number)
+
+
 def test_it_has_none_of_the_jobs_rights(arm: CommandArm, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("GITHUB_ENV", "ACTIONS_RUNTIME_TOKEN"):
         monkeypatch.setenv(name, "given")

@@ -58,14 +58,14 @@ def test_profiles_are_told_when_they_begin(out) -> None:
     assert lines(out) == ["what moved inside? 13 against 12"]
 
 
-def test_what_went_wrong_is_told_with_its_first_line(out) -> None:
+def test_what_went_wrong_is_told_in_a_line(out) -> None:
     shown = PlainBisectProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
     shown.builds(3)
-    shown.learnt(BuildAttempt(3, ok=False, why="error: no such file\nand more"), BisectFacts())
+    shown.learnt(BuildAttempt(3, ok=False, why="ended with 1:\nand more\nno such file\n"), BisectFacts())
     shown.measures(PlannedPair("p", 0, 4, "locate"))
     shown.learnt(ProbeFailure("p", 4, ""), BisectFacts())
     assert lines(out)[1:] == [
-        "[0 pairs, 0 builds] building 3: cannot be built: error: no such file",
+        "[0 pairs, 0 builds] building 3: cannot be built: ended with 1: no such file",
         "[0 pairs, 0 builds] where? 4 against 0: does not run: ",
     ]
 

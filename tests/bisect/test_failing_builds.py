@@ -59,6 +59,21 @@ def test_an_end_that_fails_three_times_is_an_error(
     assert tried(tmp_path, end) == 3
 
 
+def test_a_command_that_fails_on_good_is_told_before_bad_is_built(
+    bisect: Bisecting, fails, quick: str, tmp_path: Path, capsys
+) -> None:
+    (good, bad), build = fails((100, 0), (150, 0))
+    options = ("--good", good, "--bad", bad, "--python", quick, "--build", build)
+    assert bisect.code(*options, command="exit 4") == 3
+    said = capsys.readouterr().err
+    assert (
+        f"command does not run on {good[:10]} Change 0, the good commit: failed: it exited with code 4"
+        in said
+    )
+    assert f"building {good[:10]}" in said
+    assert not (tmp_path / "tried.1").exists()
+
+
 def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting, fails, quick: str) -> None:
     (good, bad), build = fails((100, 1), (150, 2))
     bisect("--good", good, "--bad", bad, "--python", quick, "--build", f"sleep 0.1; {build}")
@@ -69,6 +84,24 @@ def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting,
         *((1, False), (1, False), (1, True)),
     ]
     assert min(build["seconds"] for build in first) > 0.1
+
+
+def test_what_failed_until_the_end_of_a_call_is_tried_again_by_the_next(
+    bisect: Bisecting, history: History, quick: str, tmp_path: Path
+) -> None:
+    """As in an outage of the network: a step that was proven around what could not be built is searched."""
+    shas = history.costs(100, 100, 150, 150)
+    down = tmp_path / "down"
+    build = f"[ ! -e {down} ] || {{ echo no network; exit 1; }}; [ $SHA != {shas[3]} ] || touch {down}"
+    options = ("--good", shas[0], "--bad", shas[3], "--python", quick, "--build", build)
+    during = bisect(*options)
+    assert [culprit.set for culprit in during.culprits] == [tuple(shas[1:])]
+    down.unlink()
+    after = bisect(*options)
+    assert [culprit.set for culprit in after.culprits] == [(shas[2],)]
+    assert after.skipped == ()
+    known = [(reading.base, reading.head) for reading in during.readings]
+    assert [(reading.base, reading.head) for reading in after.readings][: len(known)] == known
 
 
 @pytest.mark.parametrize("says", ["No space left on device", ""])

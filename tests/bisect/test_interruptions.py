@@ -82,7 +82,7 @@ def job(tmp_path: Path, git) -> Job:
 @pytest.mark.parametrize(
     ("when", "by"),
     [
-        *(("building", signal.SIGTERM), ("[3 pairs", signal.SIGINT), ("is it this one?", signal.SIGTERM)),
+        *(("] building", signal.SIGTERM), ("[3 pairs", signal.SIGINT), ("is it this one?", signal.SIGTERM)),
         ("[1 pairs", signal.SIGHUP),
     ],
 )

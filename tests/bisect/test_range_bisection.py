@@ -120,16 +120,38 @@ def test_a_night_that_only_a_limit_keeps_from_being_searched_is_told(nights) -> 
     assert {one.commit for one in nights(2).culprits} == {*shas[1:]}
 
 
+def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(nights, shelf: Path) -> None:
+    shas = [nights.commit(cost) for cost in (100, 100, 100, 120, 120)]
+    for day, place in ((1, 0), (2, 2), (3, 4)):
+        nights.publish(day, (100, 0, 100, 0, 120)[place], shas[place], triton=day)
+    (shelf / "triton-2-py3-none-any.whl").rename(shelf.parent / "triton-2-py3-none-any.whl")
+    [during] = nights(3, "--max-builds", "7").culprits
+    assert during.set == ("2.14.0.dev20261102+cpu", "2.14.0.dev20261103+cpu")
+    (shelf.parent / "triton-2-py3-none-any.whl").rename(shelf / "triton-2-py3-none-any.whl")
+    [named] = nights(3).culprits
+    assert (named.commit, named.moved) == (shas[3], (DependencyChange("triton", "2", "3"),))
+
+
 @pytest.mark.parametrize(
     ("ends", "message"),
     [
         (("HEAD~2", "HEAD"), "--good is the date of a nightly, such as 2026-11-01, not 'HEAD~2'"),
-        (("2026-11-01", "2026-11-09"), "some from 2026-11-01 to 2026-11-02"),
-        (("2026-11-02", "2026-11-01"), "good before bad"),
+        (
+            ("2026-11-01", "2026-11-09"),
+            "no nightly of 2026-11-09; the nearest ones are of 2026-11-02, 2026-11-04",
+        ),
+        (
+            ("2026-11-03", "2026-11-04"),
+            "no nightly of 2026-11-03; the nearest ones are of 2026-11-02, 2026-11-04",
+        ),
+        (("2026-11-02", "2026-11-01"), "--good 2026-11-02 is not before --bad 2026-11-01"),
     ],
 )
-def test_ends_that_are_no_nightlies_are_told(nights, bisect, shelf, with_pip, ends, message, capsys) -> None:
-    for day in (1, 2):
+def test_ends_that_are_no_nightlies_are_told(
+    nights, bisect, shelf, with_pip, ends, message, capsys, monkeypatch
+) -> None:
+    monkeypatch.setattr("torchperf_ci.bisect.range_bisection.MOST_NEAREST", 2)
+    for day in (1, 2, 4):
         nights.publish(day, 100, "Unknown")
     wheels = ("--builder", "nightly", "--wheels", str(shelf), "--python", with_pip)
     assert bisect.code("--good", ends[0], "--bad", ends[1], *wheels) == 2

@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -114,6 +115,22 @@ def test_any_event_comes_back_as_it_was(tmp_path_factory, added) -> None:
         kept = state.facts
     with StateFile.open(path, PLAN) as state:
         assert state.facts == kept
+
+
+def test_what_failed_after_the_last_build_is_tried_again_once(path) -> None:
+    failed = [BuildAttempt(position, ok=False, why="no network") for position in (3, 5, 5)]
+    proven = BisectReading("mlp", 0, 7, {"latency(ms)": 0.07}, "verify")
+    with StateFile.open(path, PLAN) as state:
+        for event in (GOOD, failed[0], BUILD, *failed[1:], proven, FAILURE):
+            state.add(event)
+        state.retry_failures()
+    with StateFile.open(path, PLAN) as state:
+        assert state.facts == BisectFacts((replace(proven, purpose="locate"),), (GOOD, failed[0], BUILD))
+        state.add(failed[1])
+        state.add(FAILURE)
+        state.retry_failures()
+        assert state.facts.builds[3:] == (failed[1],)
+        assert state.facts.failures == (FAILURE,)
 
 
 def test_ratios_that_cannot_be_changed_are_kept_as_well(path) -> None:

@@ -212,3 +212,16 @@ def test_without_times_everything_in_a_directory_is_the_past(history: Path, tmp_
     assert check(run(tmp_path, "now", [record("latency(ms)", 10.02, 40)]), "--against", history) == 0
     (verdict,) = verdicts(tmp_path)
     assert verdict["evidence"]["history"] == 33
+
+
+@pytest.mark.parametrize("of", ["directory", "store"])
+def test_what_is_of_the_future_is_no_past_of_a_run_of_now(
+    of: str, history: Path, slow: Path, tmp_path: Path
+) -> None:
+    """As the newest run for good it would keep any regression from being proven."""
+    run(history, "wrong-clock", [record("latency(ms)", 10.0, 36_500)])
+    cli.main(["ingest", str(history), "--store", f"chdb://{tmp_path}/store"])
+    against = ("--against", history) if of == "directory" else ("--store", f"chdb://{tmp_path}/store")
+    assert check(slow, *against) == 1
+    (verdict,) = verdicts(tmp_path)
+    assert verdict["evidence"]["last_old"]["commit"] == f"{29:040x}"

@@ -173,11 +173,28 @@ def test_new_records_of_several_machines_are_told(history: Path, tmp_path: Path)
         run(tmp_path / "now", f"b-{day}", [record("latency(ms)", 9.0, day + 3, runners=other)])
     assert check(tmp_path / "now", "--against", history) == 0
     assert words(tmp_path) == ["not-comparable"]
-    (note,) = notes(tmp_path)
+    note, _ = notes(tmp_path)
     assert note.startswith(
         "1 series have new points of several machines or batch sizes, which differ in driver;"
     )
     assert "check each machine's records by itself" in note
+
+
+def test_a_new_machine_is_told_with_the_commits_between_which_nothing_is_proven(
+    history: Path, tmp_path: Path
+) -> None:
+    """They begin before the newest runs there, whose change no other run could confirm."""
+    before = history / "run-24/records.json"
+    before.write_text(before.read_text().replace(f"{24:040x}", "b" * 40))
+    other = [{"name": "cuda", "type": "H100", "extra_info": {"driver": "560", "fingerprint_of": "driver"}}]
+    now = run(tmp_path, "now", [record("latency(ms)", 15.0, 30, runners=other, head_sha="a" * 40)])
+    assert check(now, "--against", history) == 0
+    (note,) = notes(tmp_path)
+    assert "what changed from bbbbbbbbbb to aaaaaaaaaa: measure both" in note
+    run(tmp_path / "history", "run-30", [record("latency(ms)", 15.0, 30, runners=other)])
+    later = run(tmp_path, "later", [record("latency(ms)", 15.0, 31, runners=other)])
+    assert check(later, "--against", history) == 0
+    assert notes(tmp_path) == []
 
 
 def test_a_second_check_does_not_take_the_verdicts_of_the_first_for_records(

@@ -10,6 +10,7 @@ from made_points import noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
 from torchperf_ci.check.judging import judge_all
+from torchperf_ci.check.pairing import unseen_between
 from torchperf_ci.config import default_policy
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def test_a_workload_that_has_changed_is_called_so_and_not_regressed() -> None:
     verdict = judged({LATENCY: past}, {LATENCY: row([20.0] * 3, 20, fingerprint=new)})["latency(ms)"]
     assert verdict.verdict == "not-comparable"
     assert verdict.why == "the workload changed but kept its name: workload_config: 1a → 1a timm 1.1.0"
+    assert unseen_between([verdict]) == ""
 
 
 def test_many_differences_are_counted() -> None:
@@ -77,7 +79,7 @@ def test_what_was_not_measured_this_time_is_missing_only_for_its_own_jobs() -> N
         lost: "missing",
     }
     (missing,) = (verdict for verdict in verdicts if verdict.series == lost)
-    assert missing.why == "not measured in this run"
+    assert missing.why == "not measured in this run; if it is gone for good, it is listed for 5 runs"
     assert missing.evidence.commits.last_old.commit == f"{29:040d}"
 
 

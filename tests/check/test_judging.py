@@ -52,6 +52,12 @@ def test_the_second_bad_night_is_nearly_proof() -> None:
     assert verdict.why == "looks worse in the last 2 runs; proven if the next run confirms it"
 
 
+def test_no_rate_is_told_that_proves_nothing() -> None:
+    """It would be 1 of a clear second run, as without the newest run there is only one."""
+    verdict = one([*noisy(10, 30), 10.4], [10.4])
+    assert verdict.why == "looks worse in the last 2 runs; no proof yet, so measure again"
+
+
 def test_the_third_bad_night_is_proof() -> None:
     verdict = one([*noisy(10, 30), 11.0, 11.02], [11.05])
     assert verdict.verdict == "regressed"

@@ -31,6 +31,8 @@ def test_what_was_failing_is_not_red_again() -> None:
     verdict = words([1.0, 1.0, 0.0, 0.0], [0.0], status="crashed")
     assert (verdict.verdict, verdict.is_red) == ("unchanged", False)
     assert verdict.why == f"still failing since 2026-09-23 {0:010d}: crashed"
+    commits = verdict.evidence.commits
+    assert [end.commit for end in (commits.last_old, commits.first_new)] == [f"{1:040d}", f"{2:040d}"]
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ change (ms)  ms per step     times per step  kind      name
 - new graph break: print: it writes
 
 To investigate further
-Saved next to culprits.json: culprits.profiles/1a2b3c4d5e/operators.tsv, culprits.profiles/1a2b3c4d5e/new.trace.json.gz
+Saved with the culprits: culprits.profiles/1a2b3c4d5e/operators.tsv, culprits.profiles/1a2b3c4d5e/new.trace.json.gz
     column -t culprits.profiles/1a2b3c4d5e/operators.tsv
     # open in https://ui.perfetto.dev
 

@@ -139,6 +139,21 @@ def test_a_wheel_is_installed_into_an_environment_of_its_own(tmp_path, temporary
     assert list(temporary.iterdir()) == []
 
 
+def test_what_a_killed_pip_has_downloaded_is_removed(tmp_path, temporary, monkeypatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    python, pip = tmp_path / "python", tmp_path / "pip"
+    python.write_text(f'#!/bin/sh\nmktemp; mkdir -p "$4/bin"; ln -s {pip} "$4/bin/python"')
+    pip.write_text("#!/bin/sh\nmktemp; exec sleep 60")
+    pip.chmod(0o755)
+    python.chmod(0o755)
+    with (
+        pytest.raises(EnvironmentUnderTestError, match="pip install torch==2 was not done after 1 s:\n/"),
+        open_environment(WheelRequirement("torch==2"), Builder(str(python), seconds=1)),
+    ):
+        pass
+    assert list(temporary.iterdir()) == []
+
+
 def test_a_requirement_is_never_an_option_of_pip(monkeypatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(EnvironmentUnderTestError, match="pip install --help== ended with 1"):

@@ -84,8 +84,9 @@ def test_several_wheels_a_day_are_told(shelf, with_pip) -> None:
 @pytest.mark.parametrize("place", ["empty", "served"])
 def test_a_source_without_any_is_told(shelf, url, with_pip, place, temporary) -> None:
     source = str(shelf) if place == "empty" else url
-    with pytest.raises(EnvironmentUnderTestError, match="No matching distribution found for torch"):
+    with pytest.raises(EnvironmentUnderTestError, match="No matching distribution found for torch") as told:
         Nightlies(source, with_pip).listed()
+    assert str(told.value).startswith(f"{source} has no dated wheel of torch that fits {with_pip}, or")
     assert list(temporary.iterdir()) == []
 
 

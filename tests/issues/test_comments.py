@@ -13,10 +13,12 @@ from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.verdict import Verdict
 
 CONTEXT = IssueContext(NIGHT, RUN_URL)
 FINDING = findings_of([JUDGEMENT], [LOCATION], NIGHT, 3)[0]
 MEMORY = remember_finding(None, FINDING, NIGHT)
+MOVED = Verdict(RESNET, "not-comparable", "earlier runs differ in x")
 
 
 def plain(text: str) -> str:
@@ -78,6 +80,14 @@ def test_a_culprit_that_is_found_later_is_named() -> None:
     )
 
 
+def test_another_machine_is_told_with_what_differs_and_what_to_do() -> None:
+    text = plain(publishing.stranded_comment([MOVED], CONTEXT))
+    assert text.startswith(
+        "Measured under other conditions on the night of 2026-11-21 (earlier runs differ in x)."
+    )
+    assert "`torchperf compare` of a commit before" in text
+
+
 def test_acceptance_says_how_a_baseline_follows() -> None:
     text = publishing.accepted_comment(MEMORY, CONTEXT)
     assert "Accepted as intended on the night of 2026-11-21" in plain(text)
@@ -115,6 +125,7 @@ def test_text_from_outside_is_text() -> None:
         publishing.recovered_comment(memory, {series: 1.0}, CONTEXT),
         publishing.relapsed_comment(memory, {}, finding, CONTEXT),
         publishing.accepted_comment(memory, CONTEXT),
+        publishing.stranded_comment([replace(MOVED, why=all_at_once)], CONTEXT),
     ):
         shown = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
         assert not re.search(r"@(?!<!-- -->)|<(?!!-- -->)|GH-\d|www\.", shown)

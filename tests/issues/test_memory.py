@@ -44,6 +44,7 @@ memories = st.builds(
     nights,
     st.lists(nights, max_size=3).map(tuple),
     st.booleans(),
+    nights | st.just(""),
 )
 
 

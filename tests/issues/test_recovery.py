@@ -102,10 +102,15 @@ def test_back_is_near_the_old_level(level: float, noise: float, back: bool) -> N
     assert desk.night(2, judged(measured(NET, level, noise=noise))) == (["recover 1"] if back else [])
 
 
-def test_another_machine_says_nothing() -> None:
+def test_another_machine_says_nothing_of_the_change_and_is_told_once() -> None:
     desk = Desk(recovered_nights=1)
-    desk.night(1, judged(regressed(NET)))
-    assert desk.night(2, judged(measured(NET, 1.0, "not-comparable"))) == []
+    desk.night(1, judged(regressed(NET), regressed(BERT)))
+    moved = measured(NET, 1.0, "not-comparable")
+    assert desk.night(2, judged(moved, measured(BERT))) == ["strand 1"]
+    assert desk.night(3, judged(moved)) == []
+    assert desk.night(4, judged(measured(NET, 1.1))) == []
+    assert desk.night(5, judged(moved)) == ["strand 1"]
+    assert desk.night(6, judged(measured(NET))) == ["recover 1"]
 
 
 def test_a_verdict_that_is_still_red_is_not_back() -> None:

@@ -28,6 +28,42 @@ def test_half_of_the_way_back_is_the_same_again(desk: Desk, level: float, found:
     assert desk.night(9, judged(regressed(NET, level, ends=LATER))) == [found]
 
 
+@pytest.mark.parametrize(
+    ("levels", "done"), [((1.0, 1.1, 1.1), ["reopen 1"]), ((1.1, 1.0, 1.1), []), ((1.0, 1.03, 1.03), [])]
+)
+def test_what_history_does_not_prove_again_reopens_once_it_stays(
+    levels: tuple[float, ...], done: list[str]
+) -> None:
+    """A level that has come and gone before is no proof, but this one had an issue."""
+    desk = Desk(recovered_nights=2)
+    desk.night(1, judged(regressed(NET)))
+    desk.night(2, judged(measured(NET)))
+    assert desk.night(3, judged(measured(NET))) == ["recover 1"]
+    points = [{"value": level} for level in levels]
+    again = replace(
+        measured(NET, levels[-1], "noisy"), candidate=True, evidence=evidence_of({"points": points})
+    )
+    assert desk.night(9, judged(again)) == done
+    assert desk.night(10, judged(measured(NET, levels[-1]))) == []
+    assert [issue.is_open for issue in desk.issues.values()] == [done != []]
+
+
+def test_what_was_accepted_in_another_issue_is_no_return_of_an_old_one(desk: Desk) -> None:
+    desk.change(1, memory=replace(desk.issues[1].memory, fingerprints=("0" * 16,)))
+    accepted = replace(desk.issues[1].memory, accepted=True, recovered=(), fingerprints=("1" * 16,))
+    desk.issues[2] = replace(desk.issues[1], number=2, memory=accepted)
+    points = evidence_of({"points": [{"value": 1.1}]})
+    again = replace(measured(NET, 1.1, "noisy"), candidate=True, evidence=points)
+    assert desk.night(9, judged(again)) == []
+    del desk.issues[2]
+    assert desk.night(9, judged(again)) == ["reopen 1"]
+
+
+def test_a_candidate_whose_culprit_is_proven_reopens_the_issue(desk: Desk) -> None:
+    slow = replace(regressed(NET, ends=LATER), verdict="noisy", candidate=True)
+    assert desk.night(9, judged(slow), located(slow, commit=OTHER, ends=LATER)) == ["reopen 1"]
+
+
 def test_the_newest_run_tells_where_it_is(desk: Desk) -> None:
     """The level of a verdict may be a mean with nights on which it was mended."""
     slow = regressed(NET, 1.02, ends=LATER)
@@ -36,6 +72,7 @@ def test_the_newest_run_tells_where_it_is(desk: Desk) -> None:
     (action,) = desk.plan(9, judged(slow)).actions
     assert action.what == "reopen"
     said = text_of_action(action, IssueContext("2026-11-09", "", "https://github.example", None)).comment
+    assert f"This time it began between {LATER[0]} and {LATER[1]}." in said
     assert said.rstrip().endswith("| 1.1\N{NO-BREAK SPACE}ms |")
 
 

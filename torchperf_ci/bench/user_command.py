@@ -110,6 +110,9 @@ def run_user_command(command: str, arm: CommandArm, read: Reader) -> Mapping[str
     for a ``{worktree}`` or ``{sha}`` that the arm does not have.
     """
     line = filled_in(command, arm)
+    if arm.worktree and not arm.worktree.is_dir():
+        status, reason = "failed", "an earlier run removed the worktree, in which it has to run"
+        raise WorkerFailure(status, reason)
     arm.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=arm.scratch, ignore_cleanup_errors=True) as folder:
         run = _CommandRun(Path(folder))

@@ -226,10 +226,12 @@ def _event_text(event: ProgressEvent) -> str:
         case BuildAttempt(ok=True):
             return f"done in {event.seconds:.0f} s"
         case BuildAttempt():
-            return f"cannot be built: {_first_line(event.why)}"
+            return f"cannot be built: {_ends(event.why)}"
         case ProbeFailure():
-            return f"does not run: {_first_line(event.why)}"
+            return f"does not run: {_ends(event.why)}"
 
 
-def _first_line(text: str) -> str:
-    return one_line(text.strip().partition("\n")[0])
+def _ends(text: str) -> str:
+    """The first line, which says what failed, and the last one, which mostly says why."""
+    lines = text.strip().splitlines()
+    return one_line(" ".join(dict.fromkeys([*lines[:1], *lines[-1:]])))

@@ -132,6 +132,17 @@ class CommandPairing:
         at_fault = base if failure.side == "base" else head
         return ProbeFailure(self._probe.name, at_fault.position, _failure_text(failure))
 
+    def failure_on(self, build: MeasurableBuild) -> ProbeFailure | None:
+        """Why the command does not run on a build, if it does not; its first run there does not count anyway."""
+        for _ in range(TRIES):
+            try:
+                self._try_out("base", build.arm)
+            except SideFailure as lost:
+                failure = lost
+            else:
+                return None
+        return self.fault(failure, build, build)
+
     def _try_out(self, side: Side, arm: CommandArm) -> None:
         """Run the command once uncounted if the build is new or has to be tuned again, which makes a run slower."""
         forgotten = forget_choices(arm.cache)
@@ -196,6 +207,14 @@ class Laboratory(Generic[Source]):
         source, get = self._sources[position], self._get_anew if draw else self._environments.get
         build = attempt_build(partial(get, source, draw), position, draw)
         return replace(build, repeated=build.ok and draw > 0 and self._environments.is_repeated(source, draw))
+
+    def try_good(self) -> None:
+        """Raise :class:`WorkloadsFailedError` if a command does not run on the good commit, before others are built."""
+        for pairing in map(self._pairing, self._probes):
+            if isinstance(pairing, CommandPairing) and (
+                failure := pairing.failure_on(self._measurable(GOOD, 0))
+            ):
+                self._failed(failure)
 
     def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure:
         """Measure a planned pair, or return the position at which the probe does not run.

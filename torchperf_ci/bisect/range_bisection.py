@@ -293,18 +293,24 @@ def _date(flag: str, given: str | None) -> datetime.date:
         raise UsageError(msg) from None
 
 
+MOST_NEAREST = 4
+"""Most dates that are proposed instead of one without a nightly."""
+
+
 def _nightlies_between(
     listed: Sequence[Nightly], good: datetime.date, bad: datetime.date
 ) -> Sequence[Nightly]:
     """The nightlies from ``good`` to ``bad``. Raises :class:`UsageError` if there is none for one of the two dates."""
-    chosen = [nightly for nightly in listed if good <= nightly.date <= bad]
-    if len(chosen) < 2 or (chosen[0].date, chosen[-1].date) != (good, bad):
-        msg = (
-            f"there is no nightly of both {good} and {bad}, good before bad; there are some from {listed[0].date} to "
-            f"{listed[-1].date}"
-        )
+    if good >= bad:
+        msg = f"--good {good} is not before --bad {bad}"
         raise UsageError(msg)
-    return chosen
+    days = [nightly.date for nightly in listed]
+    for day in (good, bad):
+        if day not in days:
+            nearest = sorted(sorted(days, key=lambda other: abs(other - day))[:MOST_NEAREST])
+            msg = f"there is no nightly of {day}; the nearest ones are of {', '.join(map(str, nearest))}"
+            raise UsageError(msg)
+    return [nightly for nightly in listed if good <= nightly.date <= bad]
 
 
 def _name_nightly(
@@ -317,7 +323,7 @@ def _name_nightly(
 ) -> None:
     """Name the commit inside a guilty nightly, or, if none is proven, the nightly and the dependencies that changed."""
     before, after = ends
-    own_path = state_path.with_name(f"{state_path.name}.{after.version}")
+    own_path = state_path.with_name(f"{state_path.name}.{before.version}-{after.version}")
     try:
         culprit = replace(culprit, moved=nights.moved(before, after))
         commits = nights.commits(before, after)

@@ -148,6 +148,8 @@ def search(
             laboratory = Laboratory(
                 sequence.sources, environments, setup.probes, setup.settings, setup.device, folder
             )
+            if not state_file.facts.readings:
+                laboratory.try_good()
             with closing(open_progress(question, sequence.labels)) as progress:
                 try:
                     ended_by = investigate(question, laboratory, state_file, limits, progress)
@@ -177,6 +179,7 @@ def _build_good(
     """Build the good commit, which decides what is measured; its environment, and the attempts that it took."""
     attempts: list[BuildAttempt] = []
     good = sequence.sources[GOOD]
+    say(f"building {sequence.labels[GOOD]}")
     while not attempts or not attempts[-1].ok:
         if len(attempts) == TRIES:
             raise _end_fails(attempts[-1])
@@ -202,6 +205,7 @@ def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
         if state_file.anew:
             say(f"warning: {state_file.anew}")
             state_file.add(BisectNote(state_file.anew))
+        state_file.retry_failures()
         try:
             yield state_file
         except Stopped as stopped:

@@ -6,11 +6,11 @@ import errno
 import fcntl
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import IO, NoReturn, TypeVar
+from typing import IO, NoReturn
 
 from torchperf_ci import json_files
 from torchperf_ci.bisect.reasoning.evidence import (
@@ -26,7 +26,17 @@ from torchperf_ci.culprits.culprit import ProfileChange, check_profile_change
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import open_journal
 
-StateEvent = BisectReading | BuildAttempt | ProbeFailure | ProbeBatchSize | ProfiledStep | BisectNote
+
+@dataclass(frozen=True)
+class RetriedFailures:
+    """A call tries builds anew: what failed at these positions before no longer counts."""
+
+    positions: tuple[int, ...]
+
+
+StateEvent = (
+    BisectReading | BuildAttempt | ProbeFailure | ProbeBatchSize | ProfiledStep | BisectNote | RetriedFailures
+)
 KINDS: Mapping[str, type[StateEvent]] = {
     "reading": BisectReading,
     "build": BuildAttempt,
@@ -34,6 +44,7 @@ KINDS: Mapping[str, type[StateEvent]] = {
     "batchsize": ProbeBatchSize,
     "look": ProfiledStep,
     "note": BisectNote,
+    "retry": RetriedFailures,
 }
 """The event types by their names in the file."""
 
@@ -110,6 +121,9 @@ class StateReader:
                     _refuse("a batch size is a whole number above 0")
             case ProfiledStep():
                 self._check_pair(event.base, event.head)
+            case RetriedFailures():
+                for position in event.positions:
+                    self._check_position(position)
 
     def _check_reading(self, event: BisectReading) -> None:
         self._check_probe(event.probe)
@@ -197,7 +211,6 @@ MOST_BYTES = 32 * 2**20
 MOST_EVENTS = 20_000
 """Limits of a state file: more than a week of pairs of half a minute each, at a few hundred bytes per event."""
 
-_E = TypeVar("_E", BisectReading, BuildAttempt, ProbeFailure)
 _NAMES = {kind: name for name, kind in KINDS.items()}
 
 
@@ -239,8 +252,18 @@ class StateFile:
 
     @property
     def facts(self) -> BisectFacts:
-        """All readings, build attempts and probe failures, in the order in which they happened."""
-        return BisectFacts(self._every(BisectReading), self._every(BuildAttempt), self._every(ProbeFailure))
+        """All readings, build attempts and probe failures that count, in the order in which they happened."""
+        counted: list[StateEvent] = []
+        for event in self._events:
+            if isinstance(event, RetriedFailures):
+                counted = [*_before_retry(counted, {*event.positions})]
+            else:
+                counted.append(event)
+        return BisectFacts(
+            tuple(event for event in counted if isinstance(event, BisectReading)),
+            tuple(event for event in counted if isinstance(event, BuildAttempt)),
+            tuple(event for event in counted if isinstance(event, ProbeFailure)),
+        )
 
     @property
     def batch_sizes(self) -> Mapping[str, int]:
@@ -269,8 +292,35 @@ class StateFile:
             json_files.append_entry(self._file, _entry(event))
         self._events.append(event)
 
-    def _every(self, kind: type[_E]) -> tuple[_E, ...]:
-        return tuple(event for event in self._events if isinstance(event, kind))
+    def retry_failures(self) -> None:
+        """Make what failed after the last successful build no longer count, but each position only once.
+
+        The network may have been down. A commit after whose failure another one was built is itself to blame.
+        """
+        latest: set[int] = set()
+        retried: set[int] = set()
+        for event in self._events:
+            match event:
+                case BuildAttempt(ok=True):
+                    latest.clear()
+                case BuildAttempt() | ProbeFailure():
+                    latest.add(event.position)
+                case RetriedFailures():
+                    retried |= {*event.positions}
+        if latest - retried:
+            self.add(RetriedFailures(tuple(sorted(latest - retried))))
+
+
+def _before_retry(events: Iterable[StateEvent], retried: set[int]) -> Iterator[StateEvent]:
+    """What still counts of earlier ``events``; a step is not proven as a whole if commits inside it are tried again."""
+    for event in events:
+        match event:
+            case BuildAttempt(ok=False) | ProbeFailure() if event.position in retried:
+                continue
+            case BisectReading(purpose="verify") if retried.intersection(range(event.base + 1, event.head)):
+                yield replace(event, purpose="locate")
+            case _:
+                yield event
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from torchperf_ci import actions, config
 from torchperf_ci.check import baselines
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.pairing import several_machines
+from torchperf_ci.check.pairing import several_machines, unseen_between
 from torchperf_ci.check.recorded_past import (
     STORE,
     PastSource,
@@ -144,6 +145,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
     notes = [
         *_notes(collected, past),
         several_machines(new),
+        unseen_between(verdicts),
         _nothing_compared_note(past.points, others),
         *config.misnamed_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
@@ -195,7 +197,7 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     knows_branches = against == STORE or is_remote(against) or is_of_uploads
     branch = options.branch or (branch_of(new) if knows_branches else "")
     times = {point.timestamp for row in new.values() for point in row}
-    stop = max(times) + 1 if times and all(times) else 0
+    stop = max(times) + 1 if times and all(times) else int(time.time())
     dsn = options.store or settings.store
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past on it, so --branch may then name a branch without points.

@@ -125,6 +125,9 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         why = "passes" if passed(now) else f"fails: {_because(now)}"
         return Verdict(series, "new", why, new=_shown(now), evidence=Evidence(failing=_runs_failing(new)))
     verdict, why = _compared(known, now)
+    outcomes = [*known, *(point for point in new if passed(point) is not None)]
+    failing = _runs_failing(outcomes)
+    begin = len(outcomes) - failing if failing else len(known)
     return Verdict(
         series,
         verdict,
@@ -133,8 +136,8 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         new=_shown(now),
         candidate=verdict == "noisy",
         evidence=Evidence(
-            commits_around(known, new),
-            failing=_runs_failing([*known, *new]),
+            commits_around(outcomes[:begin], outcomes[begin:]),
+            failing=failing,
             others={"history": len(known)},
         ),
     )
@@ -254,7 +257,8 @@ def _why_missing(series: Series, new: Points) -> str:
     """Return why the series is missing, using the status of its case if there is one."""
     status = new.get(replace(series, metric=STATUS))
     reason = not_measured(status[-1]).get(series.metric, "") if status else ""
-    return f"not measured: {reason}" if reason else "not measured in this run"
+    gone = f"not measured in this run; if it is gone for good, it is listed for {RECENT_RUNS} runs"
+    return f"not measured: {reason}" if reason else gone
 
 
 def missing_verdict(series: Series, why: str, old: Iterable[Point] = ()) -> Verdict:
@@ -366,7 +370,7 @@ def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
 def _without_past(pairing: SeriesPairing) -> Verdict:
     """Return the verdict on a series without a comparable past: it is new, or measured under new conditions."""
     newest = pairing.newest
-    if not pairing.differs:
+    if not pairing.elsewhere:
         return Verdict(pairing.series, "new", "no earlier run to compare it with", new=newest.value)
     shown = "; ".join(pairing.differs[:SHOWN_DIFFERENCES])
     more = len(pairing.differs) - SHOWN_DIFFERENCES
@@ -377,5 +381,7 @@ def _without_past(pairing: SeriesPairing) -> Verdict:
         "not-comparable",
         f"{said}{why}",
         new=newest.value,
-        evidence=Evidence(others={"differs": list(pairing.differs)}),
+        evidence=Evidence(
+            commits_around(pairing.elsewhere[:1], pairing.new), others={"differs": list(pairing.differs)}
+        ),
     )

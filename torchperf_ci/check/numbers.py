@@ -28,7 +28,7 @@ from torchperf_ci.metrics import DOWN, LEAST_AMOUNT
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
 from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
 from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
-from torchperf_ci.stats.gate import FALSE_DISCOVERIES, FEWEST_REPETITIONS, Repetitions, judge
+from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import BASELINE, MIN_HISTORY, NEWEST
 from torchperf_ci.verdicts.verdict import BuildLuck, CommitRange, Evidence, Verdict, VerdictWord
 
@@ -169,9 +169,7 @@ def _doubt(judged: Judged, side: GateSide, row: int, day: Callable[[int], str]) 
     if runs:
         back = f"is back where it was {runs} runs before: no proof, so measure again"
         return f"{newest}, but {back}{_offset(judged, row)}"
-    rate = f"{side.rate[row]:.1g}"
-    proof = f"false-discovery rate {rate}; proof takes {FALSE_DISCOVERIES}"
-    return f"{newest} ({proof}){_offset(judged, row)}"
+    return f"{newest}; no proof yet, so measure again{_offset(judged, row)}"
 
 
 def _offset(judged: Judged, row: int) -> str:

@@ -7,11 +7,20 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.series.outcomes import passed
-from torchperf_ci.series.points import Point, Points, Series, differing_facts, short_id
-from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, RangeEnd, measured_commit
+from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
+from torchperf_ci.stats.past import NEWEST
+from torchperf_ci.verdicts.verdict import (
+    CommitRange,
+    MeasuredPoint,
+    RangeEnd,
+    commit_ends_of,
+    measured_commit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from torchperf_ci.verdicts.verdict import Verdict
 
 
 MOST_CHARTED = 40
@@ -28,13 +37,21 @@ SHOWN_NAMES = 5
 class SeriesPairing:
     """A series with new points. All points in ``old`` and ``new`` have numbers and one fingerprint, oldest first.
 
-    ``differs`` lists the differences to the past if there is a past but none of it is comparable.
+    ``elsewhere`` are the last points of the past if none of it is comparable: the newest runs, which prove no change
+    yet, and the one before.
     """
 
     series: Series
     old: Sequence[Point]
     new: Sequence[Point]
-    differs: Sequence[str] = ()
+    elsewhere: Sequence[Point] = ()
+
+    @property
+    def differs(self) -> Sequence[str]:
+        """The differences to a past that is not comparable."""
+        return (
+            differing_facts(self.elsewhere[-1].fingerprint, self.newest.fingerprint) if self.elsewhere else ()
+        )
 
     @property
     def newest(self) -> Point:
@@ -61,7 +78,7 @@ def pair_with_past(series: Series, old: Sequence[Point], new: Sequence[Point]) -
         series,
         comparable,
         [point for point in measured if point.fingerprint == facts],
-        differing_facts(past[-1].fingerprint, facts) if past and not comparable else (),
+        () if comparable else of_newest_runs(past, NEWEST + 1),
     )
 
 
@@ -87,6 +104,23 @@ def _differing_names(points: Iterable[Point]) -> set[str]:
         for name in {*facts, *telling[-1]}
         if facts.get(name) != telling[-1].get(name)
     }
+
+
+def unseen_between(verdicts: Iterable[Verdict]) -> str:
+    """Return a note on the commits between which nothing is proven, because the machine is another; else empty."""
+    moved = [
+        verdict.evidence.commits
+        for verdict in verdicts
+        if verdict.verdict == "not-comparable" and not verdict.why.startswith(WORKLOAD_CHANGED)
+    ]
+    ends = commit_ends_of(moved)
+    if not ends:
+        return ""
+    good, bad = (end[:10] for end in ends[0])
+    return (
+        f"{len(moved)} series were measured under other conditions than before, so later runs here neither show nor "
+        f"confirm what changed from {good} to {bad}: measure both on this machine, with `torchperf compare`"
+    )
 
 
 def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:

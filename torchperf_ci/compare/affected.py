@@ -327,7 +327,7 @@ def _why_other(about: str) -> str:
     if status == "D":
         return "is gone"
     if status != "M" or old != new or old not in PLAIN_FILES:
-        return "is another kind of file now, or a submodule"
+        return "changes its mode, or is a link or a submodule"
     return ""
 
 

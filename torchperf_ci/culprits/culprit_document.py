@@ -208,7 +208,7 @@ def _look_further(inside: ProfileChange) -> list[Block]:
     hidden = len(inside.files) - _MOST_ATTACHED
     more = f", and {hidden} more" if hidden > 0 else ""
     return [
-        Paragraph(f"Saved next to culprits.json: {files}{more}" if files else ""),
+        Paragraph(f"Saved with the culprits: {files}{more}" if files else ""),
         Commands(inside.commands[:_MOST_ATTACHED]),
     ]
 

@@ -96,9 +96,9 @@ _ELSEWHERE = (
 
 
 def make_venv(python: str, folder: Path) -> Path:
-    """Make a virtual environment of ``python`` in ``folder`` and return its interpreter."""
-    command = [python, "-I", "-m", "venv", str(folder)]
-    run_program(command, f"{python} -m venv", MAKE_SECONDS, cwd=folder.parent, environ=_clean_environ())
+    """Make a virtual environment of ``python`` in ``folder``, which lies in a scratch folder; its interpreter."""
+    command, place = [python, "-I", "-m", "venv", str(folder)], folder.parent
+    run_program(command, f"{python} -m venv", MAKE_SECONDS, cwd=place, environ=_environ_of_pip(place))
     return folder / "bin" / "python"
 
 
@@ -130,10 +130,16 @@ def _clean_environ() -> dict[str, str]:
     return {name: value for name, value in caller.items() if name not in _ELSEWHERE}
 
 
+def _environ_of_pip(scratch: Path) -> dict[str, str]:
+    """Temporary files go where they are removed even if pip is killed: wheels that it downloads may have gigabytes."""
+    return {**_clean_environ(), "TMPDIR": str(scratch)}
+
+
 def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float) -> str:
     told = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
     what = without_secrets(" ".join(["pip", command[0], *requirements]))
-    return run_program([*told, *requirements], what, seconds, cwd=python.parent, environ=_clean_environ())
+    environ = _environ_of_pip(python.parents[2])
+    return run_program([*told, *requirements], what, seconds, cwd=python.parent, environ=environ)
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,11 @@ class Nightlies:
         options = self._options if self._is_url else ["--no-index", *self._options]
         with scratch_folder() as folder:
             python = build_environment.make_venv(self.python, folder / "env")
-            versions = build_environment.pip_versions(python, self.package, LIST_SECONDS, options)
+            try:
+                versions = build_environment.pip_versions(python, self.package, LIST_SECONDS, options)
+            except EnvironmentUnderTestError as error:
+                msg = f"{self._has_none}: {error}"
+                raise EnvironmentUnderTestError(msg) from error
         found = [Nightly(self.package, version, day) for version in versions if (day := _date_of(version))]
         self._check(found)
         return sorted(found, key=lambda nightly: nightly.date)
@@ -223,6 +227,10 @@ class Nightlies:
         return without_secrets(self.source)
 
     @property
+    def _has_none(self) -> str:
+        return f"{self._shown} has no dated wheel of {self.package} that fits {self.python}, or cannot be reached"
+
+    @property
     def _options(self) -> list[str]:
         if not self._is_url:
             return ["--find-links", str(Path(self.source).absolute())]
@@ -231,8 +239,7 @@ class Nightlies:
     def _check(self, found: Sequence[Nightly]) -> None:
         if not found:
             # pip also finds versions in the user's other indexes, so it reports no error if this one is unreachable.
-            msg = f"{self._shown} has no dated wheel of {self.package} that fits {self.python}, or cannot be reached"
-            raise EnvironmentUnderTestError(msg)
+            raise EnvironmentUnderTestError(self._has_none)
         for day, count in Counter(nightly.date for nightly in found).items():
             if count > 1:
                 versions = ", ".join(nightly.version for nightly in found if nightly.date == day)
@@ -260,7 +267,8 @@ def _revision_of(nightly: Nightly, sha: str, repo: Path) -> Revision:
     revision, why_not = find_revision(sha, repo)
     if revision is None:
         msg = (
-            f"{nightly} was built from {sha}, which {repo} does not have (git fetch origin {sha}): {why_not}"
+            f"{nightly} was built from {sha}, which {repo} does not have (git fetch origin {sha}, or name a checkout "
+            f"that has it with --repo): {why_not}"
         )
         raise EnvironmentUnderTestError(msg)
     return revision

@@ -11,6 +11,7 @@ from torchperf_ci.issues.matching import (
     IssueMatch,
     further_series,
     has_levels,
+    has_returned,
     is_back,
     is_over,
     is_there,
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Verdict
 
 
-ActionKind = Literal["open", "extend", "locate", "reopen", "recover", "accept", "duplicate", "remember"]
+ActionKind = Literal[
+    "open", "extend", "locate", "reopen", "recover", "accept", "duplicate", "strand", "remember"
+]
 """What to do with an issue.
 
 - ``open``: open a new issue
@@ -41,6 +44,7 @@ ActionKind = Literal["open", "extend", "locate", "reopen", "recover", "accept", 
 - ``recover``: close it, everything has recovered
 - ``accept``: close it, people have accepted the change
 - ``duplicate``: close it, another issue reports the same
+- ``strand``: say that it cannot be followed, as the machine is another now
 - ``remember``: update it without notifying anybody
 """
 
@@ -195,7 +199,13 @@ def _updates(
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
     kept = [_located(issue, matches) for issue in issues if not issue.memory.accepted]
-    actions = [_update(issue, findings[issue.number], tonight, rules, over) for issue in kept]
+    held = {row.series for issue in issues if not is_over(issue, rules) for row in issue.memory.rows}
+    free = {series: verdicts for series, verdicts in tonight.items() if series not in held}
+    actions = [
+        _update(issue, findings[issue.number], tonight, rules, over)
+        for issue in kept
+        if not is_over(issue, rules) or findings[issue.number] or _has_returned(issue.memory, free, rules)
+    ]
     return _apart([action for action in actions if action], kept)
 
 
@@ -232,7 +242,7 @@ def _update(
 ) -> IssueAction | None:
     """What tonight means for an issue that was not accepted; ``findings`` are those that belong to it."""
     before = issue.memory
-    if rules.night < max((before.reported, *before.recovered)) or (is_over(issue, rules) and not findings):
+    if rules.night < max((before.reported, *before.recovered)):
         return None  # an earlier night, repeated after later ones, adds nothing
     in_order = tuple(sorted(findings, key=lambda finding: finding.kind != "culprit"))
     memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
@@ -247,6 +257,16 @@ def _update(
     return IssueAction(what, memory, issue, in_order, rows, verdicts, over=why_over)
 
 
+def _has_returned(
+    memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], rules: IssueRules
+) -> bool:
+    return any(
+        has_returned(row, verdict, rules.recovered_nights)
+        for row in memory.rows
+        for verdict in tonight.get(row.series, ())
+    )
+
+
 def _action_kind(
     issue: TrackedIssue, memory: IssueMemory, rows: Sequence[IssueRow], rules: IssueRules
 ) -> ActionKind:
@@ -256,7 +276,9 @@ def _action_kind(
         return "recover"
     if issue.memory.kind == "unlocated" and memory.kind == "culprit":
         return "locate"
-    return "extend" if rows else "remember"
+    if rows:
+        return "extend"
+    return "strand" if memory.stranded and not issue.memory.stranded else "remember"
 
 
 def _all_back(memory: IssueMemory) -> bool:
@@ -278,6 +300,11 @@ def _with_recovery(
     judge = (lambda _, verdicts: passes_again(verdicts)) if memory.kind == "broken" else is_back
     back = {row.series: judge(row, tonight.get(row.series, ())) for row in memory.rows}
     measured = [is_it for is_it in back.values() if is_it is not None]
+    verdicts = (verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
+    if any(verdict.verdict == "not-comparable" for verdict in verdicts):
+        memory = replace(memory, stranded=memory.stranded or night)
+    elif measured:
+        memory = replace(memory, stranded="")
     if not measured:
         return memory
     rows = tuple(_with_night(row, back[row.series], night) for row in memory.rows)

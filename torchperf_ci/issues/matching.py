@@ -72,8 +72,8 @@ def passes_again(verdicts: Iterable[Verdict]) -> bool | None:
 
 
 def is_there(row: IssueRow, verdict: Verdict) -> bool:
-    """Whether tonight's regression is the row's: at least half of the way to its regressed level."""
-    if not verdict.is_red:
+    """Whether tonight's regression or candidate is the row's: at least half of the way to its regressed level."""
+    if not (verdict.is_red or verdict.candidate):
         return False
     now = verdict.newest_level
     share = share_left(row, now) if now is not None else None
@@ -83,6 +83,16 @@ def is_there(row: IssueRow, verdict: Verdict) -> bool:
         return True
     whole = log(row.effect.ratio)
     return whole == 0 or log(verdict.effect.ratio) / whole >= HALF
+
+
+def has_returned(row: IssueRow, verdict: Verdict, nights: int) -> bool:
+    """Whether the newest runs of a candidate, at least ``nights``, are at least half of the way to the row's level.
+
+    History proves nothing by a level that came and went before, but this level had an issue.
+    """
+    newest = [share_left(row, point.value) for point in verdict.evidence.points[-nights:]]
+    is_known = verdict.candidate and _is_comparable(row, verdict) and len(newest) == nights
+    return is_known and all(share is not None and share >= HALF for share in newest)
 
 
 def is_beyond(row: IssueRow, verdict: Verdict) -> bool:
@@ -123,13 +133,17 @@ def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
     if verdict.is_red:
         return False
     now = verdict.newest_level
-    machines = {row.machine, verdict.evidence.machine} - {""}
-    if verdict.verdict in _SILENT or now is None or len(machines) > 1:
+    if verdict.verdict in _SILENT or now is None or not _is_comparable(row, verdict):
         return None
     share = share_left(row, now)
     if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
     return share < HALF and share <= max(QUARTER, NOISES * _noise(row, verdict))
+
+
+def _is_comparable(row: IssueRow, verdict: Verdict) -> bool:
+    """Whether both are of the same machine, as far as is known."""
+    return len({row.machine, verdict.evidence.machine} - {""}) < 2
 
 
 def _verdict_passes(verdict: Verdict) -> bool | None:

@@ -67,7 +67,8 @@ class IssueMemory:
 
     ``fingerprints`` are those of all its findings, ``opened`` and ``reported`` the first and the last night (ISO
     dates) it reports on, and ``recovered`` the latest nights in a row on which everything had recovered. ``accepted``
-    means that an authorized person has accepted the change.
+    means that an authorized person has accepted the change. ``stranded`` is the night since which some series cannot be
+    compared with their levels; empty if all can.
     """
 
     kind: IssueKind
@@ -77,6 +78,7 @@ class IssueMemory:
     reported: str
     recovered: tuple[str, ...] = ()
     accepted: bool = False
+    stranded: str = ""
 
 
 MEMORY_ROOM = 30_000
@@ -134,7 +136,7 @@ def _memory_to_json(memory: IssueMemory) -> dict[str, object]:
     positions = {name: position for position, name in enumerate(names)}
     return {
         "version": MEMORY_VERSION,
-        **{name: value for name, value in vars(memory).items() if name != "rows"},
+        **{name: value for name, value in vars(memory).items() if name != "rows" and value != ""},
         "names": names,
         "rows": [_row_to_json(row, positions) for row in memory.rows],
     }
@@ -194,6 +196,7 @@ def _memory_from_json(members: Any) -> IssueMemory | None:
         reported=members["reported"],
         recovered=tuple(members["recovered"]),
         accepted=members["accepted"],
+        stranded=members.get("stranded", ""),
     )
 
 

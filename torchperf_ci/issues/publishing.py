@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.culprit_document import culprit_links
 from torchperf_ci.culprits.culprit_text import byline, culprit_name
-from torchperf_ci.document import Bold, Bullets, Commands, Document, Link, Paragraph, counted
+from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link, Paragraph, counted, short
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import IssueAction, plan_actions
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.matching import IssueRules
     from torchperf_ci.series.points import Series
-    from torchperf_ci.verdicts.verdict import Verdict
+    from torchperf_ci.verdicts.verdict import CommitEnds, Verdict
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,11 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
             return recovered_comment(action.memory, _levels_now(action), context)
         case "reopen":
             finding = action.findings[0] if action.findings else None
-            return relapsed_comment(action.memory, _levels_now(action), finding, context)
+            return relapsed_comment(action.memory, _levels_now(action), finding, context, _range_now(action))
         case "accept":
             return accepted_comment(action.memory, context)
+        case "strand":
+            return stranded_comment(action.verdicts, context)
         case _:
             return ""
 
@@ -74,6 +76,12 @@ def _levels_now(action: IssueAction) -> dict[Series, float]:
     """Tonight's level of each series that was measured."""
     levels = ((verdict.series, verdict.newest_level) for verdict in action.verdicts)
     return {series: level for series, level in levels if level is not None}
+
+
+def _range_now(action: IssueAction) -> CommitEnds | None:
+    """The range of tonight's first regression or candidate."""
+    worse = (verdict for verdict in action.verdicts if verdict.is_red or verdict.candidate)
+    return next((verdict.evidence.commits.range for verdict in worse), None)
 
 
 def new_evidence_comment(rows: Sequence[IssueRow], context: IssueContext) -> str:
@@ -99,14 +107,20 @@ def recovered_comment(memory: IssueMemory, now: Mapping[Series, float], context:
 
 
 def relapsed_comment(
-    memory: IssueMemory, now: Mapping[Series, float], finding: IssueFinding | None, context: IssueContext
+    memory: IssueMemory,
+    now: Mapping[Series, float],
+    finding: IssueFinding | None,
+    context: IssueContext,
+    ends: CommitEnds | None = None,
 ) -> str:
-    """Report that the change is back; ``finding`` is tonight's, which may name another culprit."""
+    """Report that the change is back, with tonight's culprit, if ``finding`` has one, else with its range."""
     if finding and finding.document:
         return _comment([Paragraph(f"Again: {finding.why}. The description above has been updated.")])
     what = "It has been failing again" if memory.kind == "broken" else "It has been back"
     culprit = finding.culprit if finding else None
-    who = (" This time because of ", *_culprit_words(culprit, context), ".") if culprit else ()
+    who: tuple[Piece, ...] = (f" This time it began between {ends.good} and {ends.bad}.",) if ends else ()
+    if culprit:
+        who = (" This time because of ", *_culprit_words(culprit, context), ".")
     error = [one_line(finding.why)] if finding and memory.kind == "broken" else []
     since = Paragraph((f"{what} since the night of {context.night}.", *who))
     return _comment([since, Commands(error), *_levels_table(memory, now)])
@@ -123,6 +137,15 @@ def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
     )
     command = shlex.join(["torchperf", "baseline", "update", "--reason", reason, "RECORDS"])
     return _comment([Paragraph(text), Commands([command])])
+
+
+def stranded_comment(verdicts: Iterable[Verdict], context: IssueContext) -> str:
+    """Report that the machine is another, so that nobody can see a recovery; ``verdicts`` say in what it differs."""
+    why = next(verdict.why for verdict in verdicts if verdict.verdict == "not-comparable")
+    now = f"Measured under other conditions on the night of {context.night} ({short(why, 300)})."
+    open_ = " As long as these last, no number says whether this change is still there, and this issue stays open: "
+    shows = " of a commit before the change with a new one does. Close this issue once the change is gone."
+    return _comment([Paragraph((now, open_, Code("torchperf compare"), shows))])
 
 
 def duplicate_comment(number: int) -> str:

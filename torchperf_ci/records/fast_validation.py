@@ -7,6 +7,7 @@ no only costs time.
 from __future__ import annotations
 
 import re
+from functools import reduce
 from itertools import repeat
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -36,7 +37,7 @@ def is_plain_json(value: Any, depth: int) -> bool:
     """Whether a value has JSON's types only, valid Unicode, finite numbers, and at most ``depth`` levels of nesting."""
     kind = type(value)
     if kind is str:
-        return value.isascii() or not _SURROGATE.search(value)
+        return _is_text(value)
     if kind is float:
         return isfinite(value)
     if kind is not dict and kind is not list:
@@ -45,9 +46,12 @@ def is_plain_json(value: Any, depth: int) -> bool:
     if depth == 0:
         return not value
     if kind is dict:
-        is_named = all(type(name) is str and is_plain_json(name, 0) for name in value)
-        return is_named and all(map(is_plain_json, value.values(), repeat(depth - 1)))
+        return all(map(_is_text, value)) and all(map(is_plain_json, value.values(), repeat(depth - 1)))
     return all(map(is_plain_json, value, repeat(depth - 1)))
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and (value.isascii() or not _SURROGATE.search(value))
 
 
 def compiled(schema: Schema, keywords: Mapping[str, Callable[[Any], Check]]) -> Check:
@@ -70,12 +74,16 @@ def compiled(schema: Schema, keywords: Mapping[str, Callable[[Any], Check]]) -> 
         for name, kind in (("additionalProperties", dict), ("items", list)):
             if name in rules:
                 checks.append(_each(of(rules[name]), kind))
-        return checks[0] if len(checks) == 1 else lambda value: all(check(value) for check in checks)
+        return reduce(_both, checks)
 
     return of(schema)
 
 
 _BELOW = ("$ref", "additionalProperties", "items", "properties")
+
+
+def _both(first: Check, second: Check) -> Check:
+    return lambda value: first(value) and second(value)
 
 
 def _each(check: Check, kind: type) -> Check:
@@ -91,7 +99,10 @@ def _each(check: Check, kind: type) -> Check:
 def _fit_members(members: Mapping[str, Check], value: Any) -> bool:
     if type(value) is not dict:
         return True
-    return all(members[name](item) for name, item in value.items() if name in members)
+    for name, item in value.items():  # noqa: SIM110  # twice as fast as all() of a generator
+        if name in members and not members[name](item):
+            return False
+    return True
 
 
 def _of_type(names: str | list[str]) -> Check:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, groupby
 from operator import lt
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -190,16 +190,16 @@ def _in_order(places: list[int], columns: _Columns) -> Iterable[int]:
     times = [columns.timestamp[place] for place in places]
     if all(map(lt, times, times[1:])):  # nearly always
         return places
-    ordered = sorted(
-        places,
-        key=lambda place: (
-            columns.timestamp[place],
-            natural(columns.key[place]),
-            [_sortable(column[place]) for column in columns],
-        ),
-    )
+    ordered: list[int] = []
+    for _, some in groupby(places, key=columns.timestamp.__getitem__):
+        tied = list(some)
+        ordered += tied if len(tied) == 1 else sorted(tied, key=lambda place: _tie_break(place, columns))
     firsts = {columns.record_id[place]: place for place in reversed(ordered)}
     return [place for place in ordered if firsts[columns.record_id[place]] == place]
+
+
+def _tie_break(place: int, columns: _Columns) -> tuple[object, ...]:
+    return natural(columns.key[place]), [_sortable(column[place]) for column in columns]
 
 
 def _sortable(value: object) -> object:

@@ -78,7 +78,7 @@ _QUIETER = "a quieter machine (torchperf doctor shows what disturbs it)"
 _TAKES: Mapping[str, Mapping[VerdictWord, str]] = {
     "check": {
         "noisy": f"more runs, or {_QUIETER}",
-        "not-comparable": "more runs on this machine, or this run on the machine of the earlier ones",
+        "not-comparable": "this run on the machine of the earlier ones, or an earlier build on this one",
         "missing": "what the reasons of the missing series call for",
         "new": "more runs of the new series",
     },
