@@ -126,6 +126,7 @@ def draw(site: Path, pictures: Path) -> None:
                     viewport={"width": width, "height": height}, color_scheme=scheme
                 )
                 page = context.new_page()
+                page.add_init_script(f"Date.now = () => {(START + NIGHTS * DAY) * 1000}")
                 page.route("**/*", lambda route: answer(route, site))
                 page.goto(f"http://dashboard.local/{path.format(series=series)}")
                 page.wait_for_selector("main:not([aria-busy]) > *")

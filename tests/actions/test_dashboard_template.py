@@ -55,5 +55,5 @@ def test_what_the_data_branch_has_is_published(runner: Runner, repository: Path,
     )
     assert done.results == {"build": "success", "publish": "success"}, done.log
     overview = json.loads((artifacts / "published/data/overview.json").read_text())
-    assert overview["sentence"] == "No regression is open; 10 cases passed in the newest runs."
+    assert overview["sentence"] == "No regression is open; 2 machines have too few runs to be judged."
     assert (artifacts / "published/series/index.html").exists()

@@ -28,5 +28,6 @@ def summary(runs: list[RunFacts], series: list[Series], began: int = START) -> G
     trend = Trend([START + day * DAY for day in range(90)], [1.0] * 90, [len(series)] * 90)
     counts = {"pass": len(series)}
     return GroupSummary(
-        GroupEntry(runs[0], runs[1], counts, 0, [], trend, [], len(series), len(changes), 0, 0), changes
+        GroupEntry(runs[0], runs[1], counts, 0, [], trend, [], len(series), len(changes), 0, [], False),
+        changes,
     )

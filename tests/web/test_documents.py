@@ -63,6 +63,7 @@ def test_the_overview_says_what_is_wrong(site: Path) -> None:
     cuda = next(group for group in overview["groups"] if group["run"]["device"] == "cuda")
     assert cuda["counts"] == {"pass": 3, "oom": 1}
     assert (cuda["not_run"], cuda["open"], cuda["recovered"]) == (1, 1, 0)
+    assert not cuda["too_new"]
     assert len(cuda["trend"]["day"]) == NIGHTS
     assert cuda["trend"]["n"][-2:] == [5, 3]
     breaks = {group["run"]["device"]: group["breaks"] for group in overview["groups"]}
@@ -82,9 +83,11 @@ def test_what_check_proves_before_it_is_a_level_is_told(tmp_path: Path) -> None:
         (records / f"{number}.json").write_text("\n".join(map(json.dumps, night)))
     take_in(dsn, records)
     with open_store(dsn) as store:
-        overview = json.loads(Documents(store, {}).document("overview.json"))
+        write_site(Documents(store, {}), tmp_path)
+    overview = document(tmp_path, "overview.json")
     assert "2 series got worse too recently to count as regressed" in overview["sentence"]
-    assert [group["newly_worse"] for group in overview["groups"]] == [1, 1]
+    for group in overview["groups"]:
+        assert group["newly_worse"] == [series_id(tmp_path, "tiny", device=group["run"]["device"])]
 
 
 def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None:

@@ -51,7 +51,7 @@ FIELDS = (
 
 
 def hostile(field: str) -> str:
-    return f"<b id=injected>{field} {all_at_once}</b>"
+    return f"<b id=injected>{field} {all_at_once} {'one_long_word' * 8}</b>"
 
 
 def record(night: int, metric: str, value: float, **told: str) -> dict[str, Any]:
@@ -120,7 +120,9 @@ def put_culprit(path: Path) -> None:
     write_culprits(path, found)
 
 
-def test_no_field_makes_an_element_or_a_script(browser: Browser, documents: dict[str, bytes]) -> None:
+def test_no_field_makes_an_element_or_a_script_or_leaves_the_screen(
+    browser: Browser, documents: dict[str, bytes]
+) -> None:
     index = json.loads(documents["index.json"])
     base, head = index["comparisons"][0]
     series = ",".join(row[0] for row in index["series"])
@@ -130,10 +132,11 @@ def test_no_field_makes_an_element_or_a_script(browser: Browser, documents: dict
         *(f"run/?id={head}", f"compare/?base={base}&head={head}", "compare/", "series/?q=javascript"),
     )
     seen = ""
-    with watching(browser, ADDRESS) as watched:
+    with watching(browser, ADDRESS, viewport={"width": 360, "height": 800}) as watched:
         route_pages(watched.page, documents.get)
         for path in paths:
             page = watched.open(path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
             assert page.locator("#injected, main script, main img").count() == 0, path
             told = page.evaluate(
                 "[document.body, ...document.querySelectorAll('[title]')].map((one) => one.title || one.innerText)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ def made(group: SeriesGroup, metric: str = "latency(ms)", unit: str = "ms", **ch
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context()
+    context.add_init_script(f"Date.now = () => {NEWEST * 1000}")
     yield context
     context.close()
 
@@ -66,6 +68,10 @@ def test_a_change_without_a_ratio_is_told_by_its_levels(
     levels = {"old": old, "new": new, "ratio": None, "low": None, "high": None}
     page = shown(context, "", made(GROUPS[0], metric, unit, **levels))
     assert page.locator("td[data-head='worst change']").inner_text() == told
+    with page.expect_download() as asked:
+        page.get_by_role("button", name="JSON: Open").click()
+    (row,) = json.loads(asked.value.path().read_text())
+    assert (row["old"], row["new"], row["worst change"]) == (old, new, None)
 
 
 def test_failures_are_the_worst_of_a_cause() -> None:
@@ -102,6 +108,44 @@ def test_a_machine_that_has_stopped_reporting_is_told(
         assert page.get_by_text("no run since 2026-").count() == 1
 
 
+@pytest.mark.parametrize(
+    ("found", "tone", "told"),
+    [
+        ({"counts": {"pass": 3, "unsupported": 2}}, "good", "3 cases passed in the newest runs."),
+        ({"counts": {"no status": 3}}, "good", "no case failed in the newest runs."),
+        ({"counts": {"pass": 3, "oom": 1}}, "warning", "1 of 4 cases failed in the newest runs."),
+        ({"not_run": 2}, "warning", "2 cases did not run."),
+        (
+            {"newly_worse": ["0123456789"]},
+            "warning",
+            "1 series got worse too recently to count as regressed.",
+        ),
+    ],
+)
+def test_a_tick_is_only_where_nothing_is_wrong(
+    context: BrowserContext, found: dict[str, Any], tone: str, told: str
+) -> None:
+    alone = made(GROUPS[0])
+    page = shown(context, "", replace(alone, entry=replace(alone.entry, open=0, **found), changes=[]))
+    assert page.locator(f"h1.{tone}").inner_text() == f"No regression is open; {told}"
+    words = "too few runs to judge" if "too_new" in found else "none open"
+    assert page.locator(".card", has_text=f"● {words}").count() == 1
+    links = [link.get_attribute("href") for link in page.get_by_role("link", name="too recent").all()]
+    assert links == [f"series/?s={series}" for series in found.get("newly_worse", [])]
+
+
+@pytest.mark.parametrize(("days", "tone"), [(6, "good"), (9, "warning")])
+def test_a_tick_is_not_where_nothing_has_reported_for_long(browser: Browser, days: int, tone: str) -> None:
+    """If all nights have stopped, no machine is later than the others."""
+    context = browser.new_context()
+    context.add_init_script(f"Date.now = () => {(NEWEST + days * DAY) * 1000}")
+    alone = made(GROUPS[0])
+    page = shown(context, "", replace(alone, entry=replace(alone.entry, open=0), changes=[]))
+    assert page.locator(f"h1.{tone}").count() == 1
+    assert page.get_by_text(f"{days} days ago: nothing has reported since").count() == (tone == "warning")
+    context.close()
+
+
 @pytest.mark.parametrize(("hours", "told"), [(-2, 1), (2, 0)])
 def test_a_run_that_is_yet_to_come_is_told(browser: Browser, hours: int, told: int) -> None:
     """Its machine would make all others silent without a word."""
@@ -120,6 +164,8 @@ def test_several_repositories_are_named_and_filtered_by(context: BrowserContext)
     for repo in ("octo/models", "octo/other"):
         assert page.locator(".card", has_text=f"{repo} nightly").count() == 1
         assert page.locator("tbody tr", has_text=f"{repo}, cuda").count() == 1
+    series = page.locator(".card", has_text="octo/other").get_by_role("link", name="1 series")
+    assert (series.get_attribute("href") or "").endswith("?q=octo%2Fother+cuda+H100+nightly")
     page.locator(".card", has_text="octo/other").get_by_role("link", name="1 open").click()
     page.wait_for_selector("main:not([aria-busy]) tbody")
     assert page.get_by_label("repository").input_value() == "octo/other"
@@ -141,6 +187,20 @@ def test_the_trend_is_broken_where_the_machine_changed(context: BrowserContext) 
     )
 
 
+def test_the_number_of_a_trend_is_against_the_same_machine(context: BrowserContext) -> None:
+    """A faster CPU was told as a latency of −16%."""
+    found = made(GROUPS[0])
+    trend = replace(found.entry.trend, ratio=[*[1.0] * 80, *[0.8] * 9, 0.84])
+    page = shown(
+        context,
+        "",
+        replace(found, entry=replace(found.entry, trend=trend, breaks=[START + 80 * DAY])),
+    )
+    assert page.locator("figcaption").inner_text() == (
+        "+5.0% latency of 1, against the median of 10 days; dashed: another machine"
+    )
+
+
 def test_no_trend_says_whether_latencies_are_missing_or_days(context: BrowserContext) -> None:
     found = made(GROUPS[0])
     for day, told in (([], "No latency(ms) is measured here"), ([START], "it starts on the second day")):
@@ -156,6 +216,18 @@ def test_a_card_holds_what_it_says(browser: Browser) -> None:
     spill = "[...document.querySelectorAll('.card')].map((card) => card.scrollWidth - card.clientWidth)"
     assert page.evaluate(spill) == [0, 0]
     context.close()
+
+
+def test_a_command_is_copied_from_a_server_without_tls(context: BrowserContext) -> None:
+    """There, browsers have no ``navigator.clipboard``: the button said that it had copied."""
+    page = shown(context, "")
+    assert not page.evaluate("isSecureContext")
+    page.get_by_role("button", name="Copy").nth(1).click()
+    assert page.evaluate("document.activeElement.textContent") == "Copied"
+    page.evaluate("document.querySelector('main').append(document.createElement('input'))")
+    page.locator("input").focus()
+    page.keyboard.press("Control+V")
+    assert page.locator("input").input_value() == "torchperf ingest records"
 
 
 def test_an_empty_store_says_how_to_get_results(context: BrowserContext) -> None:

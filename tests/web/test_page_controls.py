@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
-from dashboard_nights import HOSTILE, NIGHTS
+from dashboard_nights import HOSTILE, NIGHTS, series_id
 from watched_page import Watched, identities
 
 if TYPE_CHECKING:
@@ -184,6 +184,23 @@ def test_an_outcome_is_announced_as_a_word(watched: Watched, site: Path) -> None
     page.locator(".canvas").focus()
     page.keyboard.press("End")
     assert ": fails, commit 3939393939" in page.locator(".said").inner_text()
+
+
+def test_the_run_of_a_pull_request_is_not_how_things_are_now(watched: Watched, site: Path) -> None:
+    """The newest run is moved to its branch: the failure there is in the table and the chart only."""
+    index = json.loads((site / "data/index.json").read_text())
+    index["runs"] = [
+        {**run, "branch": "gh/ada/1"} if run["commit"] == "39" * 20 else run for run in index["runs"]
+    ]
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    page = watched.open(f"series/?s={series_id(site, 'failing', 'status')}")
+    page.wait_for_selector(".canvas canvas")
+    assert page.locator(".figures dd").first.inner_text() == "passes"
+    page.locator(".canvas").focus()
+    page.keyboard.press("End")
+    assert ": fails, commit 3939393939, branch gh/ada/1" in page.locator(".said").inner_text()
+    page.keyboard.press("ArrowLeft")
+    assert ": passes, commit 3838383838. " in page.locator(".said").inner_text()
 
 
 @pytest.mark.parametrize("kind", ["base", "head"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
+from dashboard_nights import series_id
 from routed_pages import ADDRESS, route_pages
 from watched_page import Watched, comparison, identities, watching
 
@@ -28,6 +29,14 @@ def test_every_page_of_an_empty_store_says_how_to_get_results(browser: Browser, 
             page = watched.open(path)
             assert page.locator("h1").inner_text() == "There are no results yet", path
             assert page.locator("code").all_inner_texts()[1] == "torchperf ingest records"
+
+
+def test_pages_opened_from_a_folder_say_what_serves_them(browser: Browser, site: Path) -> None:
+    """A browser loads no modules from there; they were blank."""
+    page = browser.new_page()
+    page.goto((site / "series/index.html").as_uri())
+    page.get_by_text("python3 -m http.server").wait_for()
+    page.close()
 
 
 WIDEST = """
@@ -110,6 +119,14 @@ def test_an_axis_names_each_of_its_numbers(
     assert page.evaluate(script, [numbers, step]) == told
 
 
+@pytest.mark.parametrize(
+    ("ratio", "told"), [(1.00001, "±0.00%"), (0.99999, "±0.00%"), (1.031, "+3.1%"), (0.2, "−80.0%")]
+)
+def test_a_change_that_rounds_to_zero_has_no_direction(watched: Watched, ratio: float, told: str) -> None:
+    page = watched.open("")
+    assert page.evaluate("async (ratio) => (await import('./js/dom.js')).change(ratio)", ratio) == told
+
+
 def test_a_change_whose_better_direction_is_unknown_is_not_red(watched: Watched, site: Path) -> None:
     slow = identities(site, "slow")[0]
     content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
@@ -119,6 +136,19 @@ def test_a_change_whose_better_direction_is_unknown_is_not_red(watched: Watched,
         page = drawn(watched, slow, content, {**change, "word": word, "culprits": []})
         seen = [name for name, tone in tones.items() if page.evaluate(HAS_COLOR, f"--{tone}")]
         assert seen == [word]
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"), [("count", "judged by their differences"), ("ratio", "too few runs")]
+)
+def test_what_has_no_noise_is_not_said_to_have_too_few_runs(
+    watched: Watched, site: Path, kind: str, told: str
+) -> None:
+    """A count's change stood below the sentence that none is judged yet."""
+    slow = identities(site, "slow")[0]
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    page = drawn(watched, slow, {**content, "kind": kind, "noise": None, "detectable": None})
+    assert told in page.locator(".chart + p").inner_text()
 
 
 def downloaded(page: Page, button: str) -> tuple[str, bytes]:
@@ -140,6 +170,20 @@ def test_charts_and_tables_are_downloaded_as_pictures_and_json(watched: Watched,
     name, rows = downloaded(page, "JSON: Every run")
     assert (name, len(json.loads(rows))) == ("points.json", 40)
     assert json.loads(rows)[0]["commit"].startswith("39" * 20)
+
+
+def test_a_picture_of_several_series_names_them(watched: Watched, site: Path) -> None:
+    """Nobody could tell afterwards which color was which."""
+    watched.page.add_init_script(
+        "window.texts = []; const fill = CanvasRenderingContext2D.prototype.fillText;"
+        "CanvasRenderingContext2D.prototype.fillText = "
+        "function (text, ...more) { texts.push(text); fill.call(this, text, ...more); }"
+    )
+    page = watched.open(f"series/?s={','.join(series_id(site, model) for model in ('slow', 'tiny'))}")
+    page.wait_for_selector(".canvas canvas")
+    downloaded(page, "PNG of the chart")
+    named = {f"{line} inference bf16 inductor latency(ms)" for line in ("━ slow", "╌ tiny")}
+    assert named | {"2 series, cuda · NVIDIA H100 80GB HBM3"} <= {*page.evaluate("texts")}
 
 
 PATHS = (

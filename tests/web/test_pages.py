@@ -126,6 +126,15 @@ def test_a_run_tells_its_failures_and_what_is_missing(watched: Watched, site: Pa
     assert page.get_by_text("1 did not run").is_visible()
     reason = page.locator("table").first.locator("td.prose").first.inner_text()
     assert "<b id=injected>" in reason
+    assert page.get_by_role("heading", name="1 case that did not pass").is_visible()
+    for case in ("failing", "gone"):
+        page.get_by_role("link", name=f"{case} inference").first.click()
+        watched.drawn()
+        assert set(page.locator(".found a").all_inner_texts()) == {
+            f"{case} inference bf16 inductor {metric}" for metric in ("latency(ms)", "status")
+        }
+        page.go_back()
+        watched.drawn()
     runs = watched.open("run/")
     assert runs.locator("tbody tr").count() == 2 * NIGHTS
 
@@ -210,8 +219,10 @@ def test_every_page_is_accessible_fits_a_telephone_and_prints(
         serious = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
         assert [(scheme, one["id"], one["nodes"][0]["html"]) for one in serious] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
-    page.set_viewport_size({"width": 794, "height": 1123})
+    page.set_viewport_size({"width": 703, "height": 1032})  # of A4 without its margins
     page.emulate_media(media="print")
+    tables = "[...document.querySelectorAll('.scroll')].map((one) => one.scrollWidth - one.clientWidth)"
+    assert all(cut <= 1 for cut in page.evaluate(tables))
     assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == "rgb(255, 255, 255)"
     assert all(head.is_visible() for head in page.locator("th:not(.tool) button").all())
     assert not any(tool.is_visible() for tool in page.locator(".title button, nav, select").all())

@@ -158,11 +158,12 @@ def test_the_command_writes_the_site_of_an_empty_store(
     overview = json.loads((tmp_path / "out" / "data" / "overview.json").read_text())
     assert overview == {
         "sentence": "There are no results yet.",
+        "tone": "warning",
         "time": 0,
         "causes": [],
         "groups": [],
         "culprits": [],
-        "version": 1,
+        "version": 2,
     }
     (tmp_path / "file").write_text("")
     assert cli.main(["site", str(tmp_path / "file"), "--store", dsn]) == 2

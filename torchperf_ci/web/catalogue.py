@@ -98,10 +98,6 @@ class StoreCatalogue:
             name: Numbering([series.id for series in _ordered(group)]) for name, group in self.groups.items()
         }
 
-    def before(self, run: RunFacts) -> RunFacts | None:
-        """Return the previous run on the same branch and kind of machine."""
-        return next(iter(self.recent(run)), None)
-
     def recent(self, run: RunFacts) -> Sequence[RunFacts]:
         """Return up to ``RECENT_RUNS`` runs before this one on its branch and kind of machine, newest first."""
         runs = self.groups[run.group].runs

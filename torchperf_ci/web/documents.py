@@ -178,7 +178,7 @@ class Documents:
     def _comparisons(self, group: SeriesGroup) -> list[tuple[str, str]]:
         """Return the newest runs of a kind of machine, each with the previous one on its branch, as (base, head)."""
         heads = self.catalogue.groups[group].runs[:COMPARED_RUNS]
-        return [(base.id, head.id) for head in heads if (base := self.catalogue.before(head))]
+        return [(recent[0].id, head.id) for head in heads if (recent := self.catalogue.recent(head))]
 
     def _read_whole(self, group: SeriesGroup) -> _WholeGroup:
         """Return all points of a kind of machine; they stay in memory until those of another kind are needed."""

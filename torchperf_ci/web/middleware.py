@@ -88,12 +88,8 @@ class RequestTotals:
         text = ""
         for metric, samples in groupby(sorted(self._totals.items()), key=lambda item: item[0][0]):
             text += f"# TYPE {metric} counter\n"
-            text += "".join(f"{metric}{{{labels}}} {_decimal(total)}\n" for (_, labels), total in samples)
+            text += "".join(f"{metric}{{{labels}}} {total:.12g}\n" for (_, labels), total in samples)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
-
-
-def _decimal(number: float) -> str:
-    return f"{number:.6f}".rstrip("0").rstrip(".")
 
 
 class BelowPath:

@@ -38,8 +38,9 @@ _NAMES = tuple(Series.__dataclass_fields__)
 class GroupEntry:
     """The state of one kind of machine: its newest run, what did not run in it, and its open regressions.
 
-    ``breaks`` are the days of ``trend`` from which on most latencies are those of another machine; ``newly_worse`` is
-    the number of series whose newest runs are worse by the rules of ``check``, but too few for a level.
+    ``breaks`` are the days of ``trend`` from which on most latencies are those of another machine; ``newly_worse`` are
+    the IDs of series whose newest runs are worse by the rules of ``check``, but too few for a level. If it is
+    ``too_new``, no series has enough runs for that, counts and outcomes aside.
     """
 
     run: RunFacts
@@ -52,7 +53,8 @@ class GroupEntry:
     series: int
     open: int
     recovered: int
-    newly_worse: int
+    newly_worse: Sequence[str]
+    too_new: bool
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,7 @@ class GroupSummary:
 
 
 def summary_of_group(
-    catalogue: StoreCatalogue,
-    group: SeriesGroup,
-    points: Points,
-    policy: Mapping[str, config.Rule],
+    catalogue: StoreCatalogue, group: SeriesGroup, points: Points, policy: Mapping[str, config.Rule]
 ) -> GroupSummary:
     """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""
     runs = catalogue.groups[group].runs
@@ -87,15 +86,13 @@ def summary_of_group(
     rules: dict[SeriesName, MetricRule] = {
         series: rule_of_points(series.metric, row, policy) for series, row in judged.items()
     }
-    histories = segment_all(dict(judged.items()), lambda name, _: rules[name])
+    segmented = segment_all(dict(judged.items()), lambda name, _: rules[name])
+    histories = dict(zip(judged, segmented, strict=True))
     changes = [
         RegressionEntry(
-            series.id,
-            asdict(series),
-            name_and_unit(series.metric)[1],
-            change_entry(change, rules[series]),
+            series.id, asdict(series), name_and_unit(series.metric)[1], change_entry(change, rules[series])
         )
-        for series, history in zip(judged, histories, strict=True)
+        for series, history in histories.items()
         for change in history.changes
     ]
     newest = _newest(runs, trunk)
@@ -104,6 +101,7 @@ def summary_of_group(
     since = recent[-1].time if recent else newest.time
     told = run_state(newest, previous, points, cases_between(points, newest.branch, since, newest.time))
     trend = latency_trend(trunk)
+    noisy = [one for series, one in histories.items() if rules[series].kind in ("ratio", "amount")]
     entry = GroupEntry(
         newest,
         previous,
@@ -111,13 +109,12 @@ def summary_of_group(
         len(told.not_run),
         told.differs,
         replace(trend, ratio=[rounded(ratio) for ratio in trend.ratio]),
-        _breaks(
-            trend, [one for series, one in zip(judged, histories, strict=True) if series.metric == LATENCY]
-        ),
+        _breaks(trend, [history for series, history in histories.items() if series.metric == LATENCY]),
         len(points),
         sum(one.change.is_open for one in changes),
         sum(one.change.recovered is not None for one in changes),
-        sum(_is_newly_worse(history, rules[history.name]) for history in histories),
+        [series.id for series, history in histories.items() if _is_newly_worse(history, rules[series])],
+        bool(noisy) and all(history.is_too_short for history in noisy),
     )
     return GroupSummary(entry, changes)
 
@@ -168,6 +165,7 @@ def overview_document(
 ) -> Mapping[str, object]:
     """Return the state of every kind of machine, those with open regressions first.
 
+    ``tone`` is ``bad`` if any is open, ``good`` if nothing is wrong, else ``warning``.
     ``time`` is that of the newest point that is not in milliseconds. ``causes`` are all open regressions grouped by
     cause, newest first; ``culprits`` the newest commits that bisections have proven, for any series. Machines that
     have stopped reporting are ``silent``.
@@ -179,15 +177,17 @@ def overview_document(
     lasting = [entry for summary in summaries for entry in summary.changes if entry.change.is_open]
     new = sum(entry.change.time > newest - _WEEK for entry in lasting)
     silent = [_is_silent(group, newest) for group in groups]
+    troubles = _troubles(groups, sum(silent))
     return {
-        "sentence": _sentence(groups, new, sum(silent)),
+        "sentence": _sentence(groups, len(lasting), new, troubles),
+        "tone": "bad" if lasting else "good" if groups and not troubles else "warning",
         "time": newest,
         "causes": _causes(lasting, culprits),
         "groups": [
             vars(group) | {"silent": is_silent} for group, is_silent in zip(groups, silent, strict=True)
         ],
         "culprits": [one.evidence for one in culprits[:NEWEST_CULPRITS]],
-        "version": 1,
+        "version": 2,
     }
 
 
@@ -249,27 +249,33 @@ def _is_silent(group: GroupEntry, newest: int) -> bool:
     return newest - group.run.end > max(_WEEK, 3 * usual)
 
 
-def _sentence(groups: Sequence[GroupEntry], new: int, silent: int) -> str:
+def _sentence(groups: Sequence[GroupEntry], lasting: int, new: int, troubles: Sequence[str]) -> str:
     if not groups:
         return "There are no results yet."
-    lasting = sum(group.open for group in groups)
-    failed = sum(count for group in groups for word, count in group.counts.items() if word not in _FINE)
-    missing = sum(group.not_run for group in groups)
-    worse = sum(group.newly_worse for group in groups)
-    cases = sum(sum(group.counts.values()) for group in groups)
     regressions = (
         f"{counted(lasting, 'regression is', 'regressions are')} open" if lasting else "No regression is open"
     )
     if new:
         regressions += f",{f' {new} of them' if new < lasting else ''} less than a week old"
-    rest = [
+    passed = sum(group.counts.get("pass", 0) for group in groups)
+    fine = f"{counted(passed, 'case')} passed" if passed else "no case failed"
+    return f"{regressions}; {'; '.join(troubles) or f'{fine} in the newest runs'}."
+
+
+def _troubles(groups: Sequence[GroupEntry], silent: int) -> list[str]:
+    """Return in words what is wrong besides open regressions."""
+    failed = sum(count for group in groups for word, count in group.counts.items() if word not in _FINE)
+    missing = sum(group.not_run for group in groups)
+    worse = sum(len(group.newly_worse) for group in groups)
+    cases = sum(sum(group.counts.values()) for group in groups)
+    new = sum(group.too_new for group in groups)
+    return [
         *([f"{worse} series got worse too recently to count as regressed"] if worse else []),
         *([f"{failed} of {counted(cases, 'case')} failed in the newest runs"] if failed else []),
         *([f"{counted(missing, 'case')} did not run"] if missing else []),
         *([f"{counted(silent, 'machine has', 'machines have')} stopped reporting"] if silent else []),
+        *([f"{counted(new, 'machine has', 'machines have')} too few runs to be judged"] if new else []),
     ]
-    fine = f"{counted(cases, 'case')} passed in the newest runs"
-    return f"{regressions}; {'; '.join(rest) or fine}."
 
 
 _FINE = ("pass", "unsupported", "skipped", "no status")

@@ -65,7 +65,8 @@ def series_document(
     ``runs`` are all runs on its kind of machine, newest first. ``noise`` and ``detectable`` are shares of the value, as
     computed by ``check``; they are None where the past is too short or the metric has no ratios.
     """
-    trunk = of_trunk(points, trunk_of(run.branch for run in runs))
+    branch = trunk_of(run.branch for run in runs)
+    trunk = of_trunk(points, branch)
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule)
     sensitivity = next(iter(sensitivity_of({series: trunk[-NEWEST_POINTS:]}, {series: rule})), None)
@@ -75,6 +76,7 @@ def series_document(
         "id": series.id,
         "direction": rule.direction,
         "kind": rule.kind,
+        "trunk": branch,
         "year": year,
         **_columns(series, shown, runs, SHOWN_DIGITS if noise and noise > _QUIET else SHOWN_DIGITS + 1),
         "levels": [
@@ -95,7 +97,7 @@ def series_document(
         "noise": noise and rounded(noise),
         "detectable": detectable and rounded(detectable),
         "min_effect": rule.min_effect,
-        "version": 2,
+        "version": 3,
     }
 
 

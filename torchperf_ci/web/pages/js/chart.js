@@ -13,12 +13,13 @@ const MONTH = 28 * 86_400;
 const css = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 const colour = (place) => css(`--c${place % COLOURS}`);
 const dash = (place) => DASHES[place % DASHES.length]; // each of 20 series has another combination
+export const swatch = (place) => ["━", "╌", "┈", "┅"][place % DASHES.length];
 
 /** Returns the chart of `rows`: {name, unit, points, levels, changes, machine_changes, noise, detectable}. `relative` scales each to its first level. */
 export function chart(rows, relative, title) {
   const said = h("p", { class: "said", "aria-live": "polite" }, "Hover over a run, or step through the runs with the arrow keys; drag to zoom in, double-click to zoom out.");
   const frame = h("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `Chart of ${title}. Arrow keys step through its points; the table below lists them all.` });
-  const picture = h("button", { type: "button", "aria-label": "PNG of the chart", onclick: () => photograph(frame.querySelector("canvas"), title) }, "PNG");
+  const picture = h("button", { type: "button", "aria-label": "PNG of the chart", onclick: () => photograph(frame.querySelector("canvas"), title, rows) }, "PNG");
   const scaled = rows.map((row) => ({ ...row, by: relative ? relativeBy(row) : 1 }));
   whenSeen(frame, () => drawn(frame, said, scaled, relative));
   return h("figure", { class: "chart" }, frame, h("div", { class: "under" }, said, h("p", { class: "tools" }, picture)));
@@ -39,16 +40,17 @@ function whenSeen(frame, draw) {
   observer.observe(frame);
 }
 
-/** Saves the drawn chart as a PNG, with a background and a title. */
-function photograph(canvas, title) {
+/** Saves the drawn chart as a PNG, with a background, a title, and the names of several series. */
+function photograph(canvas, title, rows) {
   if (!canvas) return;
-  const room = 28 * devicePixelRatio;
-  const copy = h("canvas", { width: canvas.width, height: canvas.height + room });
+  const [unit, height] = [devicePixelRatio, 20 * devicePixelRatio];
+  const lines = [[title, css("--ink")], ...(rows.length > 1 ? rows.map((row, place) => [`${swatch(place)} ${row.label}`, colour(place)]) : [])];
+  const copy = h("canvas", { width: canvas.width, height: canvas.height + lines.length * height + 8 * unit });
   const ink = copy.getContext("2d");
   ink.fillStyle = css("--paper"); ink.fillRect(0, 0, copy.width, copy.height);
-  ink.fillStyle = css("--ink"); ink.font = `600 ${14 * devicePixelRatio}px system-ui`;
-  ink.fillText(title, 12 * devicePixelRatio, 19 * devicePixelRatio);
-  ink.drawImage(canvas, 0, room);
+  ink.font = `600 ${14 * unit}px system-ui`;
+  lines.forEach(([text, paint], place) => { ink.fillStyle = paint; ink.fillText(text, 12 * unit, (place + 1) * height, copy.width - 24 * unit); });
+  ink.drawImage(canvas, 0, copy.height - canvas.height);
   copy.toBlob((blob) => blob && save("chart.png", blob));
 }
 
@@ -221,7 +223,7 @@ function sentence(row, point) {
   const changed = row.changes.find((entry) => entry.time === point.time);
   const spread = point.n > 1 ? ` (${number(point.low)} to ${number(point.high)}, ${point.n} repetitions)` : "";
   const value = point.value === null ? `no value, ${point.why}` : `${reading(point.value, row.of, row.unit)}${point.why && `, ${point.why}`}${spread}`;
-  return `${row.label ?? row.name}: ${value}, commit ${commitName(point)}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
+  return `${row.label ?? row.name}: ${value}, commit ${commitName(point)}${["", row.trunk].includes(point.branch) ? "" : `, branch ${point.branch}`}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
 }
 
 function walk(event, plot) {

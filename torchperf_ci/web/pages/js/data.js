@@ -110,11 +110,12 @@ const yearOf = (time) => new Date(time * 1000).getUTCFullYear();
 function joined(parts, runs) {
   const newest = parts[parts.length - 1];
   const points = parts.flatMap((part) => pointsOf(part, runs));
-  const last = points[points.length - 1];
+  const last = points.filter(({ branch }) => ["", newest.trunk].includes(branch)).pop() ?? points[points.length - 1];
   const levels = new Map(parts.flatMap((part) => part.levels).map((level) => [level.start, level]));
   return {
     ...newest,
     points,
+    last,
     later: last ? runs.filter((run) => run.time > last.time && run.branch === last.branch).length : 0,
     levels: [...levels.values()],
     changes: parts.flatMap((part) => part.changes),

@@ -63,7 +63,8 @@ export function change(ratio) {
   if (ratio === null || ratio === undefined) return "–";
   const percent = (ratio - 1) * 100;
   const digits = Math.abs(percent) >= 100 ? 0 : Math.abs(percent) >= 1 ? 1 : 2;
-  return `${percent > 0 ? "+" : percent < 0 ? "−" : "±"}${Math.abs(percent).toFixed(digits)}%`;
+  const shown = Math.abs(percent).toFixed(digits);
+  return `${Number(shown) === 0 ? "±" : percent > 0 ? "+" : "−"}${shown}%`;
 }
 
 export function interval(low, high) {
@@ -102,14 +103,14 @@ export const againColumn = (names) => ({
   head: "command", tool: true, value: (row) => measureAgain(names(row)), cell: (row) => copying(measureAgain(names(row))),
 });
 
-export function copying(line) {
-  const button = h("button", { type: "button", title: line, onclick: () => copy(line, button) }, "Copy");
-  return button;
-}
+export const copying = (line) => h("button", { type: "button", title: line, onclick: (event) => copy(line, event.currentTarget) }, "Copy");
 
-async function copy(text, button) {
-  await navigator.clipboard?.writeText(text).catch(() => {});
-  button.textContent = "Copied";
+/** Copies a text, also where `navigator.clipboard` is missing, as it is without TLS. */
+function copy(text, button) {
+  const area = h("textarea", {}, text);
+  button.after(area); area.select();
+  button.textContent = document.execCommand("copy") ? "Copied" : "Not copied";
+  area.remove(); button.focus();
 }
 
 /** Quotes any text as one word of a shell's command line. */

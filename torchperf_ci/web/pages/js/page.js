@@ -9,7 +9,7 @@ const PAGES = [["", "Overview"], ["series", "Series"], ["compare", "Compare"], [
 export function page(name, title, draw) {
   document.title = `${title} · torchperf`;
   const main = h("main", { id: "main", tabindex: "-1" });
-  document.body.append(header(name), main, h("footer", {}, "Times are UTC, intervals 95%. A missing value is a gap, never zero; values are compared on one machine only."));
+  document.body.replaceChildren(header(name), main, h("footer", {}, "Times are UTC, intervals 95%. A missing value is a gap, never zero; values are compared on one machine only."));
   const redraw = () => drawn(main, () => draw(state(), main));
   addEventListener("popstate", redraw);
   addEventListener("statechange", redraw);
@@ -74,8 +74,7 @@ export function choice(name, label, values, current, all = "all") {
     const [key, text] = Array.isArray(value) ? value : [value, value];
     return h("option", { value: key, selected: key === current }, text);
   });
-  const none = all === null ? null : h("option", { value: "", selected: !current }, all);
-  const select = h("select", { name, onchange: () => setState({ [name]: select.value }) }, none, ...options);
+  const select = h("select", { name, onchange: () => setState({ [name]: select.value }) }, h("option", { value: "", selected: !current }, all), ...options);
   return h("label", {}, `${label} `, select);
 }
 

@@ -32,6 +32,7 @@ async function oneRun(id) {
   const { machine, differs, notes, counts, failed, not_run: missing } = document;
   const [run, previous] = [id, document.previous].map((one) => index.runById.get(one));
   if (!run) throw new Changed();
+  const named = { head: "case", value: (one) => seriesName(one.name), cell: (one) => link("series", { q: `${seriesName(one.name)} ${run.device} ${run.arch}` }, seriesName(one.name)) };
   const again = againColumn((one) => ({ ...one.name, device: run.device }));
   return [
     h("h1", {}, sentence(counts, missing.length)),
@@ -40,15 +41,13 @@ async function oneRun(id) {
       h("a", { href: `../data/run/${id}.json`, download: `run-${id}.json` }, "Download as JSON")),
     differs.length ? h("p", {}, badge("warning", `The machine differs from the previous run: ${differs.join("; ")}`)) : null,
     ...notes.map((note) => h("p", { class: "note" }, note)),
-    failed.length ? table("failed", `${plural(failed.length, "case")} without a result`, [
-      { head: "case", value: (one) => seriesName(one.name) },
+    failed.length ? table("failed", `${plural(failed.length, "case")} that did not pass`, [
+      named,
       { head: "status", value: (one) => one.status, cell: (one) => badge("warning", one.status) },
       { head: "reason", prose: true, value: (one) => one.reason },
       again,
     ], failed) : null,
-    missing.length ? table("not-run", `${plural(missing.length, "case")} of the five runs before that did not run`, [
-      { head: "case", value: (one) => seriesName(one.name) }, again,
-    ], missing.map((name) => ({ name }))) : null,
+    missing.length ? table("not-run", `${plural(missing.length, "case")} of the five runs before that did not run`, [named, again], missing.map((name) => ({ name }))) : null,
     table("measured", "What was measured", [...VALUES, again], measured(document, numbered(index, run))),
     h("h2", {}, "The machine"),
     h("dl", { class: "facts" }, ...Object.entries(machine).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
@@ -67,7 +66,7 @@ function measured(document, series) {
 
 /** Summarizes the outcomes of a run: how many cases passed, failed and did not run. */
 function sentence(counts, missing) {
-  const words = Object.entries(counts).map(([word, count]) => `${count} ${word === "pass" ? "passed" : word}`);
+  const words = Object.entries(counts).map(([word, count]) => `${count} ${{ pass: "passed", "no status": "without a status" }[word] ?? word}`);
   return [...words, missing ? `${missing} did not run` : ""].filter(Boolean).join(", ");
 }
 

@@ -2,7 +2,7 @@
 
 import { catalogue, wholeSeries } from "./data.js";
 import { badge, benchmarkName, change, changed, command, commitName, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
-import { chart, relativeBy } from "./chart.js";
+import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
 import { table } from "./table.js";
@@ -65,11 +65,11 @@ async function shown(chosen, state, all, add) {
   if (rows.length > 1) rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
   const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
   const [first] = rows;
-  const title = rows.length === 1 ? `${rows[0].name}, ${machineName(rows[0].of)}` : plural(rows.length, "series", "series");
+  const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${several ? "" : `, ${machineName(first.of)}`}`;
   return [
     rows.length === 1 ? figures(...about(first)) : null,
     ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
-      `${row.label ? `${row.label}: no` : "No"} value since ${day(row.of.last)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
+      `${row.label ? `${row.label}: no` : "No"} value since ${day(row.last.time)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
     ...rows.filter((row) => relative && !relativeBy(row)).map((row) => h("p", { class: "note" }, `${row.label ?? row.name} is not drawn: its first level is not above zero, so nothing is relative to it.`)),
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
@@ -102,9 +102,8 @@ function cut(series, whole, from) {
 
 function legend(row, place, chosen) {
   const others = chosen.filter((series) => series !== row.of).map((series) => series.id).join(",");
-  const swatch = h("span", { class: `swatch c${place % 10}`, "aria-hidden": "true" }, ["━", "╌", "┈", "┅"][place % 4]);
   const level = row.levels[row.levels.length - 1];
-  return h("li", {}, swatch, ` ${row.name}, ${machineName(row.of)}`, level ? `: ${number(level.value, row.unit)}` : "", " ",
+  return h("li", {}, h("span", { class: `swatch c${place % 10}`, "aria-hidden": "true" }, swatch(place)), ` ${row.name}, ${machineName(row.of)}`, level ? `: ${number(level.value, row.unit)}` : "", " ",
     chosen.length > 1 ? h("button", { type: "button", name: `remove ${row.of.id}`, onclick: () => setState({ s: others }) }, "Remove") : null);
 }
 
@@ -113,9 +112,8 @@ function about(row) {
   const level = row.levels[row.levels.length - 1];
   const last = row.changes[row.changes.length - 1];
   const tone = last && ({ regressed: "bad", improved: "good" }[last.word] ?? "warning");
-  const newest = row.points[row.points.length - 1];
   return [
-    level ? [row.later ? `on ${day(row.of.last)}` : "now", number(level.value, row.unit)] : newest && ["now", reading(newest.value, row.of, row.unit)],
+    level ? [row.later ? `on ${day(row.last.time)}` : "now", number(level.value, row.unit)] : row.last && ["now", reading(row.last.value, row.of, row.unit)],
     ["last change", last ? badge(tone, `${last.ratio === null ? last.word : change(last.ratio)} since ${day(last.time)}`) : "none in this period"],
     row.noise === null ? null : ["noise between runs", share(row.noise)],
     row.detectable === null ? null : ["smallest detectable change", share(row.detectable)],
@@ -127,6 +125,7 @@ const share = (value) => `${(value * 100).toPrecision(2)}%`;
 
 function bands(row) {
   if (row.kind === "outcome") return h("p", { class: "quiet" }, "Whether the case passes: any failure counts, so there is no noise to show.");
+  if (row.kind !== "ratio") return h("p", { class: "quiet" }, "Counts, and values that may be zero, are judged by their differences, so there is no noise in percent to show.");
   if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs on this machine to estimate their noise, so no change is judged yet.");
   return h("p", { class: "quiet" }, "Each point is a run with the range of its repetitions; the lines are levels. ",
     h("span", { class: "band" }), " is the noise, two standard deviations either way; ", row.detectable === null ? "" : [h("span", { class: "band wide" }), " holds changes that two runs usually do not reveal; "], `${share(row.min_effect)} is the smallest change that matters.`);
