@@ -183,9 +183,9 @@ def test_headline_and_culprits_of_the_regressions_heed_the_filters(watched: Watc
     page = watched.open("regressions/")
     assert page.locator("h1").inner_text() == "2 regressions are open"
     for query, headline, tables in (
-        ("device=cpu", "1 regression is open", 2),
+        ("device=cpu", "1 regression is open with these filters", 2),
         ("state=recovered", "2 regressions are open", 0),
-        ("year=1999", "No regression is open", 0),
+        ("year=1999", "No regression is open with these filters", 0),
     ):
         page = watched.open(f"regressions/?{query}")
         assert (page.locator("h1").inner_text(), page.locator("table").count()) == (headline, tables), query

@@ -15,7 +15,7 @@ page("regressions", "Regressions", async (state) => {
   const shown = matching(all, picks, state);
   const proven = culprits.map((entry) => ({ ...entry, ...entry.culprit, state: culpritState(entry, all, picks, state) })).filter((row) => row.state);
   return [
-    h("h1", {}, summary(matching(all, picks, { ...state, state: "" }))),
+    h("h1", {}, summary(matching(all, picks, { ...state, state: "" })), Object.keys(picks).some((name) => name !== "state" && state[name]) ? " with these filters" : ""),
     filters(all, picks, state),
     proven.length ? table("culprits", `${plural(proven.length, "commit")} proven to be a culprit`, CULPRITS, proven) : null,
     shown.length ? table("regressions", `${plural(shown.length, "change")} of level`, COLUMNS, shown) : h("p", {}, all.length ? noMatch(all, picks, state, "change") : "No series has changed its level yet."),
