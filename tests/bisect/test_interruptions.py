@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from checkout import Checkout
+from hangups import HEEDING_HANGUPS
 
 from torchperf_ci.culprits.culprit import read_culprits
 
@@ -43,7 +44,11 @@ class Job:
         """Its standard error can be read as it goes."""
         environ = {**os.environ, "TMPDIR": str(self.temporary)}
         process = subprocess.Popen(
-            self._argv, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            [*HEEDING_HANGUPS, *self._argv],
+            env=environ,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         with process:
             yield process
