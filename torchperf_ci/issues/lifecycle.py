@@ -307,8 +307,8 @@ def _with_recovery(
     judge = (lambda _, verdicts: passes_again(verdicts)) if memory.kind == "broken" else is_back
     back = {row.series: judge(row, tonight.get(row.series, ())) for row in memory.rows}
     measured = [is_it for is_it in back.values() if is_it is not None]
-    verdicts = (verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
-    if any(verdict.verdict == "not-comparable" for verdict in verdicts):
+    silent = (verdict for series, told in back.items() if told is None for verdict in tonight.get(series, ()))
+    if any(verdict.verdict == "not-comparable" for verdict in silent):
         memory = replace(memory, stranded=memory.stranded or night)
     elif measured:
         memory = replace(memory, stranded="")
