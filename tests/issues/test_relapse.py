@@ -86,6 +86,16 @@ def test_the_newest_run_tells_where_it_is(desk: Desk) -> None:
     assert said.rstrip().endswith("| 1.1\N{NO-BREAK SPACE}ms |")
 
 
+def test_the_range_is_that_of_what_is_back() -> None:
+    desk = Desk(recovered_nights=1)
+    desk.night(1, judged(regressed(NET), regressed(BERT, 1.5)))
+    desk.night(2, judged(measured(NET), measured(BERT)))
+    slightly = replace(regressed(BERT, 1.04), verdict="noisy", candidate=True)
+    (action,) = desk.plan(9, judged(slightly, regressed(NET, ends=LATER))).actions
+    said = text_of_action(action, IssueContext("2026-11-09", "", "https://github.example", None)).comment
+    assert f"This time it began between {LATER[0]} and {LATER[1]}." in said
+
+
 def test_a_new_culprit_of_the_same_series_reopens_the_issue(desk: Desk) -> None:
     slow = regressed(NET, ends=LATER)
     plan = desk.plan(9, judged(slow), located(slow, commit=OTHER, ends=LATER))
