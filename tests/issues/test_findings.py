@@ -250,6 +250,14 @@ def test_two_files_that_judge_the_same_series_count_once() -> None:
     assert len(one.rows) == len(set(one.rows))
 
 
+def test_what_one_machine_proves_is_proven_though_another_of_its_kind_only_doubts() -> None:
+    proof = a_regression(VIT, 3.0, 1.05)
+    doubt = replace(proof, verdict="noisy", candidate=True)
+    for files in ([doubt, proof], [proof, doubt]):
+        (one,) = findings_of([Judgement(verdicts=[verdict]) for verdict in files], [], NIGHT, 9)
+        assert one.verdicts == (proof,)
+
+
 evidence = st.fixed_dictionaries(
     {},
     optional={

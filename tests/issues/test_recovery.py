@@ -113,6 +113,12 @@ def test_another_machine_says_nothing_of_the_change_and_is_told_once() -> None:
     assert desk.night(6, judged(measured(NET))) == ["recover 1"]
 
 
+def test_one_more_machine_does_not_hide_what_the_known_one_says() -> None:
+    desk = Desk(recovered_nights=1)
+    desk.night(1, judged(regressed(NET)))
+    assert desk.night(2, judged(measured(NET, 1.1), measured(NET, 2.0, "not-comparable"))) == []
+
+
 def test_a_verdict_that_is_still_red_is_not_back() -> None:
     desk = Desk(recovered_nights=1)
     desk.night(1, judged(regressed(NET, 1.5)))

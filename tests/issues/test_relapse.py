@@ -59,6 +59,16 @@ def test_what_was_accepted_in_another_issue_is_no_return_of_an_old_one(desk: Des
     assert desk.night(9, judged(again)) == ["reopen 1"]
 
 
+def test_what_returns_reopens_only_the_newest_issue_about_it() -> None:
+    desk = Desk(recovered_nights=1)
+    for day, level in ((1, 1.3), (3, 1.1)):
+        assert desk.night(day, judged(regressed(NET, level))) == [f"open {day // 2 + 1}"]
+        desk.night(day + 1, judged(measured(NET)))
+    points = evidence_of({"points": [{"value": 1.3}]})
+    again = replace(measured(NET, 1.3, "noisy"), candidate=True, evidence=points)
+    assert desk.night(9, judged(again)) == ["reopen 2"]
+
+
 def test_a_candidate_whose_culprit_is_proven_reopens_the_issue(desk: Desk) -> None:
     slow = replace(regressed(NET, ends=LATER), verdict="noisy", candidate=True)
     assert desk.night(9, judged(slow), located(slow, commit=OTHER, ends=LATER)) == ["reopen 1"]
@@ -74,6 +84,16 @@ def test_the_newest_run_tells_where_it_is(desk: Desk) -> None:
     said = text_of_action(action, IssueContext("2026-11-09", "", "https://github.example", None)).comment
     assert f"This time it began between {LATER[0]} and {LATER[1]}." in said
     assert said.rstrip().endswith("| 1.1\N{NO-BREAK SPACE}ms |")
+
+
+def test_the_range_is_that_of_what_is_back() -> None:
+    desk = Desk(recovered_nights=1)
+    desk.night(1, judged(regressed(NET), regressed(BERT, 1.5)))
+    desk.night(2, judged(measured(NET), measured(BERT)))
+    slightly = replace(regressed(BERT, 1.04), verdict="noisy", candidate=True)
+    (action,) = desk.plan(9, judged(slightly, regressed(NET, ends=LATER))).actions
+    said = text_of_action(action, IssueContext("2026-11-09", "", "https://github.example", None)).comment
+    assert f"This time it began between {LATER[0]} and {LATER[1]}." in said
 
 
 def test_a_new_culprit_of_the_same_series_reopens_the_issue(desk: Desk) -> None:

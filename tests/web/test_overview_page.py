@@ -146,6 +146,16 @@ def test_a_tick_is_not_where_nothing_has_reported_for_long(browser: Browser, day
     context.close()
 
 
+def test_results_without_a_time_are_not_old(context: BrowserContext) -> None:
+    """As those of a first try, straight from a run."""
+    alone = made(GROUPS[0])
+    first = replace(alone.entry, run=replace(alone.entry.run, time=0, end=0), previous=None, open=0)
+    page = shown(context, "", replace(alone, entry=first, changes=[]))
+    assert page.locator("h1.good").count() == 1
+    assert page.get_by_text("Newest result: no date").count() == 1
+    assert page.get_by_text("nothing has reported since").count() == 0
+
+
 @pytest.mark.parametrize(("hours", "told"), [(-2, 1), (2, 0)])
 def test_a_run_that_is_yet_to_come_is_told(browser: Browser, hours: int, told: int) -> None:
     """Its machine would make all others silent without a word."""

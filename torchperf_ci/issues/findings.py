@@ -88,9 +88,10 @@ def findings_of(
 
 
 def _worse(judgements: Iterable[Judgement]) -> list[Verdict]:
-    """Regressions and candidates, one verdict per series, because several files may judge the same series."""
-    verdicts = (verdict for judgement in judgements for verdict in judgement.verdicts)
-    worse = [verdict for verdict in verdicts if verdict.verdict == "regressed" or verdict.candidate]
+    """Regressions and candidates, one verdict per series, because several files may judge it: a regression if any."""
+    verdicts = [verdict for judgement in judgements for verdict in judgement.verdicts]
+    regressed = [verdict for verdict in verdicts if verdict.verdict == "regressed"]
+    worse = [*regressed, *(verdict for verdict in verdicts if verdict.candidate)]
     return list({verdict.series: verdict for verdict in reversed(worse)}.values())[::-1]
 
 

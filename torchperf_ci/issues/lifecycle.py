@@ -23,7 +23,7 @@ from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
 from torchperf_ci.series.points import Series, restating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.document import Words
     from torchperf_ci.issues.findings import IssueFinding
@@ -199,12 +199,14 @@ def _updates(
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
     kept = [_located(issue, matches) for issue in issues if not issue.memory.accepted]
-    held = {row.series for issue in issues if not is_over(issue, rules) for row in issue.memory.rows}
-    free = {series: verdicts for series, verdicts in tonight.items() if series not in held}
+    busy = {issue.number for issue in issues if findings[issue.number] or not is_over(issue, rules)}
+    held = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
+    for issue in reversed(kept):  # of issues about the same series, only the newest returns
+        if _has_returned(issue.memory, held, tonight, rules):
+            busy.add(issue.number)
+            held |= series_of(issue.memory.rows)
     actions = [
-        _update(issue, findings[issue.number], tonight, rules, over)
-        for issue in kept
-        if not is_over(issue, rules) or findings[issue.number] or _has_returned(issue.memory, free, rules)
+        _update(issue, findings[issue.number], tonight, rules, over) for issue in kept if issue.number in busy
     ]
     return _apart([action for action in actions if action], kept)
 
@@ -258,11 +260,16 @@ def _update(
 
 
 def _has_returned(
-    memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], rules: IssueRules
+    memory: IssueMemory,
+    held: Container[Series],
+    tonight: Mapping[Series, Sequence[Verdict]],
+    rules: IssueRules,
 ) -> bool:
+    """Whether a series that no other issue has ``held`` is back."""
     return any(
         has_returned(row, verdict, rules.recovered_nights)
         for row in memory.rows
+        if row.series not in held
         for verdict in tonight.get(row.series, ())
     )
 
@@ -300,8 +307,8 @@ def _with_recovery(
     judge = (lambda _, verdicts: passes_again(verdicts)) if memory.kind == "broken" else is_back
     back = {row.series: judge(row, tonight.get(row.series, ())) for row in memory.rows}
     measured = [is_it for is_it in back.values() if is_it is not None]
-    verdicts = (verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
-    if any(verdict.verdict == "not-comparable" for verdict in verdicts):
+    silent = (verdict for series, told in back.items() if told is None for verdict in tonight.get(series, ()))
+    if any(verdict.verdict == "not-comparable" for verdict in silent):
         memory = replace(memory, stranded=memory.stranded or night)
     elif measured:
         memory = replace(memory, stranded="")

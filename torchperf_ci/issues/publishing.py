@@ -14,6 +14,7 @@ from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link,
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import IssueAction, plan_actions
+from torchperf_ci.issues.matching import is_there
 from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
@@ -79,9 +80,10 @@ def _levels_now(action: IssueAction) -> dict[Series, float]:
 
 
 def _range_now(action: IssueAction) -> CommitEnds | None:
-    """The range of tonight's first regression or candidate."""
-    worse = (verdict for verdict in action.verdicts if verdict.is_red or verdict.candidate)
-    return next((verdict.evidence.commits.range for verdict in worse), None)
+    """The range of tonight's first verdict by which the change is back."""
+    rows = {row.series: row for row in action.memory.rows}
+    there = (verdict for verdict in action.verdicts if is_there(rows[verdict.series], verdict))
+    return next((verdict.evidence.commits.range for verdict in there), None)
 
 
 def new_evidence_comment(rows: Sequence[IssueRow], context: IssueContext) -> str:

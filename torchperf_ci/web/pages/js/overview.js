@@ -12,7 +12,7 @@ page("", "Overview", async () => {
   const many = severalRepos(overview.groups.map((group) => group.run));
   const told = new Set(causes.flatMap((cause) => cause.culprits.map((culprit) => culprit.commit)));
   const others = overview.culprits.filter((culprit) => !told.has(culprit.commit));
-  const old = overview.groups.every(isOld);
+  const old = overview.time > 0 && overview.groups.every(isOld); // 0 where no record has a time
   return [
     h("h1", { class: old && overview.tone === "good" ? "warning" : overview.tone }, overview.sentence),
     h("p", { class: old ? "note" : "quiet" }, `Newest result: ${minute(overview.time)} UTC${old ? `, ${plural(Math.floor((Date.now() / 1000 - overview.time) / 86_400), "day")} ago: nothing has reported since` : ""}.`),
