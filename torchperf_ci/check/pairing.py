@@ -117,8 +117,9 @@ def unseen_between(verdicts: Iterable[Verdict]) -> str:
     if not ends:
         return ""
     good, bad = (end[:10] for end in ends[0])
+    were = "was" if len(moved) == 1 else "were"
     return (
-        f"{len(moved)} series were measured under other conditions than before, so later runs here neither show nor "
+        f"{len(moved)} series {were} measured under other conditions than before, so later runs here neither show nor "
         f"confirm what changed from {good} to {bad}: measure both on this machine, with `torchperf compare`"
     )
 

@@ -145,8 +145,10 @@ def stranded_comment(verdicts: Iterable[Verdict], context: IssueContext) -> str:
     """Report that the machine is another, so that nobody can see a recovery; ``verdicts`` say in what it differs."""
     why = next(verdict.why for verdict in verdicts if verdict.verdict == "not-comparable")
     now = f"Measured under other conditions on the night of {context.night} ({short(why, 300)})."
-    open_ = " As long as these last, no number says whether this change is still there, and this issue stays open: "
-    shows = " of a commit before the change with a new one does. Close this issue once the change is gone."
+    open_ = " As long as these last, no night shows whether this change is still there, so this issue stays open. "
+    shows = (
+        " of a commit before the change with a new one shows it; close this issue once the change is gone."
+    )
     return _comment([Paragraph((now, open_, Code("torchperf compare"), shows))])
 
 
