@@ -97,6 +97,8 @@ def test_what_failed_until_the_end_of_a_call_is_tried_again_by_the_next(
     during = bisect(*options)
     assert [culprit.set for culprit in during.culprits] == [tuple(shas[1:])]
     down.unlink()
+    spent = bisect(*options, "--max-runs", str(len(during.readings)))
+    assert spent.culprits == during.culprits
     after = bisect(*options)
     assert [culprit.set for culprit in after.culprits] == [(shas[2],)]
     assert after.skipped == ()

@@ -7,13 +7,14 @@ import json
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+from clickhouse_http import clickhouse_server
 from hostile import ATTACKS
 
 from torchperf_ci import cli
 from torchperf_ci.places import open_place
 from torchperf_ci.series.points import Series
-from torchperf_ci.store.ingest import IngestOutcome, ingest_place
-from torchperf_ci.store.kept_results import judged_texts
+from torchperf_ci.store.ingest import BATCH_OBJECTS, IngestOutcome, ingest_place
+from torchperf_ci.store.kept_results import judged_texts, keep_judged
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
@@ -91,6 +92,13 @@ def test_commits_of_culprits_come_after_a_kill_before_them(store: Store, tmp_pat
     store.run("TRUNCATE TABLE torchperf_commits")
     ingest_place(store, open_place(str(tmp_path)))
     assert store.rows("SELECT count() FROM torchperf_commits") == [(2,)]
+
+
+def test_a_server_takes_a_batch_of_verdicts_alone(tmp_path: Path) -> None:
+    """Their digests together are longer than what a request may have outside of its body."""
+    files = {f"{number}.json": verdicts(str(number)) for number in range(BATCH_OBJECTS)}
+    with clickhouse_server(tmp_path) as dsn, open_store(dsn) as store:
+        assert keep_judged(store, "bucket", files) == len(files)
 
 
 def test_each_content_is_there_once_by_whichever_ways_it_came(

@@ -21,6 +21,7 @@ from torchperf_ci.store.command import StoreQuery
 from torchperf_ci.store.migrations import open_existing, open_store
 from torchperf_ci.web import answers
 from torchperf_ci.web.answers import Answers
+from torchperf_ci.web.documents import documents_of_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,6 +116,31 @@ def test_who_may_only_read_is_answered(
                 assert Answers(store, config.find(None)).query(question, "JSONEachRow")
         printed.append(capsys.readouterr().out.replace(dsn, ""))
     assert printed[0] == printed[1] != ""
+
+
+def test_who_may_only_read_compares_runs_without_a_target(tmp_path: Path) -> None:
+    """Whose target is no number, of which JSON has null unless the query sets otherwise."""
+    nights = [
+        {
+            "timestamp": 1_800_000_000 + 86400 * night,
+            "head_branch": "main",
+            "head_sha": f"{night:040x}",
+            "benchmark": {"name": "nightly"},
+            "model": {"name": "resnet"},
+            "metric": {"name": "latency(ms)", "benchmark_values": [1.5], "target_value": "nan"},
+        }
+        for night in range(2)
+    ]
+    told = []
+    for readonly in (False, True):
+        with clickhouse_server(tmp_path / "engine", readonly=readonly) as dsn, open_existing(dsn) as store:
+            if not readonly:
+                lines = "\n".join(map(json.dumps, nights)).encode()
+                store.insert("oss_ci_benchmark_v3", list(nights[0]), lines)
+            (known,) = documents_of_store(store, config.find(None)).catalogue.groups.values()
+            base, head = (run.id for run in known.runs)
+            told.append(Answers(store, config.find(None)).document(f"compare/{base}/{head}.json").content)
+    assert told[0] == told[1]
 
 
 def test_results_that_come_in_on_their_own_are_told(tmp_path: Path) -> None:

@@ -141,6 +141,8 @@ def search(
         uncompiled = _uncompiled(sequence, options)
         say(*uncompiled, *filter(None, [busy_warning(before)]))
         with _open_state(path, _state_plan(sequence, setup, options)) as state_file:
+            if not limits.ended_by(state_file.facts):
+                state_file.retry_failures()
             for attempt in attempts if GOOD not in state_file.facts.built else ():
                 state_file.add(attempt)
             setup = _with_batch_sizes(setup, sequence, state_file, folder)
@@ -205,7 +207,6 @@ def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
         if state_file.anew:
             say(f"warning: {state_file.anew}")
             state_file.add(BisectNote(state_file.anew))
-        state_file.retry_failures()
         try:
             yield state_file
         except Stopped as stopped:

@@ -49,7 +49,9 @@ def keep_judged(store: Store, bucket: str, files: Mapping[str, str]) -> int:
     there = {str(digest) for (digest,) in known}
     new = {digest: row for digest, row in rows.items() if digest not in there}
     _insert(store, "torchperf_judged", [{"digest": digest, **row} for digest, row in new.items()])
-    store.run(_COMMITS_OF_CULPRITS, {"digests": list(rows)})  # also of files before which a kill came
+    culprits = [digest for digest, row in rows.items() if row["kind"] == CULPRITS]
+    if culprits:  # also where they are known: a kill may have come before their commits
+        store.run(_COMMITS_OF_CULPRITS, {"digests": culprits})
     return len(rows)
 
 

@@ -6,7 +6,7 @@
 SELECT
     series, fingerprint, batch_size, threads, workload_config,
     min(
-        ifNull(low, 0) > 0 AND isFinite(arraySum(repetitions))
+        ifNull(low, 0) > 0 AND isFinite(arraySum(repetitions)) AND isFinite(target_value)
         AND hasAll(['status', 'seconds'], mapKeys(metric_info)) AND status IN ('', 'pass')
     ),
     min(low), max(high),
