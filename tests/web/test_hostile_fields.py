@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 NIGHTS, STEP = 24, 16
 SCRIPT = "javascript:alert(1)"
+REVERSING = "\u202e"
+"""All after it is shown from right to left."""
 FIELDS = (
     *(
         "repo",
@@ -51,7 +53,7 @@ FIELDS = (
 
 
 def hostile(field: str) -> str:
-    return f"<b id=injected>{field} {all_at_once} {'one_long_word' * 8}</b>"
+    return f"<b id=injected>{field} {REVERSING}{all_at_once} {'one_long_word' * 8}</b>"
 
 
 def record(night: int, metric: str, value: float, **told: str) -> dict[str, Any]:
@@ -138,6 +140,7 @@ def test_no_field_makes_an_element_or_a_script_or_leaves_the_screen(
             page = watched.open(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
             assert page.locator("#injected, main script, main img").count() == 0, path
+            assert REVERSING not in page.evaluate("document.body.innerText"), path
             told = page.evaluate(
                 "[document.body, ...document.querySelectorAll('[title]')].map((one) => one.title || one.innerText)"
             )

@@ -49,7 +49,7 @@ def test_the_overview_answers_first(watched: Watched) -> None:
     assert page.locator(".card").first.get_by_text("1 oom").is_visible()
     page.locator(".card").first.get_by_role("link", name="1 open").click()
     watched.drawn()
-    assert page.locator("h1").inner_text() == "1 regression is open"
+    assert page.locator("h1").inner_text() == "1 regression is open with these filters"
     assert "state=open" in page.url
     assert page.locator("table").last.locator("tbody tr").count() == 1
 

@@ -18,7 +18,7 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined).map((child) => (typeof child === "string" ? child.replace(/[\u202a-\u202e\u2066-\u2069]/g, (mark) => `\\u${mark.charCodeAt(0).toString(16)}`) : child))); // marks that would reverse our words, too
   return element;
 }
 
