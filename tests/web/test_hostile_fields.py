@@ -149,3 +149,17 @@ def test_no_field_makes_an_element_or_a_script_or_leaves_the_screen(
             assert [url for url in urls if not url.startswith((ADDRESS, "https://github.com/"))] == [], path
     assert [field for field in FIELDS if f"<b id=injected>{field}" not in seen] == []
     assert SCRIPT in seen
+
+
+def test_what_is_copied_is_the_field_itself(browser: Browser, documents: dict[str, bytes]) -> None:
+    with watching(browser, ADDRESS) as watched:
+        route_pages(watched.page, documents.get)
+        page = watched.open("regressions/")
+        button = page.locator("button[title*='injected']").first
+        assert REVERSING in (button.get_attribute("title") or "")
+        button.click()
+        page.evaluate("document.querySelector('main').append(document.createElement('textarea'))")
+        page.locator("textarea").focus()
+        page.keyboard.press("Control+V")
+        pasted = page.locator("textarea").input_value()
+        assert pasted.split() == (button.get_attribute("title") or "").split()

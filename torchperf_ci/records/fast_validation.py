@@ -99,10 +99,7 @@ def _each(check: Check, kind: type) -> Check:
 def _fit_members(members: Mapping[str, Check], value: Any) -> bool:
     if type(value) is not dict:
         return True
-    for name, item in value.items():  # noqa: SIM110  # twice as fast as all() of a generator
-        if name in members and not members[name](item):
-            return False
-    return True
+    return all(members[name](value[name]) for name in members.keys() & value.keys())
 
 
 def _of_type(names: str | list[str]) -> Check:

@@ -107,7 +107,7 @@ export const copying = (line) => h("button", { type: "button", title: line, oncl
 
 /** Copies a text, also where `navigator.clipboard` is missing, as it is without TLS. */
 function copy(text, button) {
-  const area = h("textarea", {}, text);
+  const area = Object.assign(h("textarea"), { value: text }); // as it is, with marks that are shown as such elsewhere
   button.after(area); area.select();
   button.textContent = document.execCommand("copy") ? "Copied" : "Not copied";
   area.remove(); button.focus();
