@@ -1,6 +1,6 @@
 """Bisections and comparisons that measure one pair of each two builds.
 
-tests/actions/test_bisect_template.py and test_report.py measure them all.
+tests/actions/test_bisect_template.py measures them all.
 """
 
 from __future__ import annotations
