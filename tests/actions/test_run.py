@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def records(directory: Path) -> list[dict]:
@@ -16,26 +13,25 @@ def records(directory: Path) -> list[dict]:
 
 
 def test_every_job_ran_and_only_the_one_with_a_failing_workload_failed(benchmarks) -> None:
-    expected = {"local": "success", "remote": "success", "failing": "failure"}
+    expected = {"remote": "success", "failing": "failure"}
     assert benchmarks.results == expected, (benchmarks.evidence / "act.log").read_text()
 
 
 def test_a_local_action_measures(benchmarks) -> None:
-    outputs = benchmarks.steps("local")["run"]["outputs"]
+    outputs = benchmarks.steps("remote")["hostile-text"]["outputs"]
     assert (outputs["passed"], outputs["failed"]) == ("1", "0")
-    measured = records(benchmarks.evidence / "local/records")
+    measured = records(Path(outputs["records-dir"]))
     assert {record["model"]["name"] for record in measured} == {"caller/matmul"}
     assert "latency(ms)" in {record["metric"]["name"] for record in measured}
 
 
 def test_the_summary_shows_the_table(benchmarks) -> None:
-    summary = benchmarks.commands("local", "summary")[0]["content"]
+    summary = benchmarks.commands("remote", "summary")[0]["content"]
     assert "| caller/matmul |" in summary
 
 
-@pytest.mark.parametrize("job", ["local", "remote"])
-def test_no_trace_is_left_in_the_callers_packages_environment_and_checkout(benchmarks, job) -> None:
-    before, after = ((benchmarks.evidence / job / name).read_text() for name in ("before", "after"))
+def test_no_trace_is_left_in_the_callers_packages_environment_and_checkout(benchmarks) -> None:
+    before, after = ((benchmarks.evidence / "remote" / name).read_text() for name in ("before", "after"))
     assert "torch==" in before
     assert "\nPATH=" in before
     assert after == before
