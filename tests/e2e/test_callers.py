@@ -89,6 +89,13 @@ def test_jobs_after_the_measuring_run_where_some_of_it_is_missing_and_never_wher
         assert jobs[name]["if"].startswith("${{ !cancelled() && "), name
 
 
+def test_nothing_is_bisected_where_there_is_no_time_for_it() -> None:
+    jobs = load(CALLED)["jobs"]
+    (plan,) = [step for step in jobs["check"]["steps"] if step.get("id") == "bisections"]
+    assert "&& inputs.bisect-budget > 0 &&" in plan["if"]
+    assert "needs.check.outputs.count > 0" in jobs["bisect"]["if"]
+
+
 def test_only_what_tells_of_a_judgement_may_fail_without_being_red() -> None:
     tolerated = [name for name, job in load(CALLED)["jobs"].items() if job.get("continue-on-error")]
     assert tolerated == ["bisect", "report"]

@@ -41,12 +41,6 @@ def mended(nights: Nights, still_slow: Told) -> Told:
     return nights.night("2026-11-04", nights.commits[MENDED])
 
 
-@pytest.fixture(scope="module")
-def slow_again(nights: Nights, mended: Told) -> Told:
-    """The night after somebody did the same again, with no time to find out who."""
-    return nights.night("2026-11-05", nights.commits[-1])
-
-
 def test_the_first_night_has_no_past_and_misses_a_runner(first: Told) -> None:
     # act gives all rows of a matrix the result of the worst.
     measured = {"measure-lost-narrow": "failure", "measure-small-narrow": "failure"}
@@ -97,18 +91,6 @@ def test_when_it_is_mended_the_issue_is_closed(mended: Told) -> None:
     assert (issue.state, issue.state_reason) == ("closed", "completed")
     (comment,) = mended.comments
     assert "2026-11-04" in comment
-
-
-def test_when_it_is_slow_again_the_issue_is_open_again(slow_again: Told) -> None:
-    assert slow_again.act.results == {
-        "plan": "success",
-        "measure-small-narrow": "success",
-        "check": "failure",
-        "report": "success",
-    }, slow_again.act.log
-    (issue,) = slow_again.issues
-    assert issue.state == "open"
-    assert "2026-11-05" in slow_again.comments[-1]
 
 
 def bisected(night: Told) -> str:
