@@ -101,21 +101,7 @@ def _root(folder: Path, code: str) -> tuple[str, ...]:
     return (str(folder),)
 
 
-def test_a_slower_and_larger_head_has_ratios_above_one_and_is_left_as_it_was(
-    base: Settings, head: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    pair = measure_pair(CASE, *on_same_cpus(base, head), tmp_path)
-    assert FEWEST_QUADS <= len(pair.log_ratios) <= QUADS
-    assert pair.log_ratio > math.log(2)
-    assert pair.head_seconds > pair.base_seconds
-    assert pair.head[PEAK_MEMORY] - pair.base[PEAK_MEMORY] > 32
-    assert {*pair.base, *pair.head} == {PEAK_MEMORY}
-    left = [path.name for settings in (base, head) for path in Path(settings.path[0]).iterdir()]
-    assert left == ["under_test.py"] * 2
-
-
-def test_head_may_begin_and_is_head_all_the_same(
+def test_a_slower_and_larger_head_has_ratios_above_one_also_where_it_begins_and_is_left_as_it_was(
     base: Settings, head: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = list[tuple[str, str]]()
@@ -125,13 +111,19 @@ def test_head_may_begin_and_is_head_all_the_same(
             asked.append((self._side, verb))
             return super().ask(verb, kind, **arguments)
 
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setattr(pairs, "PairSide", Noted)
     pair = measure_pair(CASE, *on_same_cpus(base, head), tmp_path, head_first=True)
+    assert FEWEST_QUADS <= len(pair.log_ratios) <= QUADS
     assert pair.log_ratio > math.log(2)
+    assert pair.head_seconds > pair.base_seconds
     assert pair.head[PEAK_MEMORY] - pair.base[PEAK_MEMORY] > 32
+    assert {*pair.base, *pair.head} == {PEAK_MEMORY}
     turns = {verb: [side for side, asked_for in asked if asked_for == verb] for verb in ("build", "block")}
     assert turns["build"] == ["head", "base"]
     assert turns["block"][:6] == ["head", "base", "head", "base", "base", "head"]
+    left = [path.name for settings in (base, head) for path in Path(settings.path[0]).iterdir()]
+    assert left == ["under_test.py"] * 2
 
 
 def test_the_code_under_test_is_found_where_python_is_told_to_be_careful(
