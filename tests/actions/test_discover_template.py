@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 from act_runner import standing_in
-from copied import copied
+from copied import ARCHITECTURES, copied
 from github_api import JOB
 
+from torchperf_ci.bench.suite_coverage import _with_models
 from torchperf_ci.suite.registry import catalogue
 
 if TYPE_CHECKING:
@@ -60,10 +61,15 @@ def pulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def repository(tmp_path: Path, git: Git) -> Path:
-    """A repository with the template, and a small suite."""
+    """A repository with the template, a small suite, and one that was found before."""
     folder = tmp_path / "repository"
-    for path, text in ((".github/workflows/discover.yml", TEMPLATE), ("benchmarks/my_suite.py", SUITE)):
-        (folder / path).parent.mkdir(parents=True)
+    files = {
+        ".github/workflows/discover.yml": TEMPLATE,
+        "benchmarks/my_suite.py": SUITE,
+        "benchmarks/discovered.py": _with_models("", ['timm_classifier("test_vit", 160)']),
+    }
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     git(folder, "init", "--quiet", "--initial-branch=main")
     git(folder, "add", "--all")
@@ -91,7 +97,8 @@ def test_what_is_new_becomes_a_pull_request(
     assert "timm==" in git(repository, "log", "-1", "--format=%b", "torchperf-suite")
     found = tmp_path / "discovered.py"
     found.write_text(git(repository, "show", "torchperf-suite:benchmarks/discovered.py"))
-    assert catalogue([found]).suites[str(found)] == ("vision/timm_starnet_s1",)
+    assert "1 of 2 architectures tried run and add something" in done.log
+    assert catalogue([found]).suites[str(found)] == ("vision/timm_test_vit", ARCHITECTURES[0])
     assert pulls.read_text().startswith("pr\ncreate\n--head\ntorchperf-suite\n")
 
 

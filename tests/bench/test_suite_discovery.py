@@ -1,4 +1,4 @@
-"""``torchperf suite discover`` with real libraries."""
+"""``torchperf suite discover``; tests/actions/test_discover_template.py tries real architectures."""
 
 from __future__ import annotations
 
@@ -6,38 +6,11 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.suite_coverage import _with_models
 from torchperf_ci.cli import main
-from torchperf_ci.suite.registry import catalogue
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
-
-SUITE = """
-import torch
-from torchperf_ci.suite import Task, workload
-
-@workload("my/negation", "negation", modes=("inference",))
-def negation(batch):
-    return Task(torch.neg, (torch.ones(batch),))
-"""
-RUNS = "vision/timm_starnet_s1"
-FAILS = "vision/torchvision_inception_v3"
-"""Images of 128 by 128 are too small for it."""
-
-
-def test_what_runs_and_adds_something_becomes_a_suite(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    known, out = tmp_path / "mine.py", tmp_path / "discovered.py"
-    known.write_text(SUITE)
-    out.write_text(_with_models("", ['timm_classifier("test_vit", 160)']))
-    command = ["suite", "discover", "--suite", str(known), "--out", str(out)]
-    assert main([*command, "--filter", RUNS, FAILS, "vision/timm_efficientnet_b0"]) == 0
-    said = capsys.readouterr()
-    assert "1 of 2 architectures tried run and add something" in said.err
-    assert said.out.startswith(f"{RUNS}: ")
-    assert catalogue([out]).suites[str(out)] == ("vision/timm_test_vit", RUNS)
 
 
 def test_where_nothing_is_new_nothing_is_written(
