@@ -13,7 +13,7 @@ from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
 from torchperf_ci.series.points import RECENT_RUNS, Point, Series, SeriesGroup, run_id, run_of
-from torchperf_ci.web.numbering import Numbering
+from torchperf_ci.web.columns import Numbering
 
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store

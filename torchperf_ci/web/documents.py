@@ -23,8 +23,8 @@ from torchperf_ci.series.past_values import PastValues, past_of_points, past_of_
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.kept_results import commit_subjects
 from torchperf_ci.web.catalogue import GroupCatalogue, StoreCatalogue, read_catalogue
+from torchperf_ci.web.changes import ProvenCulprit, bisections_of_store, proven_culprits
 from torchperf_ci.web.kept_facts import KeptFacts, as_json
-from torchperf_ci.web.known_culprits import ProvenCulprit, bisections_of_store, proven_culprits
 from torchperf_ci.web.overview import (
     GroupSummary,
     index_document,

@@ -16,14 +16,14 @@ from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
+from torchperf_ci.web.changes import ChangeEntry, change_entry, with_culprits
+from torchperf_ci.web.columns import rounded
 from torchperf_ci.web.run_documents import cases_between, run_state
-from torchperf_ci.web.series_document import ChangeEntry, change_entry, with_culprits
-from torchperf_ci.web.value_columns import rounded
 
 if TYPE_CHECKING:
     from torchperf_ci import config
     from torchperf_ci.series.level_changes import SeriesHistory, SeriesName
-    from torchperf_ci.web.known_culprits import ProvenCulprit
+    from torchperf_ci.web.changes import ProvenCulprit
 
 
 NEWEST_CULPRITS = 5

@@ -12,7 +12,7 @@ from torchperf_ci.metrics import STATUS, kind_of
 from torchperf_ci.series.outcomes import disturbances, outcome_word, passed
 from torchperf_ci.series.points import Point, Points, Series, differing_facts
 from torchperf_ci.series.run_comparison import compare_runs, mean_ratios
-from torchperf_ci.web.value_columns import (
+from torchperf_ci.web.columns import (
     SHOWN_DIGITS,
     ranges,
     rounded,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torchperf_ci import config
     from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.web.catalogue import RunFacts
-    from torchperf_ci.web.numbering import Numbering
+    from torchperf_ci.web.columns import Numbering
 
 
 @dataclass(frozen=True)
