@@ -27,7 +27,7 @@ from torchperf_ci.machine.devices.interface import DeviceIdentity
 from torchperf_ci.machine.devices.system_files import program_output
 from torchperf_ci.records.reading import LocatedRecord, RefusedElement
 from torchperf_ci.records.record import SYNTHETIC, synthetic_id
-from torchperf_ci.records.schema import Problem, column_changes, is_rounded
+from torchperf_ci.records.schema import Problem, float32_change, is_rounded
 from torchperf_ci.upload.payload import (
     API_LIMIT,
     Oversized,
@@ -268,7 +268,7 @@ def inexact(metric: Mapping[str, object]) -> dict[str, str]:
 
 
 def _is_inexact(value: object) -> bool:
-    return is_rounded(value) or any(True for _ in column_changes("Float32", value))
+    return is_rounded(value) or bool(float32_change(value))
 
 
 def _noted(part: Mapping[str, Any] | None, notes: Mapping[str, str]) -> dict[str, Any]:
