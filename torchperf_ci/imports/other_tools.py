@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from torchperf_ci.imports import asv
 from torchperf_ci.imports.imported_case import ImportedCase, ImportedFile, InvalidResult, InvalidResultError
@@ -63,37 +63,16 @@ def _convert(content: bytes, name: str, given: str, folder: Path | None) -> Reco
     return converter.reading()
 
 
-class _ToolFormat(Protocol):
-    """The format of one tool: a class or a module."""
-
-    def recognises(self, value: object) -> bool: ...
-
-    def read(self, value: Any) -> ImportedFile: ...
-
-
 def _file(value: object, given: str, folder: Path | None) -> ImportedFile | None:
-    from torchperf_ci.imports import google_benchmark  # imported on use, because few files need them
-    from torchperf_ci.imports.list_formats import (
-        CodSpeed,
-        GitHubActionBenchmark,
-        Hyperfine,
-        PytestBenchmark,
-        TorchBenchmark,
-    )
+    # Imported on use, because few files need them.
+    from torchperf_ci.imports.list_formats import is_for_github_action, read_github_action, reader_of
 
-    if isinstance(value, dict) and asv.recognises(value):
+    if isinstance(value, dict) and value.keys() >= asv.MEMBERS:
         return asv.read(value, _asv_units(folder))
-    formats: tuple[_ToolFormat, ...] = (
-        PytestBenchmark,
-        CodSpeed,
-        google_benchmark,
-        Hyperfine,
-        TorchBenchmark,
-    )
-    if known := next((one for one in formats if one.recognises(value)), None):
-        return known.read(value)
-    if isinstance(value, list) and GitHubActionBenchmark.recognises(value):
-        return GitHubActionBenchmark.read(value, given)
+    if reader := reader_of(value):
+        return reader(value)
+    if isinstance(value, list) and is_for_github_action(value):
+        return read_github_action(value, given)
     return None
 
 
