@@ -15,14 +15,23 @@ from hypothesis import strategies as st
 from upload_requests import kept
 
 from torchperf_ci.places import open_place
-from torchperf_ci.places.place import PlaceAccess, UploaderCredentials
-from torchperf_ci.receive.aws_lambda import receive
+from torchperf_ci.places.place import PlaceAccess, RecordPlace, UploaderCredentials
+from torchperf_ci.receive.request import RefusedRequestError, UploadResponse, keep, read_request
 from torchperf_ci.request_log import log
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 CREDENTIALS = UploaderCredentials("uploader", "pa55word-of-the-uploader")
+
+
+def receive(content: bytes, place: RecordPlace, accepted: UploaderCredentials) -> UploadResponse:
+    try:
+        return keep(read_request(content, accepted), place)
+    except RefusedRequestError as refused:
+        return refused.response
+
+
 KEY = "v3/octo/perf/main/1f/H100/benchmark_results.json"
 RECORD = {
     "benchmark": {"name": "nightly"},
