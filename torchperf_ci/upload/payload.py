@@ -74,13 +74,7 @@ class RecordsSource:
     @property
     def refused(self) -> list[RefusedElement]:
         """The elements that are not valid records, and the files that cannot be read."""
-        return [refused for file in self.files for refused in file.reading.all_refused]
-
-    @property
-    def refused_files(self) -> int:
-        """The number of files that were refused as a whole, whatever they hold."""
-        empty = [file.reading for file in self.files if not (file.reading.records or file.reading.refused)]
-        return sum(bool(reading.all_refused) for reading in empty)
+        return [refused for file in self.files for refused in file.reading.refused]
 
     def problems(self, severity: Severity) -> list[Problem]:
         """Return the problems of this severity, in the order of the files."""
