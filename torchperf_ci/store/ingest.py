@@ -253,7 +253,7 @@ class _BatchIngest:
             if is_own_file(reading):
                 self._judged[item.key] = reading.refused[0].text
                 continue
-            if not (reading.records or reading.all_refused):
+            if not (reading.records or reading.refused):
                 continue
             part.append((item, reading))
             size += reading.size
@@ -278,7 +278,7 @@ class _BatchIngest:
 
     def _load(self, readings: Mapping[str, RecordsReading]) -> list[tuple[str, RefusedElement]]:
         """Add all valid records of some objects to the incoming ones; return the others, with their objects' keys."""
-        refused = [(key, item) for key, reading in readings.items() for item in reading.all_refused]
+        refused = [(key, item) for key, reading in readings.items() for item in reading.refused]
         lines = {
             key: [self._line(key, item) for item in reading.records] for key, reading in readings.items()
         }

@@ -122,7 +122,7 @@ def _way(to: str | None, options: UploadOptions, settings: Config) -> UploadRout
         msg = "upload where? give --to, or `upload` in torchperf.yml"
         raise UsageError(msg)
     root = Path(options.spool or _default_spool())
-    target = open_target(to, _access(options, settings), root)
+    target = open_target(to, _access(options, settings))
     # Without these flags the same --to may be another place.
     reaching = {"--region": options.region, "--endpoint": options.endpoint}
     flags = [part for flag, given in reaching.items() if given for part in (flag, given)]
@@ -217,7 +217,6 @@ def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) ->
         refused_count=len(prepared.refused),
         changed=tuple(source.problems("changed")),
         judged_left_out=len(source.judged) if is_api(way.to) else 0,
-        refused_files=source.refused_files,
         unread=source.unread,
     )
 
