@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BisectLimits:
-    """Limits on builds and pairs, those of earlier jobs included, and on the time of this job; None for no limit."""
+    """Limits on builds and pairs, and on the time of this job; None for no limit.
+
+    Those of earlier jobs count, except for failures that are tried again.
+    """
 
     builds: int | None = None
     pairs: int | None = None
