@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.actions import in_actions
-from torchperf_ci.bisect.bisect_progress import BisectProgress, open_progress, show_plan
+from torchperf_ci.bisect.bisect_progress import BisectProgress, show_plan
 from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes
 from torchperf_ci.bisect.culprit_profile import CulpritProfiler
 from torchperf_ci.bisect.laboratory import GOOD, Laboratory, attempt_build, with_batch_size
@@ -152,7 +152,7 @@ def search(
             )
             if not state_file.facts.readings:
                 laboratory.try_good()
-            with closing(open_progress(question, sequence.labels)) as progress:
+            with closing(BisectProgress(question, sequence.labels)) as progress:
                 try:
                     ended_by = investigate(question, laboratory, state_file, limits, progress)
                 finally:  # also after an interruption: the call that resumes the search reports this note
