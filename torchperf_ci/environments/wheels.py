@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -196,8 +195,7 @@ class Nightlies:
         """The nightlies that fit ``python``, oldest first; at least one.
 
         pip lists them, because it knows what fits that Python and how the user reaches the index. Raises
-        :class:`EnvironmentUnderTestError` if the source cannot be read or has none that fit, and :class:`UsageError`
-        if it has several wheels of one day.
+        :class:`EnvironmentUnderTestError` if the source cannot be read or has none that fit.
         """
         options = self._options if self._is_url else ["--no-index", *self._options]
         with scratch_folder() as folder:
@@ -208,7 +206,9 @@ class Nightlies:
                 msg = f"{self._has_none}: {error}"
                 raise EnvironmentUnderTestError(msg) from error
         found = [Nightly(self.package, version, day) for version in versions if (day := _date_of(version))]
-        self._check(found)
+        if not found:
+            # pip also finds versions in the user's other indexes, so it reports no error if this one is unreachable.
+            raise EnvironmentUnderTestError(self._has_none)
         return sorted(found, key=lambda nightly: nightly.date)
 
     @contextmanager
@@ -236,25 +236,15 @@ class Nightlies:
             return ["--find-links", str(Path(self.source).absolute())]
         return ["--index-url", self.source.rstrip("/").removesuffix(f"/{self.package}")]
 
-    def _check(self, found: Sequence[Nightly]) -> None:
-        if not found:
-            # pip also finds versions in the user's other indexes, so it reports no error if this one is unreachable.
-            raise EnvironmentUnderTestError(self._has_none)
-        for day, count in Counter(nightly.date for nightly in found).items():
-            if count > 1:
-                versions = ", ".join(nightly.version for nightly in found if nightly.date == day)
-                msg = f"there are several wheels of {day} at {self._shown} ({versions}): name a place with one a day"
-                raise UsageError(msg)
 
-
-def built_from(nightly: Nightly, python: str, repo: Path) -> Revision:
-    """The commit of ``repo`` that the nightly installed in ``python`` was built from.
+def built_from(nightly: Nightly, installed: Mapping[str, Distribution], repo: Path) -> Revision:
+    """The commit of ``repo`` that the nightly, which is among the ``installed`` distributions, was built from.
 
     PyTorch builds nightlies from a separate branch, each of whose commits names the commit that its files come from
     (PyTorch's ``tools/nightly.py`` reads it in the same way). Raises :class:`EnvironmentUnderTestError` if it is
     unknown.
     """
-    found = installed_distributions(python).get(nightly.package)
+    found = installed.get(nightly.package)
     if not (found and found.commit):
         msg = f"{nightly} does not say which commit it was built from"
         raise EnvironmentUnderTestError(msg)
