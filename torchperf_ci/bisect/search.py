@@ -23,7 +23,7 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
 from torchperf_ci.bisect.state_file import StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
-from torchperf_ci.environments.revisions import Revision, scratch_folder, uncompiled_note
+from torchperf_ci.environments.revisions import scratch_folder, uncompiled_note
 from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.commits import BuildSequence
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BuildAttempt, PlannedPair
     from torchperf_ci.environments.build_environment import BuildEnvironment
+    from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.environments.wheels import Nightly
     from torchperf_ci.options.comparison_commands import BisectOptions
 
@@ -138,8 +139,9 @@ def search(
     with EnvironmentCache(opened) as environments, scratch_folder() as folder:
         environment, attempts = _build_good(sequence, environments)
         setup = resolve(environment)
-        uncompiled = _uncompiled(sequence, options)
-        say(*uncompiled, *filter(None, [busy_warning(before)]))
+        is_imported = builder_kind(options) == "worktree" and not options.command  # a command may compile
+        uncompiled = uncompiled_note(sequence.sources[0], sequence.sources[-1]) if is_imported else ""
+        say(*filter(None, [uncompiled, busy_warning(before)]))
         with _open_state(path, _state_plan(sequence, setup, options)) as state_file:
             if not limits.ended_by(state_file.facts):
                 state_file.retry_failures()
@@ -161,18 +163,8 @@ def search(
                 known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
                 profiler = CulpritProfiler(sequence, environments, setup, options, limits, folder, progress)
                 profiles = profiler.profile(clearest_probes(known), state_file)
-            notes = (*uncompiled, *state_file.notes)
+            notes = (*filter(None, [uncompiled]), *state_file.notes)
             return SearchResult(sequence, known, ended_by, setup, profiles, notes)
-
-
-def _uncompiled(sequence: BuildSequence[Source], options: BisectOptions) -> list[str]:
-    """A note if the commits differ in sources that nobody compiles; a command may compile them."""
-    good, bad = sequence.sources[0], sequence.sources[-1]
-    if options.command or builder_kind(options) != "worktree":
-        return []
-    if not (isinstance(good, Revision) and isinstance(bad, Revision)):
-        return []
-    return [*filter(None, [uncompiled_note(good, bad)])]
 
 
 def _build_good(
@@ -248,7 +240,8 @@ def _state_plan(
     sequence: BuildSequence[Any], setup: MeasurementSetup, options: BisectOptions
 ) -> Mapping[str, object]:
     """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
-    identity, given = setup.device.identity(), vars(options)
+    identity = setup.device.identity()
+    asked = {name: vars(options)[name] for name in _OPTIONS_OF_PLAN if vars(options)[name] not in (None, ())}
     return {
         "good": sequence.ids[0],
         "bad": sequence.ids[-1],
@@ -257,10 +250,6 @@ def _state_plan(
         "builder": builder_kind(options),
         "min_effect": options.min_effect,
         "machine": f"{identity.name} ({identity.type})",
-        **{name: _without_secrets(given[name]) for name in _OPTIONS_OF_PLAN if given[name] not in (None, ())},
+        # Without secrets, because the file is passed from job to job.
+        **{name: without_secrets(text) if isinstance(text, str) else text for name, text in asked.items()},
     }
-
-
-def _without_secrets(option: object) -> object:
-    """The option as it may be stored in a file that is passed from job to job."""
-    return without_secrets(option) if isinstance(option, str) else option

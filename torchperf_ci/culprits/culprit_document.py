@@ -205,10 +205,8 @@ def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:
 def _look_further(inside: ProfileChange) -> list[Block]:
     """The attached profiles, and the commands that open them."""
     files = ", ".join(inside.files[:_MOST_ATTACHED])
-    hidden = len(inside.files) - _MOST_ATTACHED
-    more = f", and {hidden} more" if hidden > 0 else ""
     return [
-        Paragraph(f"Saved with the culprits: {files}{more}" if files else ""),
+        Paragraph(f"Saved with the culprits: {files}" if files else ""),
         Commands(inside.commands[:_MOST_ATTACHED]),
     ]
 
