@@ -187,11 +187,14 @@ class Laboratory(Generic[Source]):
     ) -> None:
         self._sources = sources
         self._environments = environments
-        self._probes = {probe.name: probe for probe in probes}
         self._settings, _ = on_same_cpus(settings, settings)
-        self._device = device
         self._scratch = scratch
-        self._pairings: dict[str, WorkloadPairing | CommandPairing] = {}
+        self._pairings = {
+            probe.name: CommandPairing(probe)
+            if isinstance(probe, CommandProbe)
+            else WorkloadPairing(probe, device, scratch / "pairs")
+            for probe in probes
+        }
         self._observed: list[Mapping[str, str]] = []
 
     @property
@@ -210,7 +213,7 @@ class Laboratory(Generic[Source]):
 
     def try_good(self) -> None:
         """Raise :class:`WorkloadsFailedError` if a command does not run on the good commit, before others are built."""
-        for pairing in map(self._pairing, self._probes):
+        for pairing in self._pairings.values():
             if isinstance(pairing, CommandPairing) and (
                 failure := pairing.failure_on(self._measurable(GOOD, 0))
             ):
@@ -250,7 +253,7 @@ class Laboratory(Generic[Source]):
     def _pair(
         self, step: PlannedPair, base: MeasurableBuild, head: MeasurableBuild
     ) -> PairNumbers | ProbeFailure:
-        pairing = self._pairing(step.probe)
+        pairing = self._pairings[step.probe]
         for _ in range(TRIES):
             try:
                 return pairing.pair(base, head, head_first=step.head_first)
@@ -279,16 +282,6 @@ class Laboratory(Generic[Source]):
         sha = source.sha if isinstance(source, Revision) else None
         arm = CommandArm(settings, sha, environment.worktree, self._scratch / f"{position}.{draw}")
         return MeasurableBuild(position, str(source), arm, draw)
-
-    def _pairing(self, name: str) -> WorkloadPairing | CommandPairing:
-        if name not in self._pairings:
-            probe = self._probes[name]
-            self._pairings[name] = (
-                CommandPairing(probe)
-                if isinstance(probe, CommandProbe)
-                else WorkloadPairing(probe, self._device, self._scratch / "pairs")
-            )
-        return self._pairings[name]
 
 
 def attempt_build(make: Callable[[], object], position: int, draw: int = 0) -> BuildAttempt:
