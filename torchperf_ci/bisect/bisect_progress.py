@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import sys
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.actions import literal, one_line
@@ -40,20 +39,11 @@ PAIRS_TO_HALVE = 2
 """Expected pairs to rule out half of the suspects, at the same noise."""
 
 
-@dataclass(frozen=True)
-class ExpectedCost:
-    """Expected builds and pairs, and the seconds for all of them."""
-
-    builds: int
-    pairs: int
-    seconds: float
-
-
-def estimated_cost(suspects: int, probes: int, build_seconds: float) -> ExpectedCost:
-    """The expected cost of finding one culprit."""
+def estimated_cost(suspects: int, probes: int, build_seconds: float) -> tuple[int, int, float]:
+    """The expected builds and pairs for finding one culprit, and the seconds for all of them."""
     halvings = math.ceil(math.log2(suspects + 1))
     builds, pairs = 2 + halvings, (PAIRS_TO_CONFIRM + FEWEST_TO_VERIFY) * probes + PAIRS_TO_HALVE * halvings
-    return ExpectedCost(builds, pairs, builds * build_seconds + pairs * BisectQuestion.pair_seconds)
+    return builds, pairs, builds * build_seconds + pairs * BisectQuestion.pair_seconds
 
 
 def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: BisectLimits) -> None:
@@ -61,14 +51,14 @@ def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: Bise
     measured = [options.command] if options.command else options.workload or options.suite
     measured = measured or ["what got worse by the verdicts"]
     build = BUILD_SECONDS[builder_kind(options)]
-    cost = estimated_cost(len(sequence.weights), len(measured), build)
+    builds, pairs, seconds = estimated_cost(len(sequence.weights), len(measured), build)
     bounds = {
         "builds": limits.builds,
         "pairs": limits.pairs,
         "seconds": limits.deadline and round(limits.deadline.left),
     }
     expected_cost = (
-        f"expected: {cost.builds} builds and {cost.pairs} pairs of processes, {duration(cost.seconds)} if a build "
+        f"expected: {builds} builds and {pairs} pairs of processes, {duration(seconds)} if a build "
         f"takes {duration(build)} and a pair {duration(BisectQuestion.pair_seconds)}"
     )
     lines = [
