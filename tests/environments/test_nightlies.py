@@ -14,9 +14,9 @@ from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 if TYPE_CHECKING:
     from pathlib import Path
 
-FIRST = Nightly("torch", "2.14.0.dev20261031+cpu", date(2026, 10, 31))
-SECOND = Nightly("torch", "2.14.0.dev20261101+cpu", date(2026, 11, 1))
-THIRD = Nightly("torch", "2.13.0.dev20261102+cpu", date(2026, 11, 2))  # of the release's branch
+FIRST = Nightly("2.14.0.dev20261031+cpu", date(2026, 10, 31))
+SECOND = Nightly("2.14.0.dev20261101+cpu", date(2026, 11, 1))
+THIRD = Nightly("2.13.0.dev20261102+cpu", date(2026, 11, 2))  # of the release's branch
 
 
 def torch(folder: Path, version: str, tag: str = "py3-none-any", commit: str = "Unknown") -> None:

@@ -27,7 +27,13 @@ from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.bisect.search import search
 from torchperf_ci.culprits.culprit import Bisection, Culprit, DependencyChange
 from torchperf_ci.culprits.culprit_text import versions
-from torchperf_ci.environments.wheels import Nightlies, built_from, changed_versions, installed_distributions
+from torchperf_ci.environments.wheels import (
+    TORCH,
+    Nightlies,
+    built_from,
+    changed_versions,
+    installed_distributions,
+)
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.identity import origin_page
 
@@ -246,7 +252,7 @@ class InspectedNightlies:
         return tuple(
             DependencyChange(name, old or "", new or "")
             for name, (old, new) in differing.items()
-            if name != after.package
+            if name != TORCH
         )
 
     def commits(self, before: Nightly, after: Nightly) -> LinearHistory:

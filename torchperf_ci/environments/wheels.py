@@ -154,6 +154,7 @@ def _check_claims(python: str, revision: Revision) -> None:
             raise EnvironmentUnderTestError(msg)
 
 
+TORCH = "torch"
 LIST_SECONDS = 120.0
 _DATED = re.compile(r"\.dev(\d{4})(\d\d)(\d\d)\b")
 
@@ -162,19 +163,18 @@ _RELEASE = re.compile(r"\bnightly release \(([0-9a-f]{40})\)$")
 
 @dataclass(frozen=True)
 class Nightly:
-    """A nightly wheel, such as ``torch==2.14.0.dev20261101+cpu``."""
+    """A nightly wheel of PyTorch, such as ``torch==2.14.0.dev20261101+cpu``."""
 
-    package: str
     version: str
     date: date
 
     def __str__(self) -> str:
-        return f"{self.package}=={self.version}"
+        return f"{TORCH}=={self.version}"
 
 
 @dataclass(frozen=True)
 class Nightlies:
-    """Where to find the nightly wheels of ``package``.
+    """Where to find the nightly wheels of PyTorch.
 
     ``source`` is a directory of wheels or the URL of an index as ``pip --index-url`` takes it
     (https://download.pytorch.org/whl/nightly/cpu); the URL of the package's own page there also works. Raises
@@ -183,7 +183,6 @@ class Nightlies:
 
     source: str
     python: str
-    package: str = "torch"
     seconds: float = Builder.seconds
 
     def __post_init__(self) -> None:
@@ -201,11 +200,11 @@ class Nightlies:
         with scratch_folder() as folder:
             python = build_environment.make_venv(self.python, folder / "env")
             try:
-                versions = build_environment.pip_versions(python, self.package, LIST_SECONDS, options)
+                versions = build_environment.pip_versions(python, TORCH, LIST_SECONDS, options)
             except EnvironmentUnderTestError as error:
                 msg = f"{self._has_none}: {error}"
                 raise EnvironmentUnderTestError(msg) from error
-        found = [Nightly(self.package, version, day) for version in versions if (day := _date_of(version))]
+        found = [Nightly(version, day) for version in versions if (day := _date_of(version))]
         if not found:
             # pip also finds versions in the user's other indexes, so it reports no error if this one is unreachable.
             raise EnvironmentUnderTestError(self._has_none)
@@ -228,13 +227,13 @@ class Nightlies:
 
     @property
     def _has_none(self) -> str:
-        return f"{self._shown} has no dated wheel of {self.package} that fits {self.python}, or cannot be reached"
+        return f"{self._shown} has no dated wheel of {TORCH} that fits {self.python}, or cannot be reached"
 
     @property
     def _options(self) -> list[str]:
         if not self._is_url:
             return ["--find-links", str(Path(self.source).absolute())]
-        return ["--index-url", self.source.rstrip("/").removesuffix(f"/{self.package}")]
+        return ["--index-url", self.source.rstrip("/").removesuffix(f"/{TORCH}")]
 
 
 def built_from(nightly: Nightly, installed: Mapping[str, Distribution], repo: Path) -> Revision:
@@ -244,7 +243,7 @@ def built_from(nightly: Nightly, installed: Mapping[str, Distribution], repo: Pa
     (PyTorch's ``tools/nightly.py`` reads it in the same way). Raises :class:`EnvironmentUnderTestError` if it is
     unknown.
     """
-    found = installed.get(nightly.package)
+    found = installed.get(TORCH)
     if not (found and found.commit):
         msg = f"{nightly} does not say which commit it was built from"
         raise EnvironmentUnderTestError(msg)
