@@ -35,9 +35,7 @@ def sha(position: int) -> str:
 
 def found(ended: Ended, notes=(), levels=None) -> SearchResult:
     states = [Revision(Path("repo"), sha(position), f"commit {position}") for position in range(N + 1)]
-    line = BuildSequence(
-        states, [state.sha for state in states], [str(state) for state in states], np.full(N, 1 / N)
-    )
+    line = BuildSequence(states, np.full(N, 1 / N))
     setting = MeasurementSetup((), Mock(), Mock(), notes, levels or {})
     return SearchResult(line, ended.investigation, ended.ended_by, setting)
 

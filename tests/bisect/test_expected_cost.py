@@ -16,7 +16,7 @@ from torchperf_ci.options.comparison_commands import BisectOptions
 
 def line(suspects: int, subject: str = "Faster") -> BuildSequence:
     states = [Revision(Path(), f"{position:010d}{0:030d}", subject) for position in range(suspects + 1)]
-    return BuildSequence(states, [], [str(state) for state in states], np.full(suspects, 1 / suspects))
+    return BuildSequence(states, np.full(suspects, 1 / suspects))
 
 
 @pytest.mark.parametrize("suspects", [1, 7, 70, 500])

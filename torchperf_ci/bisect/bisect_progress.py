@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import literal, one_line
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, builder_kind
@@ -46,7 +46,7 @@ def estimated_cost(suspects: int, probes: int, build_seconds: float) -> tuple[in
     return builds, pairs, builds * build_seconds + pairs * BisectQuestion.pair_seconds
 
 
-def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: BisectLimits) -> None:
+def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLimits) -> None:
     """Print on standard error what the bisection will do and may cost; asks for no confirmation."""
     measured = [options.command] if options.command else options.workload or options.suite
     measured = measured or ["what got worse by the verdicts"]

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import MeasurementSetup, moved_under_good
@@ -47,7 +47,7 @@ class SearchResult:
     culprits. ``notes`` are remarks for the reader that the search collected on the way.
     """
 
-    sequence: BuildSequence[Any]
+    sequence: BuildSequence
     investigation: Investigation
     ended_by: str
     setup: MeasurementSetup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.bench.profiles import TABLE, TRACES, compare_profiles, keep_profile_files, take_profile
@@ -22,16 +22,12 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.profiles import Cost, Profile, ProfileChanges, ProfileRow
     from torchperf_ci.bisect.bisect_progress import BisectProgress
-    from torchperf_ci.bisect.commits import BuildSequence
+    from torchperf_ci.bisect.commits import BuildSequence, BuildSource
     from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.cache import EnvironmentCache
-    from torchperf_ci.environments.revisions import Revision
-    from torchperf_ci.environments.wheels import Nightly
     from torchperf_ci.options.comparison_commands import BisectOptions
 
-
-Source = TypeVar("Source", bound="Revision | Nightly")
 
 MOST_ROWS = 50
 """Maximum number of rows in ``culprits.json``; the attached table has all of them."""
@@ -48,14 +44,14 @@ class CulpritProfiles:
 
 
 @dataclass(frozen=True)
-class CulpritProfiler(Generic[Source]):
+class CulpritProfiler:
     """Profiles the culprits of a ``sequence`` and keeps the profile files in a folder next to the file ``--out``.
 
     Compiler caches and logs go below ``scratch``.
     """
 
-    sequence: BuildSequence[Source]
-    environments: EnvironmentCache[Source]
+    sequence: BuildSequence
+    environments: EnvironmentCache[BuildSource]
     setup: MeasurementSetup
     options: BisectOptions
     limits: BisectLimits

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_ci.bench import selection
 from torchperf_ci.bisect.bisect_progress import show_plan
 from torchperf_ci.bisect.commits import (
+    BuildSequence,
     LinearHistory,
     brought_in,
     read_range,
     sequence_of_commits,
-    sequence_of_nightlies,
     submodule_notes,
+    uniform,
 )
 from torchperf_ci.bisect.conclusion import conclude, with_commit_details
 from torchperf_ci.bisect.measurement_setup import BisectLimits, environment_opener, resolve_setup
@@ -276,7 +277,8 @@ def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLim
     good, bad = (_date("good", options.good), _date("bad", options.bad))
     repo, python = Path(options.repo), selection.python_under_test(options.python)
     place = Nightlies(options.wheels or "", python, seconds=options.build_timeout)
-    sequence = sequence_of_nightlies(_nightlies_between(place.listed(), good, bad))
+    nightlies = _nightlies_between(place.listed(), good, bad)
+    sequence = BuildSequence(nightlies, uniform(len(nightlies) - 1))
     if options.dry_run:
         show_plan(sequence, options, limits)
         return None
@@ -288,7 +290,7 @@ def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLim
     combined = CombinedResult(bisection, limits.after(result.investigation.facts))
     for culprit in combined.take_culprits():
         first, last = (sequence.ids.index(culprit.set[end]) for end in (0, -1))
-        before, after = sequence.sources[first - 1], sequence.sources[last]
+        before, after = nightlies[first - 1], nightlies[last]
         _name_nightly(culprit, before, after, nights, combined, request, state_path)
     return combined.bisection
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.bisect_progress import BisectProgress, show_plan
@@ -33,17 +33,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.bisect.commits import BuildSequence
+    from torchperf_ci.bisect.commits import BuildSequence, BuildSource
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BuildAttempt, PlannedPair
     from torchperf_ci.environments.build_environment import BuildEnvironment
-    from torchperf_ci.environments.revisions import Revision
-    from torchperf_ci.environments.wheels import Nightly
     from torchperf_ci.options.comparison_commands import BisectOptions
 
 
 def investigate(
     question: BisectQuestion,
-    laboratory: Laboratory[Any],
+    laboratory: Laboratory,
     state: StateFile,
     limits: BisectLimits,
     progress: BisectProgress,
@@ -83,7 +81,7 @@ def _builds(step: PlannedPair) -> tuple[tuple[int, int], ...]:
 def _are_built(
     step: PlannedPair,
     question: BisectQuestion,
-    laboratory: Laboratory[Any],
+    laboratory: Laboratory,
     state: StateFile,
     progress: BisectProgress,
 ) -> bool:
@@ -103,8 +101,6 @@ def _are_built(
     return True
 
 
-Source = TypeVar("Source", bound="Revision | Nightly")
-
 _OPTIONS_OF_PLAN = (
     "command",
     "metric",
@@ -120,7 +116,7 @@ _OPTIONS_OF_PLAN = (
 
 
 def search(
-    sequence: BuildSequence[Source],
+    sequence: BuildSequence,
     opened: Callable[..., AbstractContextManager[BuildEnvironment]],
     resolve: Callable[[BuildEnvironment], MeasurementSetup],
     options: BisectOptions,
@@ -135,7 +131,7 @@ def search(
     """
     show_plan(sequence, options, limits)
     before = read_counters()
-    environments: EnvironmentCache[Source]
+    environments: EnvironmentCache[BuildSource]
     with EnvironmentCache(opened) as environments, scratch_folder() as folder:
         environment, attempts = _build_good(sequence, environments)
         setup = resolve(environment)
@@ -168,7 +164,7 @@ def search(
 
 
 def _build_good(
-    sequence: BuildSequence[Source], environments: EnvironmentCache[Source]
+    sequence: BuildSequence, environments: EnvironmentCache[BuildSource]
 ) -> tuple[BuildEnvironment, Sequence[BuildAttempt]]:
     """Build the good commit, which decides what is measured; its environment, and the attempts that it took."""
     attempts: list[BuildAttempt] = []
@@ -211,16 +207,14 @@ def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
 
 
 def _with_batch_sizes(
-    setup: MeasurementSetup, sequence: BuildSequence[Any], state_file: StateFile, folder: Path
+    setup: MeasurementSetup, sequence: BuildSequence, state_file: StateFile, folder: Path
 ) -> MeasurementSetup:
     good = sequence.labels[0]
     probes = [with_batch_size(probe, setup.settings, good, state_file, folder) for probe in setup.probes]
     return replace(setup, probes=tuple(probes))
 
 
-def _question(
-    sequence: BuildSequence[Any], setup: MeasurementSetup, options: BisectOptions
-) -> BisectQuestion:
+def _question(sequence: BuildSequence, setup: MeasurementSetup, options: BisectOptions) -> BisectQuestion:
     names = [probe.name for probe in setup.probes]
     builder = builder_kind(options)
     # A worktree is imported without a build, so build luck varies from process to process and not by commit.
@@ -237,7 +231,7 @@ def _question(
 
 
 def _state_plan(
-    sequence: BuildSequence[Any], setup: MeasurementSetup, options: BisectOptions
+    sequence: BuildSequence, setup: MeasurementSetup, options: BisectOptions
 ) -> Mapping[str, object]:
     """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
     identity = setup.device.identity()
