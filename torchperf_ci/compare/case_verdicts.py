@@ -274,7 +274,7 @@ def judge_cases(
 
 
 def _controlled(latency: Verdict, control: Control) -> Verdict:
-    others = {**latency.evidence.others, "control": control.members()}
+    others = {**latency.evidence.others, "control": vars(control)}
     latency = replace(latency, evidence=replace(latency.evidence, others=others))
     spoilt = control.spoils(latency.effect)
     return replace(latency, verdict="noisy", candidate=False, why=VOID) if spoilt else latency

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -86,7 +86,11 @@ def jobs_of(given: config.Config) -> Sequence[MeasurementJob]:
         for number in range(1, suite.shards + 1)
     ]
     if len(jobs) > MOST_JOBS:
-        msg = f"{len(jobs)} jobs exceed GitHub's limit of {MOST_JOBS} per matrix: {_advice(suites, given)}"
+        most, _ = Counter(job.suite for job in jobs).most_common(1)[0]
+        msg = (
+            f"{len(jobs)} jobs exceed GitHub's limit of {MOST_JOBS} per matrix: give fewer shards to suite {most!r}, "
+            "which has the most, or plan two files, with --config"
+        )
         raise UsageError(msg)
     return jobs
 
@@ -131,13 +135,6 @@ def _check_workloads(name: str, suite: config.Suite) -> None:
         if not any(sign in wanted for sign in "/*?[") and not wanted.endswith(".py") and wanted not in SUITES:
             what = f"suite in suites.{name}.workloads"
             raise UnknownNameError(what, wanted, SUITES, "torchperf list")
-
-
-def _advice(suites: Mapping[str, config.Suite], given: config.Config) -> str:
-    """Return advice on how to reduce the number of jobs."""
-    jobs = {name: suite.shards * len(suite.runners or given.runners) for name, suite in suites.items()}
-    name = max(jobs, key=lambda one: jobs[one])
-    return f"give fewer shards to suite {name!r}, which has {jobs[name]}, or plan two files, with --config"
 
 
 NEWEST_RUNS = 5
