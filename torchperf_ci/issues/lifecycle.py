@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from torchperf_ci.issues.matching import (
     has_returned,
     is_about,
     is_back,
+    is_comparable,
     is_over,
     is_there,
     match_finding,
@@ -309,8 +311,8 @@ def _with_recovery(
     judge = (lambda _, verdicts: passes_again(verdicts)) if memory.kind == "broken" else is_back
     back = {row.series: judge(row, tonight.get(row.series, ())) for row in memory.rows}
     measured = [is_it for is_it in back.values() if is_it is not None]
-    silent = (verdict for series, told in back.items() if told is None for verdict in tonight.get(series, ()))
-    if any(verdict.verdict == "not-comparable" for verdict in silent):
+    silent = [row for row in memory.rows if back[row.series] is None]
+    if any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent):
         memory = replace(memory, stranded=memory.stranded or night)
     elif measured:
         memory = replace(memory, stranded="")
@@ -319,6 +321,20 @@ def _with_recovery(
     rows = tuple(_with_night(row, back[row.series], night) for row in memory.rows)
     nights = tuple(dict.fromkeys((*memory.recovered, night))) if all(measured) else ()
     return replace(memory, rows=rows, recovered=nights)
+
+
+_DAYS_AWAY = 7
+"""Days for which only other machines of a kind measure a series until its own counts as gone."""
+
+
+def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory, night: str) -> bool:
+    """Whether the machine of the row's levels is another now, or has been away for long, where others measure, too."""
+    last = row.night or max((memory.reported, *memory.recovered))
+    is_long = date.fromisoformat(night) - date.fromisoformat(last) >= timedelta(_DAYS_AWAY)
+    return any(
+        verdict.verdict == "not-comparable" or (is_long and not is_comparable(row, verdict))
+        for verdict in verdicts
+    )
 
 
 def _with_night(row: IssueRow, back: bool | None, night: str) -> IssueRow:

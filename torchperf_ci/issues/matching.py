@@ -91,7 +91,7 @@ def has_returned(row: IssueRow, verdict: Verdict, nights: int) -> bool:
     History proves nothing by a level that came and went before, but this level had an issue.
     """
     newest = [share_left(row, point.value) for point in verdict.evidence.points[-nights:]]
-    is_known = verdict.candidate and _is_comparable(row, verdict) and len(newest) == nights
+    is_known = verdict.candidate and is_comparable(row, verdict) and len(newest) == nights
     return is_known and all(share is not None and share >= HALF for share in newest)
 
 
@@ -133,7 +133,7 @@ def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
     if verdict.is_red:
         return False
     now = verdict.newest_level
-    if verdict.verdict in _SILENT or now is None or not _is_comparable(row, verdict):
+    if verdict.verdict in _SILENT or now is None or not is_comparable(row, verdict):
         return None
     share = share_left(row, now)
     if share is None:  # without levels, only an improvement shows a recovery
@@ -141,7 +141,7 @@ def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
     return share < HALF and share <= max(QUARTER, NOISES * _noise(row, verdict))
 
 
-def _is_comparable(row: IssueRow, verdict: Verdict) -> bool:
+def is_comparable(row: IssueRow, verdict: Verdict) -> bool:
     """Whether both are of the same machine, as far as is known."""
     return len({row.machine, verdict.evidence.machine} - {""}) < 2
 
