@@ -150,7 +150,8 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
         *config.misnamed_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
     ]
-    again = _again(options, settings)
+    is_own = any(series.mode for series in new)  # the results of other tools have no mode
+    again = _again(options, settings) if is_own else None
     head = _head(options.new_dir or "", new)
     return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], reproduction=again)
 
