@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.errors import CredentialsError, NotDeliveredError, UsageError
+from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,6 +45,15 @@ class GitHubRefusedError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"GitHub answered {status}: {message}")
         self.status = status
+
+    def explained(self, what: str, permission: str) -> TorchperfError:
+        """Return an error for the user that says ``what`` was refused, and which permission that takes."""
+        if self.status in (401, 403, 404):
+            return CredentialsError(
+                f"the token in GITHUB_TOKEN may not {what}, or does not see it: {self}; "
+                f"give the job `permissions: {permission}`"
+            )
+        return NotDeliveredError(f"GitHub refuses to {what}: {self}")
 
 
 @dataclass(frozen=True)

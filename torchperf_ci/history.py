@@ -165,39 +165,30 @@ def points_of_csv(path: Path) -> list[Point]:
 
 def _csv_points(path: Path, file: Iterable[str]) -> Iterator[Point]:
     lines = csv.reader(file, strict=True, skipinitialspace=True)
-    first = True
+    is_first = True
     for cells in lines:
-        line = lines.line_num
+        where = f"{path}:{lines.line_num}"
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != 2:
-            msg = f"{path}:{line}: {len(cells)} columns where `index,value` are expected"
+            msg = f"{where}: {len(cells)} columns where `index,value` are expected"
             raise RecordsError(msg)
         index, value = (cell.strip() for cell in cells)
-        if not (first and _is_header(value)):
-            yield Point(_csv_number(path, line, value), run=index)
-        first = False
+        number = _csv_number(value)
+        if number is not None and (isnan(number) or 0 < number < inf):
+            yield Point(None if isnan(number) else number, run=index)
+        elif number is not None or not is_first:  # words in the first line are its header
+            msg = f"{where}: {value!r} is not a positive number: leave the value empty if a run has none"
+            raise RecordsError(msg)
+        is_first = False
 
 
-def _is_header(value: str) -> bool:
+def _csv_number(value: str) -> float | None:
+    """Return the number, NaN for an empty value, and None for words."""
     try:
-        float(value)
+        return float(value or nan)
     except ValueError:
-        return value != ""
-    return False
-
-
-def _csv_number(path: Path, line: int, value: str) -> float | None:
-    try:
-        number = float(value) if value else nan
-    except ValueError:
-        number = 0.0
-    if isnan(number):
         return None
-    if not 0 < number < inf:
-        msg = f"{path}:{line}: {value!r} is not a positive number: leave the value empty if a run has none"
-        raise RecordsError(msg)
-    return number
 
 
 _COLUMNS = (
@@ -215,11 +206,6 @@ _TONES: Mapping[ChangeWord, Literal["bad", "warning", "good"]] = {
     "regressed": "bad",
     "improved": "good",
     "changed": "warning",
-}
-_WORDS: Mapping[ChangeWord, str] = {
-    "regressed": "regressed",
-    "improved": "improved",
-    "changed": "of unknown direction",
 }
 
 
@@ -242,7 +228,9 @@ def history_headline(histories: Sequence[SeriesHistory]) -> str:
     """Summarize all changes in one sentence."""
     changes = [change for history in histories for change in history.changes]
     counts = Counter(change.word for change in changes)
-    words = ", ".join(f"{counts[word]} {text}" for word, text in _WORDS.items() if counts[word])
+    words = ", ".join(
+        f"{counts[word]} {word.replace('changed', 'of unknown direction')}" for word in _TONES if counts[word]
+    )
     recovered = sum(change.recovered is not None for change in changes)
     changed = sum(bool(history.changes) for history in histories)
     short_ones = sum(history.is_too_short for history in histories)
@@ -260,18 +248,20 @@ def _size(change: LevelChange) -> float:
 
 
 def _change_row(name: SeriesName, change: LevelChange) -> tuple[Words, ...]:
-    is_file = isinstance(name, Path)
-    run = f" ({change.first.run})" if is_file and change.first.run else ""
+    run = f" ({change.first.run})" if isinstance(name, Path) and change.first.run else ""
     return (
         day_of(change.first.timestamp) or f"point {change.index}{run}",
         Highlighted(change.word, _TONES[change.word]),
-        str(name) if isinstance(name, Path) else case_text(name),
-        "" if isinstance(name, Path) else short(name.metric, _NAME_LENGTH),
+        *_case_and_metric(name),
         _levels(change),
         effect_text(change.effect) if change.effect else "",
         _commits(change),
         f"recovered {day_of(change.recovered.timestamp)}".rstrip() if change.recovered else "",
     )
+
+
+def _case_and_metric(name: SeriesName) -> tuple[str, str]:
+    return (str(name), "") if isinstance(name, Path) else (case_text(name), short(name.metric, _NAME_LENGTH))
 
 
 def _levels(change: LevelChange) -> str:
@@ -303,7 +293,7 @@ def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
 
 def _too_new(name: SeriesName, newest: NewestRuns) -> str:
     """Explain why ``check`` may be red although no change is listed."""
-    series = str(name) if isinstance(name, Path) else f"{case_text(name)} {short(name.metric, _NAME_LENGTH)}"
+    series = " ".join(_case_and_metric(name)).rstrip()
     runs = "run differs" if newest.runs == 1 else f"{newest.runs} runs differ"
     by, fewest = (f" by {effect_text(newest.effect)}", FEWEST) if newest.effect else ("", SETTLED_RUNS)
     return (

@@ -13,7 +13,7 @@ from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Piece, Table, Words
-from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
+from torchperf_ci.errors import CredentialsError, UsageError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, github_client, github_server
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
@@ -108,14 +108,8 @@ def _show_draft(tonight: NightToPublish) -> None:
 
 def _tell_published(done: PublishedIssues) -> None:
     """Print and output the URL of the issue. Raises :class:`NotDeliveredError` if it could not be published."""
-    lists = {
-        "opened": done.opened,
-        "reopened": done.reopened,
-        "standing": done.standing,
-        "closed": done.closed,
-    }
-    for word, issues in lists.items():
-        for issue in issues:
+    for word in ("opened", "reopened", "standing", "closed"):
+        for issue in getattr(done, word):
             actions.set_output("issue-url", issue.url)
             say(f"{word}: {issue.url}")
     for note in (*done.settled, *done.notes):
@@ -277,13 +271,9 @@ def _failed_in_a_row(schedule: WorkflowSchedule) -> str:
     """Say how many runs in a row failed, as far as the list of runs goes back."""
     ended = [run for run in schedule.runs if run.ended]
     row = next((index for index, run in enumerate(ended) if run.worked), len(ended))
-    first = ended[row - 1]
-    what = "its last run failed" if row == 1 else f"its last {row} runs failed"
-    return (
-        f"{what}, the first of them at {to_the_minute(first.began)}"
-        if row > 1
-        else f"{what}, at {to_the_minute(first.began)}"
-    )
+    since = to_the_minute(ended[row - 1].began)
+    many = f"its last {row} runs failed, the first of them at {since}"
+    return many if row > 1 else f"its last run failed, at {since}"
 
 
 VERDICTS_ARTIFACT = "torchperf-verdicts"
@@ -306,7 +296,14 @@ def read_schedule(ask: GitHubClient, server: str, file: str, branch: str | None)
         known = tuple(_scheduled_run(ask, run) for run in runs)
         return WorkflowSchedule(name, page, workflow.state, workflow.created_at, known)
     except GitHubRefusedError as error:
-        raise _explain_refusal(error, ask.name, file) from error
+        if error.status == 404:
+            msg = (
+                f"{ask.name} has no workflow {file!r}, or the token in GITHUB_TOKEN cannot see it: "
+                "it needs `permissions: actions: read`"
+            )
+            raise UsageError(msg) from error
+        what = f"list the runs of {file} in {ask.name}"
+        raise error.explained(what, "actions: read") from error
 
 
 def _newest_runs(workflow: Workflow, branch: str | None) -> list[WorkflowRun]:
@@ -323,17 +320,3 @@ def _scheduled_run(ask: GitHubClient, run: WorkflowRun) -> ScheduledRun:
 
 def _has_judged(ask: GitHubClient, run: WorkflowRun) -> bool:
     return any(artifact.name == VERDICTS_ARTIFACT for artifact in ask.all(run.get_artifacts))
-
-
-def _explain_refusal(error: GitHubRefusedError, repository: str, file: str) -> TorchperfError:
-    if error.status == 404:
-        return UsageError(
-            f"{repository} has no workflow {file!r}, or the token in GITHUB_TOKEN cannot see it: "
-            "it needs `permissions: actions: read`"
-        )
-    if error.status in (401, 403):
-        return CredentialsError(
-            f"the token in GITHUB_TOKEN may not look at the runs of {repository}: {error}; "
-            "give the job `permissions: actions: read`"
-        )
-    return NotDeliveredError(f"the runs of {file} in {repository} cannot be listed: {error}")

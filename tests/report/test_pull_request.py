@@ -172,8 +172,8 @@ def test_a_commit_that_github_does_not_know_is_looked_up_by_its_branch(job: Job,
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (403, "it needs pull-requests: read: GitHub answered 403: refused"),
-        (409, "cannot be listed: GitHub answered 409"),
+        (403, "GitHub answered 403: refused; give the job `permissions: pull-requests: read`"),
+        (409, "GitHub refuses to list pull requests: GitHub answered 409"),
     ],
 )
 def test_a_token_that_may_not_look_is_told(

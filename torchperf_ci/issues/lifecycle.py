@@ -98,16 +98,22 @@ def plan_actions(
     oldest open one is kept. ``over`` maps the fingerprints of causes without series that are over to a text that says
     how this is known.
     """
-    tonight = _by_series(verdicts)
+    tonight: dict[Series, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        tonight[verdict.series].append(verdict)
     issues = [issue for issue in known if issue.memory.kind in rules.kinds]
     accepts = [_accept(issue, tonight) for issue in issues if issue.expected and not issue.memory.accepted]
-    issues = _with_new_memories(issues, accepts)
+    accepted = {action.issue.number: action.memory for action in accepts if action.issue}
+    issues = [replace(issue, memory=accepted.get(issue.number, issue.memory)) for issue in issues]
     matches = _one_culprit_each([match_finding(finding, issues, rules) for finding in findings])
     duplicates = list(_duplicates(issues, matches, rules.night))
-    updates = _updates(_issues_without(issues, duplicates), matches, tonight, rules, over)
+    gone = {action.issue.number for action in duplicates if action.issue}
+    kept = [issue for issue in issues if issue.number not in gone]
+    updates = _updates(kept, matches, tonight, rules, over)
 
     new = [match.finding for match in matches if match.word == "new"]
-    room = max(rules.max_per_night - _opened_on(rules.night, issues), 0)
+    opened = sum(issue.memory.opened == rules.night for issue in issues)
+    room = max(rules.max_per_night - opened, 0)
     opens = [_open(finding, rules) for finding in new[:room]]
     return IssuePlan(
         (*opens, *accepts, *duplicates, *updates),
@@ -128,28 +134,6 @@ def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
         is_taken = takes_over and issue and owners.setdefault(issue.number, name) != name
         apart.append(IssueMatch("new", finding) if is_taken else match)
     return apart
-
-
-def _by_series(verdicts: Iterable[Verdict]) -> Mapping[Series, Sequence[Verdict]]:
-    by_series: dict[Series, list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        by_series[verdict.series].append(verdict)
-    return dict(by_series)
-
-
-def _with_new_memories(issues: Iterable[TrackedIssue], actions: Iterable[IssueAction]) -> list[TrackedIssue]:
-    """The issues as they will be after the actions."""
-    memories = {action.issue.number: action.memory for action in actions if action.issue}
-    return [replace(issue, memory=memories.get(issue.number, issue.memory)) for issue in issues]
-
-
-def _issues_without(issues: Iterable[TrackedIssue], actions: Iterable[IssueAction]) -> list[TrackedIssue]:
-    gone = {action.issue.number for action in actions if action.issue}
-    return [issue for issue in issues if issue.number not in gone]
-
-
-def _opened_on(night: str, issues: Iterable[TrackedIssue]) -> int:
-    return sum(issue.memory.opened == night for issue in issues)
 
 
 def _open(finding: IssueFinding, rules: IssueRules) -> IssueAction:

@@ -42,16 +42,16 @@ _SILENT = ("not-comparable", "missing", "not-affected")
 
 def has_levels(row: IssueRow) -> bool:
     """Whether a row has an old and a new level that differ."""
-    return row.old is not None and row.new is not None and row.old != row.new
+    return share_left(row, row.new) is not None
 
 
-def share_left(row: IssueRow, now: float) -> float | None:
+def share_left(row: IssueRow, now: float | None) -> float | None:
     """The share of the row's change that remains at the level ``now``: 0 at the old level, 1 at the regressed one.
 
-    Computed on logarithms, or linearly if a level is 0 or less, as counts may be. None unless the row has two
-    different levels.
+    Computed on logarithms, or linearly if a level is 0 or less, as counts may be. None unless all levels are known and
+    those of the row differ.
     """
-    if row.old is None or row.new is None or row.old == row.new:
+    if row.old is None or row.new is None or now is None or row.old == row.new:
         return None
     if min(row.old, row.new, now) > 0:
         return log(now / row.old) / log(row.new / row.old)
@@ -75,8 +75,7 @@ def is_there(row: IssueRow, verdict: Verdict) -> bool:
     """Whether tonight's regression or candidate is the row's: at least half of the way to its regressed level."""
     if not (verdict.is_red or verdict.candidate):
         return False
-    now = verdict.newest_level
-    share = share_left(row, now) if now is not None else None
+    share = share_left(row, verdict.newest_level)
     if share is not None:
         return share >= HALF
     if row.effect is None or verdict.effect is None or min(row.effect.ratio, verdict.effect.ratio) <= 0:
@@ -95,18 +94,13 @@ def has_returned(row: IssueRow, verdict: Verdict, nights: int) -> bool:
     return is_known and all(share is not None and share >= HALF for share in newest)
 
 
-def is_beyond(row: IssueRow, verdict: Verdict) -> bool:
-    """Whether tonight's regression goes beyond the row's new level, which was accepted.
+def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
+    """Whether a verdict goes beyond the row's new level.
 
     It must exceed that level by more than noise explains, and by more than half of the row's change or 3%, whichever
     is less.
     """
-    return verdict.is_red and _exceeds(row, verdict)
-
-
-def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
-    now = verdict.newest_level
-    share = share_left(row, now) if now is not None else None
+    share = share_left(row, verdict.newest_level)
     size = _size(row)
     least = max(min(HALF, MIN_LOG_EFFECT / size), NOISES * _noise(row, verdict)) if size else HALF
     return share is not None and share - 1 > least
@@ -119,23 +113,17 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
         verdict.series
         for verdict in finding.verdicts
         if (row := known.get(verdict.series))
-        and _is_at_new_level(row, verdict.old)
+        and (share_left(row, verdict.old) or 0.0) >= HALF
         and _exceeds(row, verdict)
     }
-
-
-def _is_at_new_level(row: IssueRow, level: float | None) -> bool:
-    share = share_left(row, level) if level is not None else None
-    return share is not None and share >= HALF
 
 
 def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
     if verdict.is_red:
         return False
-    now = verdict.newest_level
-    if verdict.verdict in _SILENT or now is None or not is_comparable(row, verdict):
+    if verdict.verdict in _SILENT or not is_comparable(row, verdict):
         return None
-    share = share_left(row, now)
+    share = share_left(row, verdict.newest_level)
     if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
     return share < HALF and share <= max(QUARTER, NOISES * _noise(row, verdict))
@@ -287,14 +275,14 @@ def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) ->
         verdict.series
         for verdict in finding.verdicts
         if (row := known.get(verdict.series))
-        and (is_beyond(row, verdict) or (not same and _is_undone(row, verdict.new)))
+        and ((verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new)))
     }
     settled = {row.series for row in finding.rows if same or row.series in known} - worse - held
     return tuple(row for row in finding.rows if row.series not in settled)
 
 
 def _is_undone(row: IssueRow, level: float | None) -> bool:
-    share = share_left(row, level) if level is not None else None
+    share = share_left(row, level)
     return share is not None and share <= QUARTER
 
 

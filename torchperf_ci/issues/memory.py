@@ -147,18 +147,13 @@ def _row_to_json(row: IssueRow, positions: Mapping[str, int]) -> dict[str, objec
     return {
         "series": [positions[name] for name in astuple(row.series)],
         "levels": [row.old, row.new],
-        "effect": [effect.ratio, effect.low, _none_for_infinity(effect.high), effect.pairs]
+        "effect": [effect.ratio, effect.low, effect.high if effect.high < inf else None, effect.pairs]
         if effect
         else None,
         "night": row.night,
         "proven": row.proven,
         **({"machine": row.machine} if row.machine else {}),
     }
-
-
-def _none_for_infinity(end: float) -> float | None:
-    """None instead of infinity, which JSON does not have."""
-    return end if end < inf else None
 
 
 _LARGEST = 1e300

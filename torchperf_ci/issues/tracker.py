@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError
+from torchperf_ci.errors import CredentialsError, NotDeliveredError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, authenticated_login
 from torchperf_ci.issues.memory import IssueMemory, recall
 from torchperf_ci.markdown import LOGIN
@@ -64,7 +64,6 @@ def read_tracked_issue(issue: Issue, login: str) -> TrackedIssue | None:
     )
 
 
-_MAY_NOT = (401, 403)
 _GONE_STATUSES = (301, 404, 410)
 
 
@@ -82,26 +81,6 @@ class LockedError(Exception):
 def is_gone(error: GitHubRefusedError) -> bool:
     """Whether what was asked for has been deleted, moved or hidden."""
     return error.status in _GONE_STATUSES
-
-
-def explain_refusal(error: GitHubRefusedError, repository: str, what: str) -> TorchperfError:
-    """An error that tells the user what to do."""
-    if error.status == 410:
-        return NotDeliveredError(
-            f"{repository} has issues disabled ({error}): enable them under Settings → General → Features, or "
-            "name another repository, with `issues: {repo: owner/name}` in torchperf.yml or with --repo"
-        )
-    if error.status in _MAY_NOT:
-        return CredentialsError(
-            f"the token in GITHUB_TOKEN may not {what} in {repository}: {error}; "
-            "give the job `permissions: issues: write`"
-        )
-    if error.status == 404:
-        return CredentialsError(
-            f"{repository} is not there, or the token in GITHUB_TOKEN does not see it: {error}; "
-            "it needs `permissions: issues: write`, and a job's own token sees no other private repository"
-        )
-    return NotDeliveredError(f"GitHub refuses to {what} in {repository}: {error}")
 
 
 _COLOUR = "d4863b"
@@ -275,7 +254,15 @@ class IssueTracker:
                 raise StaleError(issue.number) from error
             if error.status == 403 and "locked" in str(error).lower():
                 raise LockedError(what) from error
-            raise explain_refusal(error, self.ask.name, what) from error
+            if error.status == 410:
+                msg = (
+                    f"{self.ask.name} has issues disabled ({error}): enable them under Settings → General → "
+                    "Features, or name another repository, with `issues: {repo: owner/name}` in torchperf.yml or "
+                    "with --repo"
+                )
+                raise NotDeliveredError(msg) from error
+            where = f"{what} in {self.ask.name}"
+            raise error.explained(where, "issues: write") from error
 
 
 def author_login(ask: GitHubClient, culprit: Culprit, server: str) -> str | None:

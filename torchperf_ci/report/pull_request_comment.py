@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
+from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError
 from torchperf_ci.github import GITHUB, GitHubRefusedError, authenticated_login, github_client, github_server
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
 from torchperf_ci.report.contents import (
@@ -188,15 +188,10 @@ def _listed(ask: GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> lis
     try:
         return ask.all(call)
     except GitHubRefusedError as error:
-        if error.status == 403:
-            msg = (
-                f"the token in GITHUB_TOKEN may not list pull requests, it needs pull-requests: read: {error}"
-            )
-            raise CredentialsError(msg) from error
         if error.status in (404, 422):  # no such commit, or branch
             return []
-        msg = f"pull requests cannot be listed: {error}"
-        raise NotDeliveredError(msg) from error
+        what = "list pull requests"
+        raise error.explained(what, "pull-requests: read") from error
 
 
 MARKER = "<!-- torchperf report -->"
@@ -319,15 +314,9 @@ def _delete(ask: GitHubClient, comment: IssueComment) -> None:
 
 
 def _explained(error: GitHubRefusedError, repository: str, number: int) -> TorchperfError:
-    said = str(error).lower()
-    if "locked" in said:
+    if "locked" in str(error).lower():
         return NotDeliveredError(f"the conversation of {repository}#{number} is locked: {error}")
-    if error.status in (401, 403, *_GONE):
-        return CredentialsError(
-            f"the token in GITHUB_TOKEN may not comment on {repository}#{number}: {error}; "
-            "give the job `permissions: pull-requests: write`"
-        )
-    return NotDeliveredError(f"the comment on {repository}#{number} was refused: {error}")
+    return error.explained(f"comment on {repository}#{number}", "pull-requests: write")
 
 
 _SECONDS = 120.0

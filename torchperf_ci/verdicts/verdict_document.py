@@ -89,14 +89,6 @@ _STEPS: Mapping[VerdictGroup, tuple[str, str]] = {
     "broken": ("run it by itself and read its error", ""),
     "candidate": ("measure it again to see whether the change is real", ""),
 }
-_OUTPUTS: Mapping[str, VerdictGroup] = {
-    "regressed": "regressed",
-    "broken": "broken",
-    "candidates": "candidate",
-    "improved": "improved",
-    "fixed": "fixed",
-}
-"""The step outputs that count a group of verdicts."""
 
 
 def verdicts_document(judgements: Sequence[Judgement]) -> Document:
@@ -139,7 +131,7 @@ def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None
         annotations=verdict_annotations(judgement),
         outputs={
             "verdicts": "" if unwritten else out.absolute(),
-            **{name: len(found[group]) for name, group in _OUTPUTS.items()},
+            **{"candidates" if group == "candidate" else group: len(found[group]) for group in _LOUD},
             "judged": covered.judged,
             "unjudged": covered.unjudged,
         },
