@@ -66,7 +66,7 @@ def test_one_that_has_moved_on_gets_nothing(job: Job, github: GitHub, capsys: An
     assert job.comment() == 0
     assert commented(github) == []
     shown = capsys.readouterr().err
-    assert f"the pull request has moved on: #7 to {OTHER}" in shown
+    assert f"#7 has moved on to {OTHER}" in shown
     assert "::notice title=No comment written::" in shown
 
 

@@ -203,7 +203,7 @@ class ReportOptions:
     to: Sequence[str] = option(
         "--to",
         "summary (the job's; printed outside a job), comment (one on the pull request, kept up to date), issues (one "
-        "per cause, opened, updated and closed), or a directory for report.md and report.html",
+        "per cause, opened, updated and closed), or a directory for report.md and report.html; or several of them",
         metavar="summary|comment|issues|DIR",
         otherwise="summary",
         many=True,

@@ -16,8 +16,6 @@ from torchperf_ci.report.contents import ReportInputs, read_inputs, report_markd
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from torchperf_ci.options.analysis_commands import ReportOptions
 
 
@@ -27,33 +25,31 @@ _WORDS = ("summary", "comment", "issues")
 
 def report_command(options: ReportOptions) -> int:
     """Publish the report. A regression does not make this command fail, only the command that judged."""
-    to = _destination(options.to or ["summary"])
+    destinations = options.to or ["summary"]
+    for to in destinations:
+        _check_destination(to)
     inputs = read_inputs(options)
     if inputs.judgements:
         say(headline(inputs.judgements))
     for bisection in inputs.bisections:
         say(f"bisection: {bisection_headline(bisection)}")
-    try:
-        _tell_destination(to, inputs, options)
-    except NotDeliveredError as error:
-        if options.on_failure != "warn":
-            raise
-        say(f"warning: {error}")
-        actions.annotate([actions.Annotation("warning", str(error), title="Not reported")])
+    for to in destinations:
+        try:
+            _tell_destination(to, inputs, options)
+        except NotDeliveredError as error:
+            if options.on_failure != "warn":
+                raise
+            say(f"warning: {error}")
+            actions.annotate([actions.Annotation("warning", str(error), title="Not reported")])
     return 0
 
 
-def _destination(told: Sequence[str]) -> str:
-    """Return the destination. Raises :class:`UsageError` for several, and for a misspelled word, to be no directory."""
-    to, *others = told
-    if others:
-        msg = f"--to {' --to '.join(told)}: one report has one destination; report once for each"
-        raise UsageError(msg)
+def _check_destination(to: str) -> None:
+    """Raise :class:`UsageError` for a misspelled word, which would otherwise become a directory."""
     near = get_close_matches(to, _WORDS, n=1, cutoff=0.7)
     if near and to not in _WORDS and not Path(to).exists():
         msg = f"--to {to}: did you mean {near[0]}? For a directory of that name write ./{to}"
         raise UsageError(msg)
-    return to
 
 
 def _tell_destination(to: str, inputs: ReportInputs, options: ReportOptions) -> None:

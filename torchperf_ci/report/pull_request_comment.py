@@ -86,14 +86,14 @@ def _of_run(run: EventRun, here: EventRepository) -> MeasuredHead:
     """Return the commit of a run. In a fork, a run lists the upstream's pull requests, which are ignored."""
     pulls = (pull.number for pull in run.pull_requests if pull.base.repo.id == here.id)
     repository = run.head_repository.full_name if run.head_repository else ""
-    workflow = _workflow_file(run.path or "")
+    workflow, *_ = (run.path or "").partition("@")
     return MeasuredHead(run.head_sha, repository, run.head_branch or "", tuple(pulls), run.html_url, workflow)
 
 
 def _of_pull_request(pull: EventPullRequest | None, environ: Mapping[str, str]) -> MeasuredHead:
     url = run_url(environ)
     after_owner_and_name = environ.get("GITHUB_WORKFLOW_REF", "").split("/")[2:]
-    workflow = _workflow_file("/".join(after_owner_and_name))
+    workflow, *_ = "/".join(after_owner_and_name).partition("@")  # followed by the branch
     if not pull:
         return MeasuredHead(run_url=url, workflow=workflow)
     if not pull.head:
@@ -101,11 +101,6 @@ def _of_pull_request(pull: EventPullRequest | None, environ: Mapping[str, str]) 
         raise UnknownIdentityError(reason)
     repository = pull.head.repo.full_name if pull.head.repo else ""
     return MeasuredHead(pull.head.sha, repository, pull.head.ref, (pull.number,), url, workflow)
-
-
-def _workflow_file(path: str) -> str:
-    """Return a workflow's path without the ``@`` and the branch that GitHub may append."""
-    return path.partition("@")[0]
 
 
 class PullRequestMovedOnError(Exception):
@@ -130,12 +125,12 @@ def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[Pu
         names = " and ".join(f"#{pull.number}" for pull in at_head)
         msg = f"{measured.sha} is the head of the pull requests {names}: give one with --pull-request"
         raise UsageError(msg)
-    if open_ones:
-        heads = " and ".join(f"#{pull.number} to {pull.head.sha}" for pull in open_ones)
-        msg = f"the measured {measured.sha} is no longer the head, the pull request has moved on: {heads}"
-        raise PullRequestMovedOnError(msg)
     if candidates:
-        msg = f"the pull request {' and '.join(f'#{number}' for number in candidates)} is no longer open"
+        now = " and ".join(
+            f"#{number} {f'has moved on to {pull.head.sha}' if pull.state == 'open' else 'is no longer open'}"
+            for number, pull in candidates.items()
+        )
+        msg = f"the measured {measured.sha or 'commit'} has no pull request anymore: {now}"
         raise PullRequestMovedOnError(msg)
     branch = f" on {measured.repository}:{measured.branch}" if measured.branch else ""
     msg = (
