@@ -108,13 +108,19 @@ class GitHubClient:
 
 
 @contextmanager
-def github_client(name: str, environ: Mapping[str, str], deadline: Deadline) -> Iterator[GitHubClient]:
-    """Yield a client for the repository ``name`` that uses the token in ``GITHUB_TOKEN``."""
+def github_client(
+    given: str | None, environ: Mapping[str, str], deadline: Deadline
+) -> Iterator[GitHubClient]:
+    """Yield a client for the ``given`` repository, else the job's, that uses the token in ``GITHUB_TOKEN``."""
     from github import Auth, Github
 
+    name = given or environ.get("GITHUB_REPOSITORY", "")
     if name.count("/") != 1 or not all(name.split("/")):
-        msg = f"{name!r} is no owner/name of a repository"
+        msg = f"in which repository? {name!r} is no owner/name: give --repo"
         raise UsageError(msg)
+    if not environ.get("GITHUB_TOKEN"):
+        msg = f"there is no GITHUB_TOKEN to ask GitHub about {name} with: give the step a token in its env"
+        raise CredentialsError(msg)
     client = Github(
         auth=Auth.Token(environ["GITHUB_TOKEN"]),
         base_url=environ.get("GITHUB_API_URL") or "https://api.github.com",

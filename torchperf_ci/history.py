@@ -6,7 +6,6 @@ import csv
 import sys
 from collections import Counter, defaultdict
 from dataclasses import asdict, replace
-from functools import partial
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from torchperf_ci.series.level_changes import (
         ChangeWord,
         LevelChange,
-        MachineChange,
         NewestRuns,
         SeriesHistory,
         SeriesName,
@@ -51,15 +49,15 @@ _SHOWN_PROBLEMS = 20
 def history_command(options: HistoryOptions) -> int:
     """Print the changes of every series. Raises :class:`RecordsRefusedError` if some elements were refused."""
     points, refused = _read(options)
-    rule_of_series = partial(
-        _rule_of_series,
-        policy=config.find(options.config).policy,
-        direction=options.direction.replace("both", ""),
-    )
-    histories = [
-        _changed_since(history, options.since or 0)
-        for history in segment_all(points, rule_of_series, options.min_effect)
-    ]
+    policy = config.find(options.config).policy
+
+    def rule_of(name: SeriesName, points: Sequence[Point]) -> MetricRule:
+        if isinstance(name, Path):
+            return MetricRule(options.direction.replace("both", ""), min_effect=0.0, kind="ratio")
+        return rule_of_points(name.metric, points, policy)
+
+    found = segment_all(points, rule_of, options.min_effect)
+    histories = [_changed_since(history, options.since or 0) for history in found]
     if options.json:
         print_json(history_json(histories))
     else:
@@ -127,15 +125,6 @@ def _chosen(points: Points, branch: str, since: int) -> Points:
         for series, row in points.items()
     }
     return {series: row for series, row in chosen.items() if row}
-
-
-def _rule_of_series(
-    name: SeriesName, points: Sequence[Point], *, policy: Mapping[str, config.Rule], direction: str
-) -> MetricRule:
-    """Return the rule of a series; for a CSV file only the caller knows which direction is better."""
-    if isinstance(name, Path):
-        return MetricRule(direction=direction, min_effect=0.0, kind="ratio")
-    return rule_of_points(name.metric, points, policy)
 
 
 def _changed_since(history: SeriesHistory, start: int) -> SeriesHistory:
@@ -313,7 +302,10 @@ def history_json(histories: Iterable[SeriesHistory]) -> list[dict[str, object]]:
             ),
             "n": history.n,
             "change_points": [_change_json(change) for change in history.changes],
-            "machine_changes": [_machine_json(change) for change in history.machines],
+            "machine_changes": [
+                {"index": change.index, **_point_json(change.first), "differs": list(change.differs)}
+                for change in history.machines
+            ],
             **({"newest": _newest_json(history.newest)} if history.newest else {}),
         }
         for history in histories
@@ -338,10 +330,6 @@ def _change_json(change: LevelChange) -> dict[str, object]:
 
 def _newest_json(newest: NewestRuns) -> dict[str, object]:
     return {"runs": newest.runs, **({"ratio": newest.effect.ratio} if newest.effect else {})}
-
-
-def _machine_json(change: MachineChange) -> dict[str, object]:
-    return {"index": change.index, **_point_json(change.first), "differs": list(change.differs)}
 
 
 def _point_json(point: Point) -> dict[str, object]:

@@ -13,13 +13,12 @@ from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Piece, Table, Words
-from torchperf_ci.errors import CredentialsError, UsageError
+from torchperf_ci.errors import UsageError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, github_client, github_server
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
-from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
-from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues, text_of_action
+from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues
 from torchperf_ci.issues.tracker import IssueTracker
 from torchperf_ci.markdown import to_markdown
 
@@ -40,7 +39,7 @@ def watch_command(options: WatchOptions) -> int:
     """Check the schedule, and open or close the issue. Missing runs do not make this command fail."""
     now = _now()
     server = github_server(os.environ)
-    with github_client(_repository(options), os.environ, Deadline.after(_SECONDS)) as ask:
+    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as ask:
         schedule = read_schedule(ask, server, options.workflow, options.branch)
         status = check_schedule(schedule, now, options.within)
         _tell_job(schedule, status)
@@ -72,17 +71,6 @@ def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night:
     )
 
 
-def _repository(options: WatchOptions) -> str:
-    repository: str = options.repo or os.environ.get("GITHUB_REPOSITORY", "")
-    if not repository:
-        msg = "watch which repository? give --repo"
-        raise UsageError(msg)
-    if not os.environ.get("GITHUB_TOKEN"):
-        msg = "GitHub is asked for runs, and there is no GITHUB_TOKEN: it needs actions: read, and issues: write"
-        raise CredentialsError(msg)
-    return repository
-
-
 def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
     """Report the status in the log, the summary, the outputs and, if runs are missing, an annotation of the job."""
     line = f"{schedule.file}: {status.why}"
@@ -90,18 +78,15 @@ def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
     actions.set_output("ran", str(not status.missing).lower())
     if status.missing:
         actions.annotate([actions.Annotation("error", line, title="No results")])
-        blocks = nightly_document(schedule, status).blocks
-        actions.append_summary(to_markdown(Document("", blocks), actions.SUMMARY_LIMIT))
-    else:
-        actions.append_summary(to_markdown(Document("", [Paragraph(line)])))
+    blocks = nightly_document(schedule, status).blocks if status.missing else [Paragraph(line)]
+    actions.append_summary(to_markdown(Document("", blocks), actions.SUMMARY_LIMIT))
 
 
 def _show_draft(tonight: NightToPublish) -> None:
     """Print what the issue would say."""
-    for action in plan_actions(tonight.findings, tonight.verdicts, (), tonight.rules).actions:
-        written = text_of_action(action, tonight.context(action))
+    for finding in tonight.findings:
         with actions.literal(sys.stdout):
-            sys.stdout.write(f"{written.title}\n\n{written.body}")
+            sys.stdout.write(to_markdown(finding.document) if finding.document else "")
             sys.stdout.flush()
     say("no issue was changed: this is a dry run")
 

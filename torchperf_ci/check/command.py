@@ -263,6 +263,6 @@ def _raise_refused(collected: RecordedPoints, rest: str) -> None:
 def _baseline_line(baseline: Baseline) -> str:
     known = (baseline.machine.get(name) for name in ("device_type", "device", "cpu"))
     device = next(filter(None, known), "machines that are not described")
-    text = f"{len(baseline.rows)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
+    text = f"{len(baseline.series)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
     few = f"; at least {MIN_HISTORY} runs tell what is noise, so measure more"
     return text + (few if baseline.runs < MIN_HISTORY else "")

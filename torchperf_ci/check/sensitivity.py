@@ -65,14 +65,6 @@ class GateInputs:
             repetitions=Repetitions(*(extreme[:, runs] for extreme in self.repetitions)),
         )
 
-    def moved(self, by: Floats) -> GateInputs:
-        """Subtract ``by``, which has the shape of ``values``, from all values."""
-        return replace(
-            self,
-            values=self.values - by,
-            repetitions=Repetitions(*(extreme - by for extreme in self.repetitions)),
-        )
-
 
 class Alarms(NamedTuple):
     """Counts over ``runs`` judged runs: series judged, candidates, and proven changes, for better or worse."""
@@ -96,7 +88,9 @@ def false_alarms(past: GateInputs, shuffles: int = SHUFFLES, seed: int = 0) -> A
     removed first, since shuffled they would only add noise.
     """
     random = np.random.default_rng(seed)
-    level = past.moved(levels(past.values))
+    steps = levels(past.values)
+    repetitions = Repetitions(*(extreme - steps for extreme in past.repetitions))
+    level = replace(past, values=past.values - steps, repetitions=repetitions)
     orders = (_shuffled(past.values.shape[1], random) for _ in range(shuffles))
     return _summed(_alarms(level.picked(order)) for order in orders)
 

@@ -19,7 +19,6 @@ from torchperf_ci.issues.matching import (
     is_over,
     is_there,
     match_finding,
-    passes_again,
     series_of,
 )
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
@@ -292,8 +291,7 @@ def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
     """The memory with tonight added to the nights of recovery, or with these cleared if a series had not recovered."""
-    judge = (lambda _, verdicts: passes_again(verdicts)) if memory.kind == "broken" else is_back
-    back = {row.series: judge(row, tonight.get(row.series, ())) for row in memory.rows}
+    back = {row.series: is_back(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows}
     measured = [is_it for is_it in back.values() if is_it is not None]
     silent = [row for row in memory.rows if back[row.series] is None]
     if any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent):
@@ -313,8 +311,8 @@ _DAYS_AWAY = 7
 
 def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory, night: str) -> bool:
     """Whether the machine of the row's levels is another now, or has been away for long, where others measure, too."""
-    last = row.night or max((memory.reported, *memory.recovered))
-    is_long = date.fromisoformat(night) - date.fromisoformat(last) >= timedelta(_DAYS_AWAY)
+    week_ago = (date.fromisoformat(night) - timedelta(_DAYS_AWAY)).isoformat()
+    is_long = (row.night or max((memory.reported, *memory.recovered))) <= week_ago
     return any(
         verdict.verdict == "not-comparable" or (is_long and not is_comparable(row, verdict))
         for verdict in verdicts

@@ -58,17 +58,15 @@ def share_left(row: IssueRow, now: float | None) -> float | None:
     return (now - row.old) / (row.new - row.old)
 
 
-def is_back(row: IssueRow, verdicts: Iterable[Verdict]) -> bool | None:
+def is_back(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
     """Whether the series has recovered, by all of tonight's verdicts on it; None if they do not say.
 
-    It has if at most a quarter of the change remains, or no more than noise explains, and always less than half.
+    A case that failed has if it passes. Another series has if at most a quarter of the change remains, or no more than
+    noise explains, and always less than half.
     """
-    return _all_known(_slow_is_back(row, verdict) for verdict in verdicts)
-
-
-def passes_again(verdicts: Iterable[Verdict]) -> bool | None:
-    """Whether a case that failed passes again, by all of tonight's verdicts; None if they do not say."""
-    return _all_known(map(_verdict_passes, verdicts))
+    answers = (_is_back(row, verdict, kind) for verdict in verdicts)
+    known = [answer for answer in answers if answer is not None]
+    return all(known) if known else None
 
 
 def is_there(row: IssueRow, verdict: Verdict) -> bool:
@@ -118,10 +116,14 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
     }
 
 
-def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
+def _is_back(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | None:
     if verdict.is_red:
         return False
-    if verdict.verdict in _SILENT or not is_comparable(row, verdict):
+    if verdict.verdict in _SILENT:
+        return None
+    if kind == "broken":
+        return None if verdict.new is None else verdict.new >= 1
+    if not is_comparable(row, verdict):
         return None
     share = share_left(row, verdict.newest_level)
     if share is None:  # without levels, only an improvement shows a recovery
@@ -132,19 +134,6 @@ def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
 def is_comparable(row: IssueRow, verdict: Verdict) -> bool:
     """Whether both are of the same machine, as far as is known."""
     return len({row.machine, verdict.evidence.machine} - {""}) < 2
-
-
-def _verdict_passes(verdict: Verdict) -> bool | None:
-    if verdict.is_red:
-        return False
-    if verdict.verdict in _SILENT or verdict.new is None:
-        return None
-    return verdict.new >= 1
-
-
-def _all_known(answers: Iterable[bool | None]) -> bool | None:
-    known = [answer for answer in answers if answer is not None]
-    return all(known) if known else None
 
 
 def _noise(row: IssueRow, verdict: Verdict) -> float:

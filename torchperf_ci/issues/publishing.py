@@ -307,23 +307,27 @@ def _do_action(
             done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
 
 
+_STATES: Mapping[ActionKind, Mapping[str, str]] = {
+    "recover": {"state": "closed", "state_reason": "completed"},
+    "accept": {"state": "closed", "state_reason": "not_planned"},
+    "reopen": {"state": "open", "state_reason": "reopened"},
+}
+"""The new state of an issue after an action, in GitHub's words."""
+
+
 def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text: IssueText) -> None:
-    match action.what:
-        case "recover":
-            tracker.close(issue, text.body)
-        case "accept":
-            tracker.close(issue, text.body, "not_planned")
-        case "reopen":
-            tracker.reopen(issue, text.body)
-        case _ if (text.title or issue.title, text.body.strip()) != (issue.title, issue.body.strip()):
-            tracker.edit(issue, text.body, title=text.title or None)
+    state = _STATES.get(action.what, {})
+    title = {"title": text.title} if text.title not in ("", issue.title) else {}
+    if state or title or text.body.strip() != issue.body.strip():
+        tracker.change(issue, body=text.body, **title, **state)
 
 
 def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue, other: TrackedIssue) -> None:
     """Close an issue and remove our label and memory, so that it is not found again."""
     labels = [label for label in issue.labels if label != TORCHPERF_LABEL]
     with suppress(LockedError, StaleError):  # people may change it in the meantime
-        tracker.close(issue, MEMORY_MARKER.sub("", issue.body).lstrip(), "duplicate", labels)
+        body = MEMORY_MARKER.sub("", issue.body).lstrip()
+        tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
         tracker.comment(issue, duplicate_comment(other.number))
 
 

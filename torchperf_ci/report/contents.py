@@ -97,15 +97,6 @@ def tell_in_summary(text: str) -> None:
         sys.stdout.flush()
 
 
-def repository_name(options: ReportOptions, environ: Mapping[str, str], configured: str | None = None) -> str:
-    """Return ``--repo``, else the configured repository, else the job's. Raises :class:`UsageError` without any."""
-    name: str = options.repo or configured or environ.get("GITHUB_REPOSITORY", "")
-    if not name:
-        msg = "in which repository? give --repo"
-        raise UsageError(msg)
-    return name
-
-
 def why_silent(options: ReportOptions, environ: Mapping[str, str]) -> str:
     """Return why nothing is sent to GitHub; empty if it is."""
     if options.dry_run:

@@ -20,7 +20,6 @@ from torchperf_ci.github import GITHUB, GitHubRefusedError, authenticated_login,
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
 from torchperf_ci.report.contents import (
     report_markdown,
-    repository_name,
     why_silent,
     write_files,
 )
@@ -326,7 +325,7 @@ def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
         write_files(Path(options.out), {"comment.md": text})
         say(f"no comment written: {why}")
         return
-    with github_client(repository_name(options, os.environ), os.environ, Deadline.after(_SECONDS)) as ask:
+    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as ask:
         try:
             pulls = find_pull_requests(ask, of)
         except PullRequestMovedOnError as reason:

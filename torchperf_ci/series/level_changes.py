@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby, pairwise, repeat
 from math import log1p
 from pathlib import Path
@@ -21,7 +21,7 @@ from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.stats.segmentation import MIN_EFFECT, change_points, sides
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -237,34 +237,28 @@ def newest_differing(values: Sequence[float]) -> NewestRuns | None:
     )
 
 
-@dataclass(frozen=True)
-class MachinePart:
-    """The points of a series that share one fingerprint, as ascending indices into the series."""
-
-    facts: Mapping[str, str]
-    indices: list[int] = field(default_factory=list)
-
-
-def parts_of(points: Sequence[Point]) -> list[MachinePart]:
-    """Split a series by fingerprint, ordered by first point; machines that alternate have one part each."""
-    parts: list[MachinePart] = []
-    part: MachinePart | None = None
+def parts_of(points: Sequence[Point]) -> list[list[int]]:
+    """Return the ascending indices of the points that share a fingerprint, for each, ordered by first point."""
+    parts: list[list[int]] = []
+    part: list[int] = []
     for index, point in enumerate(points):
-        if part is None or part.facts is not point.fingerprint:  # successive points usually share the mapping
-            part = next((known for known in parts if known.facts == point.fingerprint), None)
-            if part is None:
-                part = MachinePart(point.fingerprint)
+        facts = point.fingerprint
+        if (
+            not part or points[part[0]].fingerprint is not facts
+        ):  # successive points usually share the mapping
+            part = next((known for known in parts if points[known[0]].fingerprint == facts), [])
+            if not part:
                 parts.append(part)
-        part.indices.append(index)
+        part.append(index)
     return parts
 
 
-def machine_changes(points: Sequence[Point], parts: Sequence[MachinePart]) -> list[MachineChange]:
+def machine_changes(points: Sequence[Point], parts: Sequence[Sequence[int]]) -> list[MachineChange]:
     """Return where a part begins after all earlier parts have ended: the series has moved to another machine."""
     changes = []
     for number, part in enumerate(parts[1:], start=1):
-        first = part.indices[0]
-        if all(earlier.indices[-1] < first for earlier in parts[:number]):
-            differs = differing_facts(points[first - 1].fingerprint, part.facts)
+        first = part[0]
+        if all(earlier[-1] < first for earlier in parts[:number]):
+            differs = differing_facts(points[first - 1].fingerprint, points[first].fingerprint)
             changes.append(MachineChange(first, points[first], differs))
     return changes

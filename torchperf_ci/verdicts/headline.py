@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, get_args
 
 from torchperf_ci.metrics import is_latency
@@ -51,7 +52,7 @@ def group_of(verdict: Verdict) -> VerdictGroup:
 def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
     """The verdicts by group, the most important one first; the largest changes come first in each group."""
     groups: dict[VerdictGroup, list[Verdict]] = {group: [] for group in get_args(VerdictGroup)}
-    for verdict in sorted(verdicts, key=lambda one: one.effect.size if one.effect else 0.0, reverse=True):
+    for verdict in sorted(verdicts, key=attrgetter("size"), reverse=True):
         groups[group_of(verdict)].append(verdict)
     return groups
 
