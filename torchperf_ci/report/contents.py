@@ -47,7 +47,7 @@ def read_inputs(options: ReportOptions) -> ReportInputs:
             "alone"
         )
         raise UsageError(msg)
-    if options.unjudged and options.to != "comment":
+    if options.unjudged and [*options.to] != ["comment"]:
         msg = "--unjudged is for an earlier comment: give --to comment, too"
         raise UsageError(msg)
     return ReportInputs(
@@ -95,15 +95,6 @@ def tell_in_summary(text: str) -> None:
     with actions.literal():
         sys.stdout.write(text)
         sys.stdout.flush()
-
-
-def repository_name(options: ReportOptions, environ: Mapping[str, str], configured: str | None = None) -> str:
-    """Return ``--repo``, else the configured repository, else the job's. Raises :class:`UsageError` without any."""
-    name: str = options.repo or configured or environ.get("GITHUB_REPOSITORY", "")
-    if not name:
-        msg = f"{options.to} in which repository? give --repo"
-        raise UsageError(msg)
-    return name
 
 
 def why_silent(options: ReportOptions, environ: Mapping[str, str]) -> str:
