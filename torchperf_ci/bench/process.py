@@ -166,7 +166,7 @@ def measure(
                 return ProcessOutcome("unsupported", NOTHING_COMPILED, answers=answers)
             if first and case.compiled and not (agreement := conversation.ask("agreement", Agreement)).agrees:
                 return ProcessOutcome("inaccurate", _disagreement(agreement), answers=answers)
-            observed = _sample(conversation, inner, worker.pid, settings, device)
+            observed = _sample(conversation, inner, settings, device)
             missing = _inspect(conversation, case, settings, first=first)
     except WorkerFailure as failure:
         return ProcessOutcome(
@@ -274,7 +274,7 @@ def _imported_from(path: Sequence[str]) -> dict[str, str]:
 
 
 def _sample(
-    conversation: WorkerConversation, inner: int, pid: int, settings: Settings, device: Device
+    conversation: WorkerConversation, inner: int, settings: Settings, device: Device
 ) -> dict[str, str]:
     """Take the samples and return what was observed meanwhile.
 
@@ -282,7 +282,7 @@ def _sample(
     """
     energy, start = device.energy_joules(), time.monotonic()
     read: list[GpuReading] = []
-    with watch_interference(device, pid, found=read) as observed:
+    with watch_interference(device, found=read) as observed:
         answer = conversation.ask(
             "sample", Samples, inner=inner, target=settings.target_ci, budget=settings.budget
         )
@@ -386,7 +386,7 @@ def exercise_device(settings: Settings) -> DeviceExercise:
         start_worker(settings, Path(folder)) as worker,
     ):
         worker.ask("ready", EXERCISE_TIMEOUT, Done)
-        with watch_interference(settings.hardware, worker.pid) as observed:
+        with watch_interference(settings.hardware) as observed:
             blocks = worker.ask("exercise", EXERCISE_TIMEOUT, Blocks, device=settings.device)
     return DeviceExercise(
         {kind: noise_of(seconds) for kind, seconds in blocks.items()}, observed.get("gpu_sm_mhz")

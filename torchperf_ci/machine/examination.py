@@ -111,7 +111,7 @@ class MachineState:
     noise: BlockNoise
     condition: GpuCondition | None = None
     throttling: Throttling = field(default_factory=Throttling)
-    compilers: Mapping[str, str] | None = None
+    compilers: Mapping[str, str] = field(default_factory=dict)
     disk_free: int = 0
     clock_step: float = 0.0
     administrator: bool = False

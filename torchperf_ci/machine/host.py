@@ -61,7 +61,6 @@ class Host:
     idle_states: tuple[IdleState, ...] = ()
     isolated: tuple[int, ...] = ()
     tickless: tuple[int, ...] = ()
-    numa_nodes: int = 1
     cpu_quota: float | None = None
     memory_total: int = 0
     memory_available: int = 0
@@ -92,7 +91,6 @@ def read_host(root: Path = Path("/")) -> Host:
         idle_states=tuple(_idle_states(root)),
         isolated=numbers(text(root / CPUS / "isolated")),
         tickless=numbers(text(root / CPUS / "nohz_full")),
-        numa_nodes=len(numbers(text(root / "sys/devices/system/node/online"))) or 1,
         cpu_quota=_cpu_quota(root),
         memory_total=memory.get("MemTotal", 0),
         memory_available=memory.get("MemAvailable", 0),
