@@ -30,7 +30,7 @@ from torchperf_ci.bench.worker.protocol import (
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
 from torchperf_ci.machine.devices.system_files import available_memory
 from torchperf_ci.machine.examination import DeviceExercise, noise_of
-from torchperf_ci.machine.gpu_sampling import ENERGY_SECONDS, summarize_samples
+from torchperf_ci.machine.gpu_sampling import summarize_samples
 from torchperf_ci.machine.interference import is_void, watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 
@@ -281,21 +281,14 @@ def _sample(
 
     Clock, power and temperature of a GPU are those during the samples only, without the settling before them.
     """
-    energy, start = device.energy_joules(), time.monotonic()
     read: list[GpuReading] = []
     with watch_interference(device, found=read) as observed:
         answer = conversation.ask(
             "sample", Samples, inner=inner, target=settings.target_ci, budget=settings.budget
         )
         end = time.monotonic()
-    if read:
-        sampled = answer.wall_per_step * answer.inner * len(answer.seconds)
-        under_samples = [reading for reading in read if end - sampled <= reading.moment <= end]
-        return {**observed, **summarize_samples(under_samples)}
-    seconds, used = time.monotonic() - start, device.energy_joules()
-    if energy is not None and used is not None and seconds >= ENERGY_SECONDS:
-        observed["energy_watts"] = f"{(used - energy) / seconds:.4g}"
-    return observed
+    sampled = answer.wall_per_step * answer.inner * len(answer.seconds)
+    return {**observed, **summarize_samples([one for one in read if end - sampled <= one.moment <= end])}
 
 
 def _inspect(

@@ -170,10 +170,6 @@ class VendorReadings:
         """What can be sampled every tenth of a second during work; None for a device that is not sampled."""
         return None
 
-    def energy_joules(self) -> float | None:
-        """The device's energy counter in joules; None if it has none."""
-        return None
-
     def condition(self) -> GpuCondition | None:
         """Whether the device is fit for measuring; None unless it is a GPU with vendor tools."""
         return None
