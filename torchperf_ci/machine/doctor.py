@@ -266,7 +266,7 @@ def timer(machine: MachineState) -> DoctorFinding:
 def compiler(machine: MachineState) -> DoctorFinding:
     """Can inductor compile for the CPU?"""
     why = "inductor writes C++ for the CPU, and a launcher for each GPU kernel"
-    found = machine.compilers.get("cxx", "")
+    found = machine.compiler
     do = "install g++ (on macOS: xcode-select --install)"
     return _finding("compiler", bool(found), found or "no C++ compiler", why, do, "bad")
 

@@ -14,7 +14,7 @@ from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.machine.devices.interface import Device, GpuCondition, Throttling
-from torchperf_ci.machine.host import Host, compilers, read_host
+from torchperf_ci.machine.host import Host, cxx_compiler, read_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -111,7 +111,7 @@ class MachineState:
     noise: BlockNoise
     condition: GpuCondition | None = None
     throttling: Throttling = field(default_factory=Throttling)
-    compilers: Mapping[str, str] = field(default_factory=dict)
+    compiler: str = ""
     disk_free: int = 0
     clock_step: float = 0.0
     administrator: bool = False
@@ -128,7 +128,7 @@ def machine_state(device: Device, exercise: DeviceExercise | None = None) -> Mac
         noise=measure_noise(),
         condition=device.condition(),
         throttling=device.throttling(),
-        compilers=compilers(),
+        compiler=cxx_compiler(),
         disk_free=shutil.disk_usage(existing).free,
         clock_step=_clock_step(),
         administrator=os.geteuid() == 0,

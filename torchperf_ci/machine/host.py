@@ -208,23 +208,11 @@ def _cpu_quota(root: Path) -> float | None:
     return min(quotas, default=None)
 
 
-def compilers() -> Mapping[str, str]:
-    """The version lines of ``cxx`` (``CXX``, else g++, c++ or clang++) and ``nvcc``, if they are installed."""
-    candidates = {
-        "cxx": [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"],
-        "nvcc": ["nvcc"],
-    }
-    found = {
-        kind: next(filter(None, map(shutil.which, programs)), None) for kind, programs in candidates.items()
-    }
-    versions = {kind: _version(program) for kind, program in found.items() if program}
-    return {kind: version for kind, version in versions.items() if version}
-
-
-def _version(program: str) -> str:
-    """The line of ``--version`` with the version: for nvcc the one with its release, for the others the first."""
-    lines = program_output(program, "--version").splitlines()
-    return next((line for line in lines if "release" in line), lines[0] if lines else "")
+def cxx_compiler() -> str:
+    """The first line that the C++ compiler (``CXX``, else g++, c++ or clang++) prints of itself; empty without one."""
+    candidates = [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"]
+    found = next(filter(None, map(shutil.which, candidates)), "")
+    return program_output(found, "--version").partition("\n")[0]
 
 
 MIB = 2**20
@@ -325,7 +313,7 @@ def _observed(host: Host) -> dict[str, str]:
         "load": f"{host.load:.2f}",
         "cpu_pressure": "" if host.cpu_pressure is None else f"{host.cpu_pressure:.3f}",
         "toolkit_python": platform.python_version(),
-        **{f"compiler_{kind}": version for kind, version in compilers().items()},
+        "compiler_cxx": cxx_compiler(),
     }
 
 
