@@ -8,6 +8,7 @@ from torchperf_ci.machine.examination import (
     DoctorFinding,
     MachineState,
     device_steadiness,
+    finding,
     machine_state,
     steadiness,
 )
@@ -70,20 +71,13 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _finding(
-    check: str, ok: bool, state: str, why: str, do: str, level: FindingLevel = "warn"
-) -> DoctorFinding:
-    """The finding of a check, which says what to ``do`` unless it is ``ok``."""
-    return DoctorFinding(check, "ok" if ok else level, state, why, "" if ok else do)
-
-
 def governor(machine: MachineState) -> DoctorFinding:
     """Does the governor change the clock with the load?"""
     why = "other governors raise the clock only once load has begun, so short steps run slower"
     state = ", ".join(machine.host.governors)
     do = f"{TUNE}, or: cpupower frequency-set --governor performance"
     shown = state or "the machine shows no frequency scaling"
-    return _finding("governor", state in ("", "performance"), shown, why, do)
+    return finding("governor", state in ("", "performance"), shown, why, do)
 
 
 def turbo(machine: MachineState) -> DoctorFinding:
@@ -91,7 +85,7 @@ def turbo(machine: MachineState) -> DoctorFinding:
     why = "a boosted clock depends on temperature and on what other cores do"
     states = {None: "the machine has no switch for it", False: "off", True: "on"}
     do = f"{TUNE}, or switch it off in the firmware"
-    return _finding("turbo", not machine.host.turbo, states[machine.host.turbo], why, do)
+    return finding("turbo", not machine.host.turbo, states[machine.host.turbo], why, do)
 
 
 def smt(machine: MachineState) -> DoctorFinding:
@@ -100,7 +94,7 @@ def smt(machine: MachineState) -> DoctorFinding:
     processor = machine.host.processor
     state = f"{processor.threads} threads on {processor.cores} cores"
     do = f"{TUNE}, or switch it off in the firmware"
-    return _finding("smt", processor.threads <= processor.cores, state, why, do)
+    return finding("smt", processor.threads <= processor.cores, state, why, do)
 
 
 def idle_states(machine: MachineState) -> DoctorFinding:
@@ -111,7 +105,7 @@ def idle_states(machine: MachineState) -> DoctorFinding:
         for state in machine.host.idle_states
         if state.latency_us > DEEP_MICROSECONDS and not state.disabled
     ]
-    return _finding("idle states", not deep, ", ".join(deep) or "none is deep", why, TUNE)
+    return finding("idle states", not deep, ", ".join(deep) or "none is deep", why, TUNE)
 
 
 def isolation(machine: MachineState) -> DoctorFinding:
@@ -121,7 +115,7 @@ def isolation(machine: MachineState) -> DoctorFinding:
     tick = "free of the tick" if isolated <= tickless else "but not free of the tick (nohz_full)"
     state = f"{len(isolated)} CPUs are isolated, {tick}" if isolated else "no CPU is isolated"
     do = "boot a dedicated runner with isolcpus= and nohz_full="
-    return _finding("isolation", bool(isolated), state, why, do)
+    return finding("isolation", bool(isolated), state, why, do)
 
 
 def heat(machine: MachineState) -> DoctorFinding:
@@ -129,7 +123,7 @@ def heat(machine: MachineState) -> DoctorFinding:
     why = "a core that is too hot lowers its clock"
     events = machine.host.throttle_events
     state = f"cores were throttled {events} times since boot"
-    return _finding("heat", not events, state, why, "improve the cooling")
+    return finding("heat", not events, state, why, "improve the cooling")
 
 
 def gpu_findings(machine: MachineState) -> list[DoctorFinding]:
@@ -155,7 +149,7 @@ def gpu_processes(condition: GpuCondition) -> DoctorFinding:
     others = condition.processes
     state = f"{len(others)} compute on it: {', '.join(map(str, others))}" if others else "none"
     do = "end them, or choose another GPU (CUDA_VISIBLE_DEVICES)"
-    return _finding("gpu processes", not others, state, why, do, "bad")
+    return finding("gpu processes", not others, state, why, do, "bad")
 
 
 def clock_rights(machine: MachineState) -> DoctorFinding:
@@ -164,14 +158,14 @@ def clock_rights(machine: MachineState) -> DoctorFinding:
     root = machine.administrator
     state = "running as root: --tune can lock the clock" if root else "not root: the clock cannot be locked"
     do = "run as root with --tune, or let an administrator lock it (nvidia-smi --lock-gpu-clocks)"
-    return _finding("gpu clock rights", root, state, why, do)
+    return finding("gpu clock rights", root, state, why, do)
 
 
 def gpu_persistence(*, on: bool) -> DoctorFinding:
     """Does the driver stay loaded between processes?"""
     why = "otherwise the GPU is initialized again, with cold clocks, for each process"
     do = "run with --tune, or: nvidia-smi --persistence-mode=1"
-    return _finding("gpu persistence", on, "on" if on else "off", why, do)
+    return finding("gpu persistence", on, "on" if on else "off", why, do)
 
 
 def gpu_throttling(machine: MachineState) -> DoctorFinding:
@@ -180,10 +174,10 @@ def gpu_throttling(machine: MachineState) -> DoctorFinding:
     now = machine.throttling
     if now.voiding:
         do = "improve the cooling or the power supply; samples taken now are void"
-        return _finding("gpu throttling", False, ", ".join(now.voiding), why, do, "bad")
+        return finding("gpu throttling", False, ", ".join(now.voiding), why, do, "bad")
     state = ", ".join(now.warning) or ("none" if now.known else "not told")
     do = "lock a lower clock: run with --tune" if now.warning else "install a newer driver from the vendor"
-    return _finding("gpu throttling", state == "none", state, why, do)
+    return finding("gpu throttling", state == "none", state, why, do)
 
 
 def gpu_temperature(celsius: int, limit: int | None) -> DoctorFinding:
@@ -191,7 +185,7 @@ def gpu_temperature(celsius: int, limit: int | None) -> DoctorFinding:
     why = "leakage and throttling grow with temperature"
     state = f"{celsius} °C" + (f", slows down at {limit} °C" if limit else "")
     cool = celsius < (limit - COOL_MARGIN if limit else HOT_CELSIUS)
-    return _finding("gpu temperature", cool, state, why, "let it cool down, or improve the cooling")
+    return finding("gpu temperature", cool, state, why, "let it cool down, or improve the cooling")
 
 
 def virtual_machine(machine: MachineState) -> DoctorFinding:
@@ -199,7 +193,7 @@ def virtual_machine(machine: MachineState) -> DoctorFinding:
     why = "other guests take CPU time, caches and memory bandwidth, and nothing here can see it all"
     host = machine.host
     if not host.hypervisor:
-        return _finding("virtual machine", True, "bare metal", why, "")
+        return finding("virtual machine", True, "bare metal", why, "")
     maker = "" if host.hypervisor == "unknown" else f" ({host.hypervisor})"
     state = f"virtual{maker}, {host.steal or 0:.1%} of CPU time was stolen since boot"
     level: FindingLevel = "bad" if (host.steal or 0) > STEAL_LIMIT else "warn"
@@ -213,7 +207,7 @@ def cpu_quota(machine: MachineState) -> DoctorFinding:
     )
     quota = machine.host.cpu_quota
     do = "give the container CPUs (--cpuset-cpus) instead of a quota (--cpus)"
-    return _finding("cpu quota", quota is None, "none" if quota is None else f"{quota:g} CPUs", why, do)
+    return finding("cpu quota", quota is None, "none" if quota is None else f"{quota:g} CPUs", why, do)
 
 
 def other_load(machine: MachineState) -> DoctorFinding:
@@ -226,7 +220,7 @@ def other_load(machine: MachineState) -> DoctorFinding:
     )
     waits, do = pressure > PRESSURE_LIMIT, f"stop other jobs on this machine, or {PAIRS}"
     quiet = not waits and host.load <= LOAD_PER_THREAD * host.processor.threads
-    return _finding("other load", quiet, state, why, do, "bad" if waits else "warn")
+    return finding("other load", quiet, state, why, do, "bad" if waits else "warn")
 
 
 def memory(machine: MachineState) -> DoctorFinding:
@@ -235,14 +229,14 @@ def memory(machine: MachineState) -> DoctorFinding:
     total, free = machine.host.memory_total / GIB, machine.host.memory_available / GIB
     state = f"{free:.1f} of {total:.1f} GiB are free" if free else f"{total:.1f} GiB in total"
     do = "stop what uses the memory, or select smaller workloads"
-    return _finding("memory", not 0 < free < ENOUGH_MEMORY, state, why, do)
+    return finding("memory", not 0 < free < ENOUGH_MEMORY, state, why, do)
 
 
 def swap(machine: MachineState) -> DoctorFinding:
     """Is memory swapped out?"""
     why = "swapped-out memory comes back in the middle of a measurement"
     used = machine.host.swap_used / GIB
-    return _finding("swap", not used, f"{used:.1f} GiB are used", why, "swapoff -a")
+    return finding("swap", not used, f"{used:.1f} GiB are used", why, "swapoff -a")
 
 
 def disk(machine: MachineState) -> DoctorFinding:
@@ -250,7 +244,7 @@ def disk(machine: MachineState) -> DoctorFinding:
     why = "the compiler's cache, a fresh one for each cold compilation, must fit"
     free = machine.disk_free / GIB
     do = "free some space, or point TMPDIR elsewhere"
-    return _finding("disk", free >= ENOUGH_DISK, f"{free:.1f} GiB free for it", why, do)
+    return finding("disk", free >= ENOUGH_DISK, f"{free:.1f} GiB free for it", why, do)
 
 
 def timer(machine: MachineState) -> DoctorFinding:
@@ -260,7 +254,7 @@ def timer(machine: MachineState) -> DoctorFinding:
     state = f"{source + ', ' if source else ''}steps of {machine.clock_step * 1e9:.0f} ns"
     good = source in FAST_CLOCKS and machine.clock_step <= CLOCK_STEP
     do = "boot with the processor's own clock (clocksource=tsc on x86)"
-    return _finding("timer", good, state, why, do)
+    return finding("timer", good, state, why, do)
 
 
 def compiler(machine: MachineState) -> DoctorFinding:
@@ -268,7 +262,7 @@ def compiler(machine: MachineState) -> DoctorFinding:
     why = "inductor writes C++ for the CPU, and a launcher for each GPU kernel"
     found = machine.compiler
     do = "install g++ (on macOS: xcode-select --install)"
-    return _finding("compiler", bool(found), found or "no C++ compiler", why, do, "bad")
+    return finding("compiler", bool(found), found or "no C++ compiler", why, do, "bad")
 
 
 CHECKS = (

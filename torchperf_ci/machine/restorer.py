@@ -19,6 +19,7 @@ import contextlib
 import json
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,28 +50,29 @@ def main() -> None:
                 print(f"not restored: {name}: {_reason(error)}", flush=True)
 
 
-def remember_file(request: Mapping[str, str]) -> Undo:
-    """Restore the content of a file, unless it is unchanged."""
-    path = Path(request["path"])
-    before = path.read_text()
+def _back_to(read: Callable[[], str], write: Callable[[str], object]) -> Undo:
+    """Restore what ``read`` returns now, unless it is unchanged."""
+    before = read()
 
     def undo() -> None:
-        if path.read_text() != before:
-            path.write_text(before)
+        if read() != before:
+            write(before)
 
     return undo
+
+
+def remember_file(request: Mapping[str, str]) -> Undo:
+    """Restore the content of a file."""
+    path = Path(request["path"])
+    return _back_to(path.read_text, path.write_text)
 
 
 def remember_nvml_persistence(request: Mapping[str, str]) -> Undo:
-    """Restore the persistence mode, unless it is unchanged."""
+    """Restore the persistence mode."""
     nvml, gpu = _nvidia(request["uuid"])
-    before = nvml.nvmlDeviceGetPersistenceMode(gpu)
-
-    def undo() -> None:
-        if nvml.nvmlDeviceGetPersistenceMode(gpu) != before:
-            nvml.nvmlDeviceSetPersistenceMode(gpu, before)
-
-    return undo
+    return _back_to(
+        partial(nvml.nvmlDeviceGetPersistenceMode, gpu), partial(nvml.nvmlDeviceSetPersistenceMode, gpu)
+    )
 
 
 def remember_nvml_clocks(request: Mapping[str, str]) -> Undo:
@@ -85,16 +87,11 @@ def remember_nvml_clocks(request: Mapping[str, str]) -> Undo:
 
 
 def remember_amdsmi_perf_level(request: Mapping[str, str]) -> Undo:
-    """Restore the performance level, unless it is unchanged."""
+    """Restore the performance level."""
     amdsmi, gpu = _amd(request["uuid"])
-    before = amdsmi.amdsmi_get_gpu_perf_level(gpu)
-    level = amdsmi.AmdSmiDevPerfLevel[before.removeprefix("AMDSMI_DEV_PERF_LEVEL_")]
-
-    def undo() -> None:
-        if amdsmi.amdsmi_get_gpu_perf_level(gpu) != before:
-            amdsmi.amdsmi_set_gpu_perf_level(gpu, level)
-
-    return undo
+    read = partial(amdsmi.amdsmi_get_gpu_perf_level, gpu)
+    level = amdsmi.AmdSmiDevPerfLevel[read().removeprefix("AMDSMI_DEV_PERF_LEVEL_")]
+    return _back_to(read, lambda _before: amdsmi.amdsmi_set_gpu_perf_level(gpu, level))
 
 
 REMEMBER: Mapping[str, Callable[[Mapping[str, str]], Undo]] = {
