@@ -89,14 +89,6 @@ def test_an_output_reaches_the_next_step_unchanged(job, value) -> None:
     assert outputs == {"before": "1", "value": value, "after": "2"}
 
 
-def test_a_delimiter_that_the_value_holds_is_drawn_again(job, monkeypatch) -> None:
-    drawn = iter(["taken", "free"])
-    monkeypatch.setattr("secrets.token_hex", lambda _: next(drawn))
-    value = "torchperf_taken\nstolen<<torchperf_taken\nx"
-    actions.set_output("value", value)
-    assert read_outputs((job / "output").read_text()) == {"value": value}
-
-
 def test_a_file_of_the_runner_that_cannot_be_written_is_a_warning(job, monkeypatch, capsys) -> None:
     monkeypatch.setenv("GITHUB_OUTPUT", str(job / "missing" / "output"))
     actions.set_output("name", "value")
@@ -108,26 +100,6 @@ def test_summaries_are_appended_each_as_a_block_of_its_own(job) -> None:
     actions.append_summary("| a |\n| - |\n| 1 |")
     actions.append_summary("## next\n\n\n")
     assert (job / "summary").read_text() == "from the step\n\n| a |\n| - |\n| 1 |\n\n## next\n\n"
-
-
-def test_a_summary_that_is_too_long_is_cut_at_a_line_and_says_so(job) -> None:
-    for _ in range(3):
-        actions.append_summary("| größer |\n" * 50_000)
-    summary = (job / "summary").read_bytes()
-    assert len(summary) <= actions.SUMMARY_LIMIT
-    *rows, sentence = summary.decode().strip().splitlines()
-    assert sentence.startswith("_The rest of this summary is left out")
-    assert set(rows) == {"| größer |", ""}
-    assert len(rows) > 80_000
-
-
-@given(st.text(), st.integers(0, 400))
-def test_a_cut_summary_fits_and_holds_whole_lines(markdown, room) -> None:
-    cut = actions.fit_summary(markdown, room)
-    assert len(cut.encode()) <= room
-    kept = cut.removesuffix(actions._CUT)
-    assert markdown.startswith(kept)
-    assert cut in {markdown, ""} or kept == "" or markdown[len(kept)] == "\n"
 
 
 @pytest.mark.usefixtures("job")

@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 
 Level = Literal["error", "warning", "notice"]
 
-# The runner's limits for each step: it refuses a longer summary as a whole, and drops further annotations.
-SUMMARY_LIMIT = 1024 * 1024
-SUMMARY_ROOM = SUMMARY_LIMIT // 2  # the same step may have said something before
+# The runner's limits for each step: it refuses a summary above 1 MiB as a whole, and drops further annotations.
+SUMMARY_ROOM = 512 * 1024  # the same step may have said something before
 ANNOTATION_LIMIT = 10
 
 _WORST_FIRST: tuple[Level, ...] = ("error", "warning", "notice")
-_CUT = "\n\n_The rest of this summary is left out: GitHub shows 1 MiB of it for each step._\n"
 _OLD_COMMAND = re.compile(r"##(?=\[)")
 """A workflow command in the old syntax, which the runner recognizes anywhere in a line."""
 _NEW_COMMAND = re.compile(r"(^|\s):(?=:)")
@@ -79,30 +77,13 @@ def without_rights(environ: Mapping[str, str], *, keep_caches: bool = False) -> 
 
 def set_output(name: str, value: str) -> None:
     """Set this step's output ``name`` to ``value``, which may have several lines."""
-    delimiter = _delimiter(value)
+    delimiter = f"torchperf_{secrets.token_hex(16)}"
     _append("GITHUB_OUTPUT", f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
 
 
 def append_summary(markdown: str) -> None:
-    """Append to the step's job summary, as much as fits (see :func:`fit_summary`)."""
-    path = _file("GITHUB_STEP_SUMMARY")
-    used = path.stat().st_size if path and path.exists() else 0
-    _append("GITHUB_STEP_SUMMARY", fit_summary(markdown.rstrip("\n") + "\n\n", SUMMARY_LIMIT - used))
-
-
-def fit_summary(markdown: str, room: int) -> str:
-    """Return ``markdown`` if it has at most ``room`` bytes of UTF-8, else its first lines and a note about the rest.
-
-    Empty if not even the note fits.
-    """
-    encoded = markdown.encode(errors="replace")
-    if len(encoded) <= room:
-        return markdown
-    room -= len(_CUT.encode())
-    if room < 0:
-        return ""
-    end = encoded.rfind(b"\n", 0, room)
-    return encoded[: max(end, 0)].decode().rstrip("\n") + _CUT
+    """Append to the step's job summary, at most :data:`SUMMARY_ROOM` bytes."""
+    _append("GITHUB_STEP_SUMMARY", markdown.rstrip("\n") + "\n\n")
 
 
 @contextmanager
@@ -166,12 +147,6 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def _delimiter(value: str) -> str:
-    while (delimiter := f"torchperf_{secrets.token_hex(16)}") in value:
-        pass
-    return delimiter
-
-
 def _properties(annotation: Annotation) -> dict[str, str]:
     line = str(annotation.line) if annotation.line else ""
     return {"title": printable(annotation.title, keep="\r\n"), "file": annotation.file, "line": line}
@@ -196,19 +171,13 @@ def _escape_property(text: str) -> str:
     return _escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def _file(variable: str) -> Path | None:
-    """Return the runner's command file named by ``variable``; None outside of a job, or if it is not set."""
-    path = os.environ.get(variable, "")
-    return Path(path) if in_actions() and path else None
-
-
 def _append(variable: str, text: str) -> None:
     """Append to one of the runner's command files; failing to do so (in some containers) must not lose results."""
-    path = _file(variable)
-    if path is None:
+    path = os.environ.get(variable, "")
+    if not (path and in_actions()):
         return
     try:
-        with path.open("a", encoding="utf-8", errors="replace", newline="\n") as file:
+        with Path(path).open("a", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
     except OSError as error:
         _command("warning", f"{variable} cannot be written, so its content is lost: {error}")

@@ -11,7 +11,7 @@ from itertools import repeat
 from math import floor, log10
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import one_line, printable
+from torchperf_ci.actions import SUMMARY_ROOM, one_line, printable
 from torchperf_ci.document import (
     Bold,
     Bullets,
@@ -75,8 +75,8 @@ _DIGITS = 6
 _NAME_LENGTH = 120
 
 
-def to_markdown(document: Document, room: int | None = None) -> str:
-    """Render a document in at most ``room`` bytes of UTF-8, which should be at least some hundred.
+def to_markdown(document: Document, room: int = SUMMARY_ROOM) -> str:
+    """Render a document in at most ``room`` bytes of UTF-8, at least some hundred; by default, those of a summary.
 
     Until it fits, tables and lists lose their last rows, beginning with the last list, and say how many.
     """
@@ -86,8 +86,6 @@ def to_markdown(document: Document, room: int | None = None) -> str:
     def text(rows: int) -> str:
         return _whole(document.title, blocks, iter(_shares(lengths, rows)))
 
-    if room is None:
-        return text(sum(lengths))
     return fitted(text, room, sum(lengths)) or _without_details(document, room)
 
 

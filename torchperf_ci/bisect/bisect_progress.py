@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
 
-from torchperf_ci.actions import literal, one_line
+from torchperf_ci.actions import one_line
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, builder_kind
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, BisectReading, BuildAttempt, ProbeFailure
 from torchperf_ci.bisect.reasoning.investigation import Investigation
@@ -71,8 +71,7 @@ def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: Bise
         expected_cost,
         *(f"at most {most} {what}" for what, most in bounds.items() if most is not None),
     ]
-    with literal():
-        sys.stderr.writelines(f"{one_line(text)}\n" for text in lines)
+    say(*lines)
 
 
 ProgressEvent = BisectReading | BuildAttempt | ProbeFailure
