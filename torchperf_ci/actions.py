@@ -47,13 +47,11 @@ _CACHE_RIGHTS = re.compile(r"ACTIONS_(?!ID_TOKEN_).*")
 
 @dataclass(frozen=True)
 class Annotation:
-    """A message on the run's page; with ``file`` (and ``line``, from 1) also next to that line of a pull request."""
+    """A message on the run's page."""
 
     level: Level
     message: str
     title: str = ""
-    file: str = ""
-    line: int = 0
 
 
 def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
@@ -103,7 +101,8 @@ def literal(stream: TextIO | None = None) -> Iterator[None]:
 def annotate(annotations: Iterable[Annotation]) -> None:
     """Write annotations; call this once, since the number per step is limited (see :func:`fit_annotations`)."""
     for annotation in fit_annotations(annotations):
-        _command(annotation.level, printable(annotation.message, keep="\r\n"), _properties(annotation))
+        message, title = (printable(text, keep="\r\n") for text in (annotation.message, annotation.title))
+        _command(annotation.level, message, title)
 
 
 def fit_annotations(annotations: Iterable[Annotation], limit: int = ANNOTATION_LIMIT) -> Sequence[Annotation]:
@@ -113,7 +112,7 @@ def fit_annotations(annotations: Iterable[Annotation], limit: int = ANNOTATION_L
         return ranked
     shown, hidden = ranked[: limit - 1], ranked[limit - 1 :]
     rest = f"and {len(hidden)} more; the job summary lists all of them"
-    return [*shown, replace(hidden[0], message=rest, title="", file="", line=0)]
+    return [*shown, replace(hidden[0], message=rest, title="")]
 
 
 def mask(secret: str) -> None:
@@ -147,28 +146,17 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def _properties(annotation: Annotation) -> dict[str, str]:
-    line = str(annotation.line) if annotation.line else ""
-    return {"title": printable(annotation.title, keep="\r\n"), "file": annotation.file, "line": line}
-
-
-def _command(
-    name: str, message: str, properties: Mapping[str, str] | None = None, *, stream: TextIO | None = None
-) -> None:
+def _command(name: str, message: str, title: str = "", *, stream: TextIO | None = None) -> None:
     if not in_actions():
         return
     stream = stream or sys.stderr
-    given = ",".join(f"{key}={_escape_property(value)}" for key, value in (properties or {}).items() if value)
-    stream.write(f"::{name}{' ' if given else ''}{given}::{_escape(message)}\n")
+    titled = f" title={_escape(title).replace(':', '%3A').replace(',', '%2C')}" if title else ""
+    stream.write(f"::{name}{titled}::{_escape(message)}\n")
     stream.flush()
 
 
 def _escape(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _escape_property(text: str) -> str:
-    return _escape(text).replace(":", "%3A").replace(",", "%2C")
 
 
 def _append(variable: str, text: str) -> None:
