@@ -41,8 +41,8 @@ WIDTH = 200
 """Columns where there is no terminal, such as in a job's log."""
 UNLIMITED = 10_000
 """Columns for output that programs process."""
-_GAP = 2
-"""Spaces between the columns of a table."""
+_GAPS = (2, 1)
+"""Spaces between the columns of a table; the second value is used where space is short."""
 _INDENT = "    "
 _NARROWEST_PROSE = 30
 _UNBROKEN = "\N{NO-BREAK SPACE}"
@@ -194,12 +194,12 @@ def print_table(
     named = [replace(column, head=one_line(column.head)) for column in columns]
     columns, cells = _only(kept, named, texts)
     width = width or width_of(out)
-    widths = _widths(columns, cells, width)
-    if not widths:
+    layout = _layout(columns, cells, width)
+    if not layout:
         columns, cells = _said_once(columns, cells, width, out)
-        widths = _widths(columns, cells, width)
-    if widths:
-        _print_grid(columns, cells, widths, styles or {}, out)
+        layout = _layout(columns, cells, width)
+    if layout:
+        _print_grid(columns, cells, *layout, styles or {}, out)
         return
     for row in cells:
         for line in _paragraph(columns, row, width, styles or {}):
@@ -239,27 +239,31 @@ def _said_once(
     return _only([place for place in range(len(columns)) if place not in common], columns, rows)
 
 
-def _widths(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Sequence[int]:
-    """Return the width of each column, empty if the table does not fit. Heads may take several lines."""
+def _layout(
+    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+) -> tuple[int, Sequence[int]] | None:
+    """Return the gap and the width of each column; None if the table does not fit. Heads may take several lines."""
     from rich.cells import cell_len
 
     prose = [column.kind == "prose" for column in columns]
     contents = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
-    room = width - _GAP * (len(columns) - 1)
-    for heads in ([[column.head] for column in columns], [column.head.split() for column in columns]):
+    whole, broken = [[column.head] for column in columns], [column.head.split() for column in columns]
+    for gap, heads in zip((_GAPS[0], *_GAPS), (whole, broken, broken), strict=True):
+        room = width - gap * (len(columns) - 1)
         found = [max(content, *map(cell_len, head)) for content, head in zip(contents, heads, strict=True)]
         least = [
             min(each, _NARROWEST_PROSE) if wraps else each for each, wraps in zip(found, prose, strict=True)
         ]
         if sum(least) <= room:
             spare = room - sum(least)
-            return [min(each, few + spare) for each, few in zip(found, least, strict=True)]
-    return ()
+            return gap, [min(each, few + spare) for each, few in zip(found, least, strict=True)]
+    return None
 
 
 def _print_grid(
     columns: Sequence[Column],
     rows: Sequence[Sequence[str]],
+    gap: int,
     widths: Sequence[int],
     styles: Mapping[str, str],
     out: TextIO,
@@ -267,7 +271,7 @@ def _print_grid(
     from rich.table import Table
     from rich.text import Text
 
-    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, _GAP, 0, 0))
+    grid = Table(box=None, header_style="bold", pad_edge=False, padding=(0, gap, 0, 0))
     for column, width in zip(columns, widths, strict=True):
         grid.add_column(
             Text(column.head), justify="right" if column.kind == "number" else "left", width=width
@@ -288,11 +292,11 @@ def _paragraph(
         if not cell or column.kind == "prose":
             continue
         piece = Text(f"{column.head} {cell}" if column.kind == "number" else cell, style=styles.get(cell, ""))
-        if line and line.cell_len + _GAP + piece.cell_len > width:
+        if line and line.cell_len + _GAPS[0] + piece.cell_len > width:
             yield line
             line = Text(_INDENT)
         elif line:
-            line.append(" " * _GAP)
+            line.append(" " * _GAPS[0])
         line.append_text(piece)
     yield line
     for column, cell in zip(columns, row, strict=True):
