@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import config
-from torchperf_ci.actions import literal
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
 from torchperf_ci.errors import SetupFileError
@@ -52,27 +51,18 @@ def init_command(options: InitOptions) -> int:
 
 
 def _show(blocks: Sequence[Block]) -> None:
-    with literal(sys.stdout):
-        print_document(Document("", blocks), sys.stdout)
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+    print_document(Document("", blocks), sys.stdout)
+    print(flush=True)
 
 
 def _facts(repository: Repository, source: ActionsSource) -> Table:
-    project = {None: "", ".": "installed by pip"}.get(
-        repository.project, f"installed by pip from {repository.project}"
-    )
-    package = f"package {repository.package}" if repository.package else ""
+    project = {None: "none: its files are imported as they are", ".": "installed by pip"}
     return facts(
         {
             "repository": repository.page or str(repository.root),
             "default branch": repository.default_branch,
-            "Python project": ", ".join(filter(None, (project, package)))
-            or "none: its files are imported as they are",
+            "Python project": project.get(repository.project, f"installed by pip from {repository.project}"),
             "workloads": ", ".join(repository.suites) or "none yet",
-            "other benchmarks": ", ".join(
-                f"{tool} ({path})" for tool, path in repository.other_tools.items()
-            ),
             "torchperf": str(source),
         }
     )
@@ -133,10 +123,6 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
         yield f"nights are scheduled by {repository.default_branch} alone, and this is {repository.branch}"
     if repository.is_pytorch:
         yield "no workflow for pull requests: hosted runners cannot build PyTorch; see docs/pull-requests.md"
-    if repository.other_tools:
-        yield f"results of {' and '.join(repository.other_tools)} can be kept as well: torchperf upload FOLDER"
-    for path in repository.odd_suites:
-        yield f"{path!r} is left out: its name has characters that a workflow could misread"
 
 
 def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: Path) -> Iterator[Block]:
@@ -149,7 +135,7 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
     if folder.resolve() != repository.root.resolve():
         measure = f"cd {shlex.quote(os.path.relpath(repository.root, folder))} && {measure}"
     if not python:
-        yield Note(["no Python with torch was found; this makes one:"])
+        yield Note(["torch is neither next to torchperf nor in an active environment; this makes one:"])
         yield Commands(
             [
                 f"python3 -m venv {_OWN_TORCH.partition('/')[0]}",
@@ -168,8 +154,6 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
 
 
 def _push(repository: Repository) -> str:
-    if repository.has_upstream:
-        return "git push"
     first = (
         "" if repository.remote else f"git remote add origin git@github.com:OWNER/{repository.name}.git && "
     )
