@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -150,7 +151,10 @@ def test_what_people_copy_to_a_runner_without_a_gpu_installs_no_libraries_of_gpu
 
 
 @pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: file.name)
-def test_a_template_says_what_to_edit(file) -> None:
+def test_a_template_has_its_properties_and_says_what_to_edit(file) -> None:
+    properties = json.loads(file.with_suffix(".properties.json").read_text())
+    assert properties["name"] == load(file)["name"]
+    assert properties["description"].endswith(".")
     placeholders = [line for line in file.read_text().splitlines() if "OWNER/" in line]
     assert placeholders
     assert all("# edit: " in line for line in placeholders)
