@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    Git = Callable[..., str]
     Note = Callable[[Mapping[str, object] | None], None]
 
 COMMIT = "a" * 40
@@ -37,6 +38,17 @@ def from_git(url: str) -> Mapping[str, object]:
     return {"url": url, "vcs_info": {"vcs": "git", "requested_revision": "v1", "commit_id": COMMIT}}
 
 
+@pytest.fixture
+def clone(tmp_path: Path, git: Git) -> Path:
+    """A clone of the project on GitHub, whose commit is not pushed yet."""
+    folder = tmp_path / "a clone"
+    folder.mkdir()
+    git(folder, "init", "--quiet")
+    git(folder, "remote", "add", "origin", "git@github.com:octo/torchperf-ci.git")
+    git(folder, "commit", "--quiet", "--allow-empty", "--message", "A commit")
+    return folder
+
+
 def test_what_is_given_is_taken(note: Note) -> None:
     note(from_git("https://github.com/octo/torchperf-ci"))
     assert str(find_source("me/fork@v1", "")) == "me/fork@v1"
@@ -59,4 +71,19 @@ def test_a_server_of_ones_own_is_known_where_the_repository_is_on_it_too(note: N
 )
 def test_else_it_is_the_published_one(note: Note, content: Mapping[str, object] | None) -> None:
     note(content)
+    assert str(find_source(None, "")) == PUBLISHED
+
+
+@pytest.mark.parametrize("editable", [True, False])
+def test_a_clone_is_known_by_its_commit_once_that_is_pushed(
+    note: Note, clone: Path, git: Git, *, editable: bool
+) -> None:
+    note({"url": clone.as_uri(), "dir_info": {"editable": True} if editable else {}})
+    assert str(find_source(None, "")) == PUBLISHED
+    git(clone, "update-ref", "refs/remotes/origin/main", "HEAD")
+    assert str(find_source(None, "")) == f"octo/torchperf-ci@{git(clone, 'rev-parse', 'HEAD').strip()}"
+
+
+def test_a_folder_that_is_gone_says_nothing(note: Note, tmp_path: Path) -> None:
+    note({"url": (tmp_path / "gone").as_uri(), "dir_info": {}})
     assert str(find_source(None, "")) == PUBLISHED

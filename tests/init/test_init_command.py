@@ -27,6 +27,12 @@ FILES = {
     ".github/workflows/torchperf-dashboard.yml",
 }
 PROJECT = Path(__file__).parents[2]
+MADE_BY_TOOLS = PROJECT / "tests/imports/made_by_tools"
+RESULTS = {
+    "pytest_benchmark": "pytest-benchmark",
+    "google_benchmark": "Google Benchmark",
+    "hyperfine": "hyperfine",
+}
 NIGHTLY, PULL_REQUEST, DASHBOARD = (
     f".github/workflows/torchperf-{name}.yml" for name in ("nightly", "pull-request", "dashboard")
 )
@@ -95,6 +101,7 @@ def test_a_package_is_installed_with_torch_for_cpus_at_every_commit(newcomer: Ne
     assert inputs(newcomer, PULL_REQUEST)["suite"] == "benchmarks/suite.py"
     suites = config.load(newcomer.folder / "torchperf.yml").suites
     assert {name: suite.workloads for name, suite in suites.items()} == {"main": ("benchmarks/suite.py",)}
+    assert "# from smallnet import" in newcomer.read("benchmarks/suite.py")
     assert "https://github.com/octo/smallnet" in said
     assert f"octo/torchperf-ci/actions/compare@{'1' * 40} # torchperf" in newcomer.read(PULL_REQUEST)
     commands = re.findall(r"(?m)^    (\S.*)", said.partition("Try next:")[2])
@@ -187,19 +194,13 @@ def test_a_configuration_that_is_wrong_is_told_before_anything_is_written(newcom
 
 def test_suites_that_are_there_are_measured(newcomer: Newcomer) -> None:
     newcomer.write("perf/vision.py", "from torchperf_ci.suite import workload\n")
+    newcomer.write(f"perf/{HOSTILE.replace('/', '')}.py", "from torchperf_ci.suite import workload\n")
     newcomer.write("tests/test_perf.py", "from torchperf_ci.suite import workload\n")
-    code, _ = newcomer.init()
+    code, said = newcomer.init()
     assert code == 0
     assert config.load(newcomer.folder / "torchperf.yml").suites["main"].workloads == ("perf/vision.py",)
     assert inputs(newcomer, PULL_REQUEST)["suite"] == "perf/vision.py"
-
-
-def test_a_suite_that_no_shell_line_can_name_is_refused(newcomer: Newcomer) -> None:
-    name = f"perf/{HOSTILE.replace('/', '')}.py"
-    newcomer.write(name, "from torchperf_ci.suite import workload\n")
-    code, said = newcomer.init()
-    assert (code, newcomer.written().keys()) == (2, {name})
-    assert "has characters that a shell line could misread" in said
+    assert "is left out: its name has characters" in said
 
 
 def test_a_workflow_that_does_the_same_under_another_name_is_left(newcomer: Newcomer) -> None:
@@ -212,10 +213,34 @@ def test_a_workflow_that_does_the_same_under_another_name_is_left(newcomer: Newc
 
 def test_asv_does_not_get_the_suite_into_its_folder(newcomer: Newcomer) -> None:
     newcomer.write("asv.conf.json", "{}\n")
-    code, _ = newcomer.init()
+    code, said = newcomer.init()
     assert code == 0
     assert "benchmarks/suite.py" not in newcomer.written()
     assert "parents[0]" in newcomer.read("torchperf_suite.py")
+    assert "asv (asv.conf.json)" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "tool"),
+    [
+        ("requirements-dev.txt", "pytest-benchmark>=4\n", "pytest-benchmark"),
+        (
+            "tests/test_sort.py",
+            "def test_sort(data, benchmark):\n    benchmark(sorted, data)\n",
+            "pytest-benchmark",
+        ),
+        ("bench/CMakeLists.txt", "target_link_libraries(b benchmark::benchmark)\n", "Google Benchmark"),
+        ("bench.sh", "hyperfine 'python train.py'\n", "hyperfine"),
+        *((f"results/{file}.json", file, tool) for file, tool in RESULTS.items()),
+    ],
+)
+def test_benchmarks_of_other_tools_and_their_results_are_seen(
+    newcomer: Newcomer, file: str, text: str, tool: str
+) -> None:
+    newcomer.write(file, (MADE_BY_TOOLS / f"{text}.json").read_text() if text in RESULTS else text)
+    said = newcomer.init()[1]
+    assert f"{tool} ({file})" in said
+    assert f"results of {tool} can be kept as well: torchperf upload FOLDER" in said
 
 
 def test_files_are_those_of_the_whole_repository_wherever_the_user_is(newcomer: Newcomer) -> None:

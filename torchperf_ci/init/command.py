@@ -56,13 +56,20 @@ def _show(blocks: Sequence[Block]) -> None:
 
 
 def _facts(repository: Repository, source: ActionsSource) -> Table:
-    project = {None: "none: its files are imported as they are", ".": "installed by pip"}
+    project = {None: "", ".": "installed by pip"}.get(
+        repository.project, f"installed by pip from {repository.project}"
+    )
+    package = f"package {repository.package}" if repository.package else ""
     return facts(
         {
             "repository": repository.page or str(repository.root),
             "default branch": repository.default_branch,
-            "Python project": project.get(repository.project, f"installed by pip from {repository.project}"),
+            "Python project": ", ".join(filter(None, (project, package)))
+            or "none: its files are imported as they are",
             "workloads": ", ".join(repository.suites) or "none yet",
+            "other benchmarks": ", ".join(
+                f"{tool} ({path})" for tool, path in repository.other_tools.items()
+            ),
             "torchperf": str(source),
         }
     )
@@ -123,6 +130,10 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
         yield f"nights are scheduled by {repository.default_branch} alone, and this is {repository.branch}"
     if repository.is_pytorch:
         yield "no workflow for pull requests: hosted runners cannot build PyTorch; see docs/pull-requests.md"
+    if repository.other_tools:
+        yield f"results of {' and '.join(repository.other_tools)} can be kept as well: torchperf upload FOLDER"
+    for path in repository.odd_suites:
+        yield f"{path!r} is left out: its name has characters that a workflow could misread"
 
 
 def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: Path) -> Iterator[Block]:
@@ -135,7 +146,7 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
     if folder.resolve() != repository.root.resolve():
         measure = f"cd {shlex.quote(os.path.relpath(repository.root, folder))} && {measure}"
     if not python:
-        yield Note(["torch is neither next to torchperf nor in an active environment; this makes one:"])
+        yield Note(["no Python with torch was found; this makes one:"])
         yield Commands(
             [
                 f"python3 -m venv {_OWN_TORCH.partition('/')[0]}",
@@ -154,6 +165,8 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
 
 
 def _push(repository: Repository) -> str:
+    if repository.has_upstream:
+        return "git push"
     first = (
         "" if repository.remote else f"git remote add origin git@github.com:OWNER/{repository.name}.git && "
     )

@@ -6,24 +6,27 @@ Its files are only read; nothing in it is executed. Actions come from ``OWNER/NA
 from __future__ import annotations
 
 import json
+import keyword
 import os
 import re
+import shutil
+import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from torchperf_ci import __version__
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
-from torchperf_ci.identity import page_of
+from torchperf_ci.identity import origin_page, page_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 _SECONDS = 60.0
@@ -32,7 +35,38 @@ WORKFLOWS = ".github/workflows"
 # Paths without special meaning in YAML, in a quoted shell argument, in a comma-separated list, and to GitHub.
 _PLAIN_PATH = re.compile(r"[\w.+@/][\w.+@/ -]*(?<! )")
 _INSTALLABLE = re.compile(r"^\[(project|build-system|tool\.poetry)\]", re.MULTILINE)
+_NO_PACKAGES = {
+    "benchmark",
+    "benchmarks",
+    "doc",
+    "docs",
+    "example",
+    "examples",
+    "script",
+    "scripts",
+    "test",
+    "tests",
+}
 _SUITE = r"^(from|import) torchperf_ci\.suite"
+
+# Existing benchmarks: the tool's name, a pattern that identifies it (also in a file of results), and where to search.
+_OTHER_TOOLS: Mapping[str, tuple[str, Sequence[str]]] = {
+    "asv": (".", ("asv.conf.json", "*/asv.conf.json")),
+    "pytest-benchmark": (
+        # The fixture in a test's arguments, the plugin, or its results
+        r"^ *def test_\w+\((.*[ ,])?benchmark[,):]|pytest[-_]benchmark|\"machine_info\":",
+        ("*test*.py", "*.json", "pyproject.toml", "setup.*", "tox.ini", "*requirements*", f"{WORKFLOWS}/*"),
+    ),
+    "Google Benchmark": (
+        r"benchmark::benchmark|<benchmark/benchmark\.h>|\"library_build_type\":",
+        ("*.json", "*CMakeLists.txt", "*.cmake", "*.cc", "*.cpp"),
+    ),
+    "hyperfine": (
+        r"\bhyperfine |\"exit_codes\":",
+        ("*.json", "*.sh", "*Makefile", "*justfile", f"{WORKFLOWS}/*"),
+    ),
+    "github-action-benchmark": (r"benchmark-action/github-action-benchmark", (f"{WORKFLOWS}/*",)),
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +74,9 @@ class Repository:
     """What is known about a repository. Paths are relative to ``root``.
 
     ``page`` is the web page of ``remote``; both are empty without a remote. ``project`` is the folder that pip can
-    install, if any, and ``source`` the folder that its packages are imported from.
+    install, if any, ``package`` the name that it is imported by, and ``source`` the folder that contains it.
+    ``other_tools`` maps other benchmark tools to one of their files. ``odd_suites`` are suite files with names that a
+    workflow cannot contain.
     """
 
     root: Path
@@ -48,10 +84,15 @@ class Repository:
     page: str
     branch: str
     default_branch: str
+    has_upstream: bool
     project: str | None
+    requirements: bool
+    package: str
     source: str
     suites: tuple[str, ...]
+    odd_suites: tuple[str, ...]
     workflows: Mapping[str, str]
+    other_tools: Mapping[str, str]
     has_data_branch: bool
 
     @property
@@ -78,17 +119,26 @@ def look_at(folder: Path) -> Repository:
     remote, page = _remote(git)
     branch = _line(git, "branch", "--show-current")
     default = _line(git, "symbolic-ref", "--short", f"refs/remotes/{remote}/HEAD") if remote else ""
+    files = _paths(git, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
     project = _project(root, folder.resolve())
+    package, source = _package(files, project, page.rpartition("/")[2] or root.name)
+    suites = [path for path in _files_with(git, _SUITE, ["*.py"]) if not _is_test(path)]
+    found = {tool: _files_with(git, pattern, where)[:1] for tool, (pattern, where) in _OTHER_TOOLS.items()}
     return Repository(
         root=root,
         remote=remote,
         page=page,
         branch=branch,
         default_branch=default.removeprefix(f"{remote}/") or branch,
+        has_upstream=bool(_line(git, "rev-parse", "--abbrev-ref", "@{upstream}")),
         project=project,
-        source=_source(root, project),
-        suites=_suites(git),
+        requirements=(root / "requirements.txt").is_file(),
+        package=package,
+        source=source,
+        suites=tuple(path for path in suites if _PLAIN_PATH.fullmatch(path)),
+        odd_suites=tuple(path for path in suites if not _PLAIN_PATH.fullmatch(path)),
         workflows=_workflows(root),
+        other_tools={tool: paths[0] for tool, paths in found.items() if paths},
         has_data_branch=bool(
             _line(git, "for-each-ref", "refs/heads/benchmarks", "refs/remotes/*/benchmarks")
         ),
@@ -119,40 +169,56 @@ def _line(git: Git, *arguments: str) -> str:
     return ""
 
 
-def _suites(git: Git) -> tuple[str, ...]:
-    """Return the suite files, except ignored ones and tests. Raises as :func:`_plain`."""
-    with suppress(GitError):  # git grep fails if it finds nothing
-        listed = git("grep", "-lzE", "--untracked", _SUITE, "--", "*.py")
-        paths = [os.fsdecode(path) for path in listed.split(b"\0") if path]
-        return tuple(_plain(path) for path in paths if not re.search(r"(^|/)test", path))
-    return ()
+def _paths(git: Git, *arguments: str) -> list[str]:
+    with suppress(GitError):
+        return [os.fsdecode(path) for path in git(*arguments).split(b"\0") if path]
+    return []
 
 
-def _plain(path: str) -> str:
-    """Return the path if a workflow can contain it, else raise :class:`UsageError`."""
-    if not _PLAIN_PATH.fullmatch(path):
-        msg = f"{path!r} has characters that a shell line could misread: no workflow can name it; rename it"
-        raise UsageError(msg)
-    return path
+def _files_with(git: Git, pattern: str, where: Sequence[str]) -> list[str]:
+    """Return the files, except ignored ones, that contain a line matching ``pattern``. Without any, git fails."""
+    return _paths(git, "grep", "-lzE", "--untracked", pattern, "--", *where)
+
+
+def _is_test(path: str) -> bool:
+    return any(part.startswith("test") for part in path.split("/"))
 
 
 def _project(root: Path, folder: Path) -> str | None:
-    """Return the nearest folder, from ``folder`` upwards, that pip can install. Raises as :func:`_plain`."""
-    inside = folder.relative_to(root.resolve())
+    """Return the nearest folder, from ``folder`` upwards, that pip can install.
+
+    Raises :class:`UsageError` if its path has characters that a shell line could misread.
+    """
+    inside = folder.relative_to(root.resolve()) if folder.is_relative_to(root.resolve()) else Path()
     for place in (inside, *inside.parents):
         if (root / place / "setup.py").is_file() or _INSTALLABLE.search(
             _text(root / place / "pyproject.toml")
         ):
-            return _plain(place.as_posix())
+            path = place.as_posix()
+            if not _PLAIN_PATH.fullmatch(path):
+                msg = f"{path!r} has characters that a shell line could misread: no workflow can install it"
+                raise UsageError(msg)
+            return path
     return None
 
 
-def _source(root: Path, project: str | None) -> str:
-    """Return the folder that packages are imported from: ``src`` if it has some, else the project's; empty for root."""
-    folder = Path(project or ".")
-    if any((root / folder / "src").glob("*/__init__.py")):
-        folder /= "src"
-    return "" if folder == Path() else folder.as_posix()
+def _package(files: Iterable[str], project: str | None, name: str) -> tuple[str, str]:
+    """Return the name of the project's package, empty if ambiguous, and the folder that contains it."""
+    base = "" if project in (None, ".") else f"{project}/"
+    for source in (f"{base}src/", base):
+        packages = [
+            parts[0]
+            for path in files
+            if path.startswith(source)
+            and len(parts := path.removeprefix(source).split("/")) == 2
+            and parts[1] == "__init__.py"
+            and parts[0] not in _NO_PACKAGES
+        ]
+        named = [package for package in packages if package == name.lower().replace("-", "_")] or packages
+        if packages:
+            clear = len(named) == 1 and named[0].isascii() and named[0].isidentifier()
+            return (named[0] if clear and not keyword.iskeyword(named[0]) else ""), source.rstrip("/")
+    return "", base.rstrip("/")
 
 
 def _workflows(root: Path) -> dict[str, str]:
@@ -163,22 +229,33 @@ def _workflows(root: Path) -> dict[str, str]:
 
 def _text(file: Path) -> str:
     """Return the content of a file; empty if it cannot be read."""
-    with suppress(OSError):
-        return file.read_text("utf-8", errors="replace")
+    if file.is_file():
+        with suppress(OSError):
+            return file.read_text("utf-8", errors="replace")
     return ""
 
 
 def find_torch_python(root: Path) -> str | None:
-    """Find a Python with torch: of the active environment or one in the repository, else this one.
+    """Find a Python with torch: of the active environment or one in the repository, else this one, else on PATH.
 
-    Interpreters are not executed, only inspected.
+    Interpreters inside the repository are not executed, only inspected.
     """
     active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     for folder in (Path(active) if active else None, root / ".venv", root / "venv"):
         if folder and any(folder.glob("lib/python3*/site-packages/torch/__init__.py")):
             inside = folder.is_relative_to(root)
             return str((folder.relative_to(root) if inside else folder) / "bin/python")
-    return sys.executable if find_spec("torch") else None
+    outside = (sys.executable, *filter(None, map(shutil.which, ("python3", "python"))))
+    return next((python for python in outside if _has_torch(python)), None)
+
+
+def _has_torch(python: str) -> bool:
+    code = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    try:
+        done = subprocess.run([python, "-I", "-c", code], capture_output=True, timeout=_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 PUBLISHED = "OWNER/torchperf-ci@v1"
@@ -221,13 +298,32 @@ def find_source(given: str | None, host: str) -> ActionsSource:
 
 
 def _installed(host: str) -> ActionsSource | None:
-    """Read from pip's ``direct_url.json`` (PEP 610) from which repository and commit it was installed."""
+    """Read from pip's ``direct_url.json`` (PEP 610) from which repository and commit, or folder, it was installed."""
     written = None
     with suppress(PackageNotFoundError):
         written = distribution("torchperf-ci").read_text("direct_url.json")
     note = json.loads(written or "{}")
-    match = _PAGE.fullmatch(page_of(str(note.get("url", ""))))
-    commit = str(note.get("vcs_info", {}).get("commit_id", ""))
+    url = str(note.get("url", ""))
+    if url.startswith("file://"):
+        return _clone(Path(unquote(urlsplit(url).path)), host)
+    return _on_github(page_of(url), str(note.get("vcs_info", {}).get("commit_id", "")), host)
+
+
+def _clone(folder: Path, host: str) -> ActionsSource | None:
+    """Return the commit of a clone if it was pushed, because GitHub has no other commits."""
+    if not (folder / ".git").exists():
+        return None
+    try:
+        git = Git(folder, Deadline.after(_SECONDS))
+        commit = git("rev-parse", "HEAD").decode().strip()
+        pushed = git("for-each-ref", "--count=1", "--contains", commit, "refs/remotes/origin")
+    except GitError:
+        return None
+    return _on_github(origin_page(folder), commit, host) if pushed else None
+
+
+def _on_github(page: str, commit: str, host: str) -> ActionsSource | None:
+    match = _PAGE.fullmatch(page)
     if not match or match[1] not in (_GITHUB, host) or not _COMMIT.fullmatch(commit):
         return None
     return ActionsSource(match[2], commit)

@@ -100,8 +100,7 @@ def install_lines(repository: Repository) -> tuple[str, str]:
         line = f"pip install torch {place} --extra-index-url {CPU_WHEELS}"
         return line, line
     packages = f"-r requirements.txt --extra-index-url {CPU_WHEELS}"
-    has_requirements = (repository.root / "requirements.txt").is_file()
-    packages = packages if has_requirements else f"--index-url {CPU_WHEELS}"
+    packages = packages if repository.requirements else f"--index-url {CPU_WHEELS}"
     return f"pip install torch {packages}", ""
 
 
@@ -191,9 +190,8 @@ def _scalar(text: str) -> str:
 
 
 def _new_suite(repository: Repository) -> str:
-    root = repository.root
-    uses_asv = any((*root.glob("asv.conf.json"), *root.glob("*/asv.conf.json")))
-    return _ASV_SUITE if uses_asv or (root / _SUITE).exists() else _SUITE
+    taken = "asv" in repository.other_tools or (repository.root / _SUITE).exists()
+    return _ASV_SUITE if taken else _SUITE
 
 
 def _config(repository: Repository, source: ActionsSource, workloads: Sequence[str]) -> str:
@@ -223,7 +221,7 @@ def _config(repository: Repository, source: ActionsSource, workloads: Sequence[s
 def _suite(repository: Repository, path: str) -> str:
     above = path.count("/")
     place = f"Path(__file__).parents[{above}]" + (f' / "{repository.source}"' if repository.source else "")
-    return _SUITE_TEXT.format(name=repository.name, place=place)
+    return _SUITE_TEXT.format(name=repository.name, package=repository.package or "my_package", place=place)
 
 
 _SUITE_TEXT = '''\
@@ -244,7 +242,7 @@ from torchperf_ci.suite import Task, workload
 # Where it is not installed, your code is imported from here.
 sys.path.append(str({place}))
 # edit: import what you want to measure, and call it below in place of torch's layers
-# from my_package import ...
+# from {package} import ...
 
 
 @workload("{name}/mlp", "image classification", batch=64)
