@@ -55,7 +55,7 @@ def test_twenty_writers_of_one_key(target: str, tmp_path: Path) -> None:
     barrier = threading.Barrier(WRITERS)
 
     def write(number: int) -> object:
-        uploader = open_target(target, PlaceAccess(deadline=120))
+        uploader = open_target(target, PlaceAccess(deadline=120), tmp_path / f"spool{number}")
         barrier.wait(timeout=60)
         return uploader.put_all({KEY: line(number)})[KEY]
 
@@ -68,7 +68,7 @@ def test_twenty_writers_of_one_key(target: str, tmp_path: Path) -> None:
 
 
 def test_the_same_again_is_already_there_beside_a_conflict(target: str, tmp_path: Path) -> None:
-    uploader = open_target(target, PlaceAccess())
+    uploader = open_target(target, PlaceAccess(), tmp_path / "spool")
     other = KEY.replace("H100", "MI300X")
     uploader.put_all({KEY: line(1), other: line(2)})
     outcomes = uploader.put_all({KEY: line(1), other: line(3)})
