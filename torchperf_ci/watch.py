@@ -79,7 +79,7 @@ def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
     if status.missing:
         actions.annotate([actions.Annotation("error", line, title="No results")])
     blocks = nightly_document(schedule, status).blocks if status.missing else [Paragraph(line)]
-    actions.append_summary(to_markdown(Document("", blocks), actions.SUMMARY_LIMIT))
+    actions.append_summary(to_markdown(Document("", blocks)))
 
 
 def _show_draft(tonight: NightToPublish) -> None:

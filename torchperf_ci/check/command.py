@@ -245,9 +245,7 @@ def _nothing_compared_note(past: Points, others: Points) -> str:
     """Return a note if all runs of the past are considered to be the new runs themselves; else empty."""
     if not past or any(others.values()):
         return ""
-    return (
-        "nothing is compared: by their ids or their numbers, all runs of the past are the new ones themselves"
-    )
+    return "nothing is compared: the history has no other runs than the new ones themselves"
 
 
 def _show_refused(refused: Sequence[Problem]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,9 +91,7 @@ def tell_in_summary(text: str) -> None:
     if actions.in_actions():
         actions.append_summary(text)
         return
-    with actions.literal():
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    print(end=text, flush=True)
 
 
 def why_silent(options: ReportOptions, environ: Mapping[str, str]) -> str:

@@ -171,6 +171,14 @@ class StagingTable:
             msg = f"{self._store.name} was interrupted while records came in; nothing is half done, so run this again"
             raise StoreUnreachableError(msg)
 
+    def add_unread(self, lines: Sequence[bytes]) -> bool:
+        """Do the same with lines that nobody has read; return False if some may not be one record each."""
+        try:
+            self._store.insert("torchperf_incoming", self._columns, b"\n".join(lines))
+        except RefusedStatementError:
+            return False
+        return self._count() == len(lines) and not self._store.rows(statement("doubtful"))
+
     def add_s3(self, reader: S3Reader, keys: Sequence[str]) -> bool:
         """Let the engine read objects itself; return False if it accepted something that may not be a record.
 

@@ -73,7 +73,7 @@ _OPEN: tuple[VerdictWord, ...] = ("missing", "noisy", "not-comparable", "new")
 _QUIETER = "a quieter machine (torchperf doctor shows what disturbs it)"
 _TAKES: Mapping[str, Mapping[VerdictWord, str]] = {
     "check": {
-        "noisy": f"more runs, or {_QUIETER}",
+        "noisy": f"more runs or, if a dozen are not enough, {_QUIETER}",
         "not-comparable": "this run on the machine of the earlier ones, or an earlier build on this one",
         "missing": "what the reasons of the missing series call for",
         "new": "more runs of the new series",
