@@ -14,7 +14,7 @@ from torchperf_ci import cli
 from torchperf_ci.places import branch, data_repository, open_place, place
 from torchperf_ci.places import s3 as s3_place
 from torchperf_ci.records import files
-from torchperf_ci.store import ingest
+from torchperf_ci.store import ingest, loading
 from torchperf_ci.store.client import RefusedStatementError, connect
 from torchperf_ci.store.ingest import ingest_objects, ingest_place
 from torchperf_ci.store.loading import S3Reader
@@ -286,7 +286,7 @@ def test_lines_that_seem_to_be_records_are_judged_as_if_they_were_read(
         return {name: (each.records, [item.reasons for item in each.refused]) for name, each in taken.items()}
 
     found = outcomes("unread")
-    monkeypatch.setattr(ingest, "_lines_of_records", lambda _: [])
+    monkeypatch.setattr(ingest, "lines_of_records", lambda _: [])
     assert found == outcomes("read")
     rows = "SELECT * EXCEPT _meta, _meta.key FROM oss_ci_benchmark_v3 WHERE _meta.bucket = {bucket:String} ORDER BY ALL"
     assert store.rows(rows, {"bucket": "unread"}) == store.rows(rows, {"bucket": "read"})
@@ -309,7 +309,7 @@ def test_objects_that_are_too_large_are_refused_by_name(
     store: Store, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(source, {"v3/a.json": lines("large" * 100), "v3/b.json": lines("b")})
-    for module in (ingest, place, s3_place, branch, data_repository, files):
+    for module in (ingest, loading, place, s3_place, branch, data_repository, files):
         monkeypatch.setattr(module, "MAX_BYTES", 1000)
     outcome = ingest_place(store, open_place(source))
     assert models(store) == ["b"]

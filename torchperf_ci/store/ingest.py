@@ -16,12 +16,12 @@ from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places import open_place
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import is_pack, month_of_pack
-from torchperf_ci.places.place import PlacedObject, RecordPlace, check_keys, in_batches, unpacked
+from torchperf_ci.places.place import PlacedObject, RecordPlace, check_keys, in_batches
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
 from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError, Store
 from torchperf_ci.store.kept_results import keep_judged
-from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable
+from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable, UnreadObject, lines_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -145,40 +145,6 @@ def _ingest_branch(store: Store, place: BranchPlace, given: str, first_month: st
     return outcome
 
 
-@dataclass(frozen=True)
-class _UnreadObject:
-    """An object, and its records for the engine, if it may read them itself."""
-
-    item: PlacedObject
-    lines: Sequence[str]
-
-    @property
-    def size(self) -> int:
-        return sum(map(len, self.lines))
-
-
-def _lines_of_records(body: bytes) -> list[str]:
-    """Return the lines if each seems to be a record, as torchperf writes them; otherwise the content must be read."""
-    content = unpacked(body, MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        return []
-    try:
-        lines = [line for line in content.decode().split("\n") if line]
-        return lines if all(map(_is_plain, lines)) else []
-    except (ValueError, RecursionError):
-        return []
-
-
-def _is_plain(line: str) -> bool:
-    record = json.loads(line)
-    return (
-        isinstance(record, dict)
-        and isinstance(record.get("metric"), dict)
-        and "_meta" not in record
-        and line.startswith("{")
-    )
-
-
 class _BatchIngest:
     """Ingests batches of objects of one bucket."""
 
@@ -207,12 +173,12 @@ class _BatchIngest:
             outcome += self._read_and_take([each.item for each in others])
         return outcome
 
-    def _unread(self, item: PlacedObject) -> _UnreadObject:
-        lines = [] if item.unfit or self._given else _lines_of_records(item.body)
+    def _unread(self, item: PlacedObject) -> UnreadObject:
+        lines = [] if item.unfit or self._given else lines_of_records(item.body)
         head = f'{{"_meta":{self._meta(item.key)},' if lines else ""
-        return _UnreadObject(item, [head + line.removeprefix("{") for line in lines])
+        return UnreadObject(item, [head + line.removeprefix("{") for line in lines])
 
-    def _add_unread(self, objects: Sequence[_UnreadObject]) -> bool:
+    def _add_unread(self, objects: Sequence[UnreadObject]) -> bool:
         self.incoming.clear()
         return self.incoming.add_unread([line.encode() for each in objects for line in each.lines])
 
