@@ -106,9 +106,7 @@ def is_continued(path: Path) -> bool:
         ended = investigate(question, range_, state, BisectLimits(pairs=100), Silent(question, "0123456"))
         known = Investigation(question, state.facts)
         states = [Revision(Path("repo"), f"{place:040d}", "") for place in range(N + 1)]
-        line = BuildSequence(
-            states, [one.sha for one in states], [str(one) for one in states], np.full(N, 1 / N)
-        )
+        line = BuildSequence(states, np.full(N, 1 / N))
         found = SearchResult(
             line, known, ended, MeasurementSetup((), Mock(), Mock()), CulpritProfiles(state.profiles)
         )
