@@ -9,7 +9,7 @@ import pytest
 
 from torchperf_ci import cli
 from torchperf_ci.compare import command
-from torchperf_ci.compare.affected import BUILT, FilesRead, tree_change, why_affected
+from torchperf_ci.compare.affected import FilesRead, tree_change, why_affected
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import UsageError
 from torchperf_ci.verdicts.verdict import read_verdicts
@@ -38,6 +38,14 @@ def part(name):
 
 fast, other = part("fast"), part("other")
 """
+
+KERNEL = "aten/src/ATen/native/cpu/CopyKernel.cpp"
+PYTORCH = {
+    KERNEL: "namespace { void copy_kernel(int n) {} }\nREGISTER_DISPATCH(copy_stub, &copy_kernel);",
+    "aten/src/ATen/native/Copy.cpp": "Tensor& copy_(Tensor& self) { copy_stub(self); return self; }",
+    "aten/src/ATen/native/native_functions.yaml": "- func: copy_(Tensor(a!) self) -> Tensor(a!)",
+    "aten/src/ATen/core/dispatch/ObservedOperators.cpp": "",
+}
 
 
 def commit(git: Git, folder: Path) -> str:
@@ -145,29 +153,40 @@ def test_what_imports_a_changed_file_late_is_measured_and_the_rest_is_not(
     assert "1 not affected and not measured" in capsys.readouterr().err
 
 
-def test_if_nothing_is_affected_it_is_said_what_was_looked_at(
-    repo: Path, git: Git, torch_environment: Path, capsys: pytest.CaptureFixture[str]
+def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
+    tmp_path: Path, git: Git, torch_environment: Path, quick: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = commit(git, repo)
-    (repo / "notes.md").write_text("more\n")
-    verdicts, _ = compare(repo, f"{torch_environment}/bin/python", base, commit(git, repo))
-    assert {word for word, _ in verdicts.values()} == {"not-affected"}
-    told = capsys.readouterr().err
-    assert "nothing is measured in pairs: of 2 cases traced on base, none is affected" in told
+    """Of ``fast`` it is called by another operator, where Python does not see it."""
+    repo = tmp_path / "repo"
+    for name, text in PYTORCH.items():
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_text(text)
+    git(repo, "init", "--quiet", "--initial-branch=main")
+    steps = {"fast": "lambda x: x.double()", "other": "lambda x: x.sin()"}
+    lines = [
+        f"{name} = workload('parts/{name}', 'a part', modes=('inference',))"
+        f"(lambda batch: Task({step}, (torch.ones(4, 4),)))"
+        for name, step in steps.items()
+    ]
+    head = "import torch\nfrom torchperf_ci.suite import Task, workload\n"
+    (tmp_path / "suite.py").write_text(head + "\n".join(lines))
+    measured: list[str] = []
 
+    def measure_rounds(comparison: Comparison, *_: object) -> None:
+        measured.extend(compared.case.workload for compared in comparison.cases)
 
-def test_what_a_build_makes_of_a_change_is_not_known(
-    repo: Path, git: Git, torch_environment: Path, quick: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command, "measure_rounds", lambda *_: None)
+    monkeypatch.setattr(command, "measure_rounds", measure_rounds)
     base = commit(git, repo)
-    (repo / "notes.md").write_text("more\n")
+    (repo / KERNEL).write_text(PYTORCH[KERNEL] + "\n")
     [packages] = torch_environment.glob("lib/python*/site-packages")
-    site = "$(python -c 'import site; print(site.getsitepackages()[0])')"
-    build = f"echo {packages} > {site}/torch.pth && cp -r parts {site}"
-    verdicts, notes = compare(repo, quick, base, commit(git, repo), "--build", build)
-    assert {word for word, _ in verdicts.values()} == {"noisy"}
-    assert f"everything is measured: {BUILT}" in notes
+    build = f"echo {packages} > $(python -c 'import site; print(site.getsitepackages()[0])')/torch.pth"
+    verdicts, _ = compare(repo, quick, base, commit(git, repo), "--build", build)
+    assert measured == ["parts/fast"]
+    word, why = verdicts["parts/other", "latency(ms)"]
+    assert (word, why) == (
+        "not-affected",
+        "on base, it runs none of the operators whose sources changed: copy_",
+    )
 
 
 def test_records_have_no_files(tmp_path: Path) -> None:

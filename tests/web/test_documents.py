@@ -29,10 +29,10 @@ from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.kept_results import keep_judged
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web.catalogue import RunFacts
+from torchperf_ci.web.changes import bisections_of_store, proven_culprits
+from torchperf_ci.web.command import write_site
 from torchperf_ci.web.documents import Documents
-from torchperf_ci.web.known_culprits import bisections_of_store, proven_culprits
 from torchperf_ci.web.series_document import series_document
-from torchperf_ci.web.site import write_site
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import literal, one_line
+from torchperf_ci.actions import one_line
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, builder_kind
 from torchperf_ci.bisect.reasoning.evidence import (
     BisectFacts,
@@ -69,8 +69,7 @@ def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLim
         expected_cost,
         *(f"at most {most} {what}" for what, most in bounds.items() if most is not None),
     ]
-    with literal():
-        sys.stderr.writelines(f"{one_line(text)}\n" for text in lines)
+    say(*lines)
 
 
 ProgressEvent = BisectReading | BuildAttempt | ProbeFailure

@@ -1,8 +1,9 @@
 """Find which cases a change can affect: those that read a file that it changes, or all if that is not known.
 
 A case is left out only with certainty: its process at base read none of the files that differ, so at head it does
-exactly the same. The effect is known for changed contents of files that only Python reads, in commits that are imported
-without a build. Any other change (a new or deleted file, a file that a build or another library reads, a submodule) may
+exactly the same. The effect is known for changed contents of files that only Python reads. In PyTorch itself it is also
+known for sources of operators (:mod:`torchperf_ci.compare.touched_operators`): a case that runs none of these operators
+is not affected. Any other change (a new or deleted file, a file that a build or another library reads, a submodule) may
 affect every case.
 """
 
@@ -13,12 +14,14 @@ import os
 import unicodedata
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import WorkerConversation, open_worker, prepare
-from torchperf_ci.bench.worker.protocol import Compilation, Done, Peak
+from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak, UnbuiltDevices
 from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.compare.pytorch_sources import UnknownEffectError, is_native, is_unbuilt, sources_at
+from torchperf_ci.compare.touched_operators import touched_operators
 from torchperf_ci.console import Progress
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
@@ -29,7 +32,7 @@ from torchperf_ci.metrics import LATENCY
 from torchperf_ci.verdicts.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.compare.case_verdicts import SeriesNaming
@@ -51,14 +54,16 @@ class FilesRead:
     """The paths that Python opened, both as given and with links resolved.
 
     ``startup`` are those of the paths that run before tracing can start. ``unknown`` lists what could not be traced.
+    ``operators`` are the operators that the steps run, without namespace and overload; empty if not requested.
     """
 
     paths: frozenset[str]
     startup: frozenset[str] = frozenset()
     unknown: tuple[str, ...] = ()
+    operators: frozenset[str] = frozenset()
 
 
-def files_read(case: Case, settings: Settings, scratch: Path) -> FilesRead:
+def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool = False) -> FilesRead:
     """Build and run the case as a measurement does, traced from before its suite file is read.
 
     Raises :class:`WorkerFailure` if the case cannot be measured.
@@ -67,12 +72,22 @@ def files_read(case: Case, settings: Settings, scratch: Path) -> FilesRead:
     with open_worker(case, settings, scratch) as worker:
         conversation = WorkerConversation(worker, settings.timeout)
         conversation.ask("begin_file_trace", Done, log=str(log))
+        if operators:
+            conversation.ask("begin_operator_trace", Done)
         prepare(conversation, replace(case, batch_size=case.batch_size or 1), settings)
         conversation.ask("peak", Peak)
         if case.compiled:
             conversation.ask("compilation", Compilation)
+        ran = conversation.ask("operators", OperatorsRun) if operators else OperatorsRun((), ())
         conversation.ask("end_file_trace", Done)
-    return _read(log.read_text("utf-8").splitlines())
+    read = _read(log.read_text("utf-8").splitlines())
+    return replace(read, unknown=(*read.unknown, *ran.unknown), operators=frozenset(ran.operators))
+
+
+def unbuilt_devices(case: Case, settings: Settings, scratch: Path) -> tuple[str, ...]:
+    """Return the ATen folders of devices that this torch was not built for. Raises :class:`WorkerFailure`."""
+    with open_worker(case, settings, scratch) as worker:
+        return tuple(worker.ask("unbuilt_devices", settings.timeout, UnbuiltDevices).devices)
 
 
 def _read(lines: Iterable[str]) -> FilesRead:
@@ -99,17 +114,30 @@ FOLLOWED = (".py", ".md", ".rst")
 """Extensions of files that only Python reads, so that tracing sees every reader."""
 PLAIN_FILES = ("100644", "100755")
 """Git's modes of regular files, as opposed to links and submodules."""
-MOST_NAMED = 3
-BUILT = "what --build makes of the changed files is not known"
+MOST_NAMED, MOST_OPERATORS_NAMED = 3, 5
 TWO_COMMITS = "--affected looks at what two commits differ in: give commits with --base and --head"
 
 
 @dataclass(frozen=True)
 class TreeChange:
-    """How two commits differ: paths whose readers can be traced, and why other changes may affect every case."""
+    """How two commits differ: paths where only the content changes, and why other changes may affect every case."""
 
-    followed: tuple[str, ...]
-    unknown: tuple[str, ...] = ()
+    contents: tuple[str, ...]
+    others: tuple[str, ...] = ()
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """The paths whose readers can be traced."""
+        return tuple(path for path in self.contents if PurePosixPath(path).suffix in FOLLOWED)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Reasons why any case may be affected, if commits are imported without a build."""
+        known = {*self.followed}
+        why = (
+            f"{path} changes, and who reads it is not known" for path in self.contents if path not in known
+        )
+        return (*why, *self.others)
 
 
 @dataclass(frozen=True)
@@ -137,53 +165,162 @@ def affected_cases(
     if not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
         raise UsageError(TWO_COMMITS)
     change = tree_change(base.spec, head.spec)
-    if built or change.unknown:
-        why = BUILT if built else _named(change.unknown, "; ")
-        return AffectedCases(cases, note=f"everything is measured: {why}")
-    # The checkout may contain a suite file that both sides read.
-    roots = [Path(base.settings.path[-1]), top_of_checkout(base.spec.repo) or base.spec.repo]
-    why_not = (
-        f"on base, it reads none of the changed files: {_named(change.followed, ', ')}"
-        if change.followed
-        else "the commits do not differ"
-    )
+    try:
+        if built and cases:
+            readers: Readers | ChangedOperators = _in_build(base, head.spec, change, cases[0], scratch)
+        else:
+            readers = _in_checkout(base, base.spec.repo, change)
+    except UnknownEffectError as unknown:
+        return AffectedCases(cases, note=f"everything is measured: {unknown}")
     measured: list[Case] = []
     left_out: list[Verdict] = []
     with closing(Progress(len(cases))) as shown:
         for number, case in enumerate(cases, 1):
-            shown.begins(f"what {case} reads")
+            shown.begins(f"what {case} {'runs' if built else 'reads'}")
             try:
-                read = files_read(case, base.settings, scratch / "trace")
-                why = why_affected(read, change.followed, roots)
+                why = readers.by(case, base.settings, scratch / "trace")
             except WorkerFailure as failure:
                 why = str(failure)
             if why:
                 measured.append(case)
             else:
-                left_out.append(Verdict(naming(case, LATENCY), "not-affected", why_not))
+                left_out.append(Verdict(naming(case, LATENCY), "not-affected", readers.why_not))
             shown.ended(f"{case}: {why or 'not affected'}", number)
-    note = f"{counted(len(left_out), 'case')} not measured: {why_not}" if left_out else ""
+    note = f"{counted(len(left_out), 'case')} not measured: {readers.why_not}" if left_out else ""
     return AffectedCases(measured, left_out, note)
+
+
+@dataclass(frozen=True)
+class Readers:
+    """A change that affects the cases that read one of the ``changed`` paths below one of the ``roots``."""
+
+    changed: Sequence[str]
+    roots: Sequence[Path]
+
+    @property
+    def why_not(self) -> str:
+        """Why a case is not affected."""
+        if not self.changed:
+            return "the commits do not differ"
+        return f"on base, it reads none of the changed files: {_named(self.changed, ', ')}"
+
+    def by(self, case: Case, settings: Settings, scratch: Path) -> str:
+        """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""
+        return why_affected(files_read(case, settings, scratch), self.changed, self.roots)
+
+
+_TESTS = ("test/", "torch/testing/_internal/")
+"""Folders whose Python files a build copies unchanged or ignores."""
+
+
+@dataclass(frozen=True)
+class ChangedOperators:
+    """A change that affects the cases that run one of the operators or read one of the ``python`` files.
+
+    ``python`` has changed Python and text files, which a build may install anywhere.
+    """
+
+    operators: frozenset[str]
+    python: Collection[str] = ()
+
+    @property
+    def why_not(self) -> str:
+        """Why a case is not affected."""
+        if not self.operators:
+            return "nothing changes that this build is made of"
+        names = _named(sorted(self.operators), ", ", MOST_OPERATORS_NAMED)
+        return f"on base, it runs none of the operators whose sources changed: {names}"
+
+    def by(self, case: Case, settings: Settings, scratch: Path) -> str:
+        """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""
+        if case.compiled:
+            return "compiled code may call kernels without operators"
+        if not case.batch_size:
+            return "which batch size it gets is not known"
+        found = files_read(case, settings, scratch, operators=True)
+        if found.unknown:
+            return found.unknown[0]
+        if ran := sorted(found.operators & self.operators):
+            return f"runs {ran[0]}"
+        return next((f"reads {path}" for path in sorted(self.python) if _reads(found.paths, path)), "")
+
+
+def _reads(paths: Collection[str], changed: str) -> bool:
+    return any(f"/{path}".endswith(f"/{changed}") for path in paths)
+
+
+def changed_operators(
+    git: Git, base: Revision, head: Revision, changed: Sequence[str], unbuilt: Collection[str]
+) -> ChangedOperators:
+    """Return the operators that the ``changed`` files affect.
+
+    Raises :class:`UnknownEffectError` if that cannot be determined, and :class:`GitError`.
+    """
+    python = [path for path in changed if _is_followed(path)]
+    kernels = [path for path in changed if is_native(path) and not is_unbuilt(path, unbuilt)]
+    others = [path for path in changed if path not in {*python, *kernels}]
+    if unknown := [path for path in others if not is_unbuilt(path, unbuilt)]:
+        msg = f"{unknown[0]} changes, and what is made of it is not known"
+        raise UnknownEffectError(msg)
+    sources = sources_at(git, base.sha, unbuilt)
+    for path in others:
+        if path.rpartition("/")[2] in sources.included:
+            msg = f"{path} may be included by what is built"
+            raise UnknownEffectError(msg)
+    if not kernels:
+        return ChangedOperators(frozenset(), python)
+    texts = [(path, _text(git, base, path), _text(git, head, path)) for path in kernels]
+    return ChangedOperators(touched_operators(sources, texts), python)
+
+
+def _is_followed(path: str) -> bool:
+    return path.endswith((".md", ".rst")) or (path.startswith(_TESTS) and path.endswith(".py"))
+
+
+def _text(git: Git, revision: Revision, path: str) -> str:
+    return git("cat-file", "blob", f"{revision.sha}:{path}").decode("utf-8", "replace")
+
+
+def _in_checkout(base: ComparedBuild, repo: Path, change: TreeChange) -> Readers:
+    if change.unknown:
+        raise UnknownEffectError(_named(change.unknown, "; "))
+    own = top_of_checkout(repo) or repo  # it may contain a suite file that both sides read
+    return Readers(change.followed, [Path(base.settings.path[-1]), own])
+
+
+def _in_build(
+    base: ComparedBuild, head: Revision, change: TreeChange, case: Case, scratch: Path
+) -> ChangedOperators:
+    """Find the changed operators. Raises :class:`UnknownEffectError` if anything but sources of operators changes."""
+    if change.others or not isinstance(base.spec, Revision):
+        raise UnknownEffectError(_named(change.others, "; "))
+    try:
+        unbuilt = unbuilt_devices(case, base.settings, scratch / "trace")
+        return changed_operators(_git(base.spec.repo), base.spec, head, change.contents, unbuilt)
+    except (GitError, WorkerFailure) as error:
+        raise UnknownEffectError(str(error)) from error
 
 
 def tree_change(base: Revision, head: Revision) -> TreeChange:
     """Ask git how two commits differ, without detecting renames. Raises :class:`EnvironmentUnderTestError`."""
     options = ("--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--ignore-submodules=none", "-z")
     try:
-        git = Git(base.repo, Deadline.after(ASK_SECONDS))
-        printed = git("diff", *options, base.sha, head.sha, "--")
+        printed = _git(base.repo)("diff", *options, base.sha, head.sha, "--")
     except GitError as error:
         msg = f"what {base.sha[:10]} and {head.sha[:10]} differ in cannot be told: {error}"
         raise EnvironmentUnderTestError(msg) from error
     fields = os.fsdecode(printed).split("\0")[:-1]
-    whys = {path: _why_unknown(about, path) for about, path in zip(fields[::2], fields[1::2], strict=True)}
-    return TreeChange(
-        tuple(path for path, why in whys.items() if not why),
-        tuple(f"{path} {why}" for path, why in whys.items() if why),
-    )
+    contents: list[str] = []
+    others: list[str] = []
+    for about, path in zip(fields[::2], fields[1::2], strict=True):
+        if why := _why_other(about):
+            others.append(f"{path} {why}")
+        else:
+            contents.append(path)
+    return TreeChange(tuple(contents), tuple(others))
 
 
-def _why_unknown(about: str, path: str) -> str:
+def _why_other(about: str) -> str:
     old, new, _, _, status = about.removeprefix(":").split(" ")
     if status == "A":
         return "is new"
@@ -191,7 +328,7 @@ def _why_unknown(about: str, path: str) -> str:
         return "is gone"
     if status != "M" or old != new or old not in PLAIN_FILES:
         return "changes its mode, or is a link or a submodule"
-    return "" if path.endswith(FOLLOWED) else "changes, and who reads it is not known"
+    return ""
 
 
 def why_affected(read: FilesRead, changed: Iterable[str], roots: Sequence[Path]) -> str:
@@ -217,6 +354,10 @@ def _plain(path: str) -> str:
     return unicodedata.normalize("NFC", path).casefold()
 
 
-def _named(names: Sequence[str], between: str) -> str:
-    more = len(names) - MOST_NAMED
-    return between.join(names[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _git(repo: Path) -> Git:
+    return Git(repo, Deadline.after(ASK_SECONDS))
+
+
+def _named(names: Sequence[str], between: str, most: int = MOST_NAMED) -> str:
+    more = len(names) - most
+    return between.join(names[:most]) + (f" and {more} more" if more > 0 else "")

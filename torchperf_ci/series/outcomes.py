@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
 
 
-NOTHING_TO_MEASURE = ("unsupported", "skipped")
+_NOTHING_TO_MEASURE = frozenset(("unsupported", "skipped"))
 """Statuses of cases that neither passed nor failed."""
-_NOTHING_TO_MEASURE = frozenset(NOTHING_TO_MEASURE)
 _OUTCOMES = frozenset((0.0, 1.0))
 
 

@@ -281,6 +281,21 @@ class Callers:
     files: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class OperatorsRun:
+    """ATen operators that steps run, without namespace and overload, and reasons why there may be more."""
+
+    operators: Sequence[str]
+    unknown: Sequence[str]
+
+
+@dataclass(frozen=True)
+class UnbuiltDevices:
+    """Devices that torch was not built for, by the name of their ATen folder."""
+
+    devices: Sequence[str]
+
+
 @dataclass
 class WorkerAnswers:
     """One worker's answers about its case so far, by request; None for requests that were not made."""

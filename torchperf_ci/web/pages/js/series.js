@@ -64,7 +64,7 @@ async function shown(chosen, state, all, add) {
   const several = new Set(rows.map((row) => machineName(row.of))).size > 1;
   if (rows.length > 1) rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
   const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
-  const [first] = rows;
+  const [first] = rows, again = chosen.map(measureAgain).filter(Boolean);
   const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${several ? "" : `, ${machineName(first.of)}`}`;
   return [
     rows.length === 1 ? figures(...about(first)) : null,
@@ -77,9 +77,9 @@ async function shown(chosen, state, all, add) {
     h("div", { class: "picker" }, choice("from", "Time", spans, state.from ?? "", "all"), choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
     changes(rows),
     ...rows.map(machines),
-    h("h2", {}, "Measure it again"),
-    h("p", { class: "quiet" }, "In a clone of the repository. Name the suite with --suite unless torchperf.yml does."),
-    ...chosen.slice(0, 3).map((series) => command(measureAgain(series))),
+    again.length ? h("h2", {}, "Measure it again") : null,
+    again.length ? h("p", { class: "quiet" }, "In a clone of the repository. Name the suite with --suite unless torchperf.yml does.") : null,
+    ...again.slice(0, 3).map(command),
     table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time), 50),
   ];
 }
