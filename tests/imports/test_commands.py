@@ -205,5 +205,5 @@ def test_a_direction_that_nobody_told_is_asked_for_and_then_counts(
         assert torchperf("check", "new", *given) == 1
         assert verdicts() == {"decode": "regressed"}
     given = ["--against", "past", "--format", "customSmallerIsBetter"]
-    assert torchperf("check", "new", *given) == 0
-    assert verdicts() == {"decode": "improved"}
+    assert torchperf("check", "new", *given) == 3
+    assert "give --format customBiggerIsBetter" in capsys.readouterr().err

@@ -127,6 +127,8 @@ def test_the_command_selects_exactly_its_case(watched: Watched) -> None:
         assert words[4:] == ["--mode", "inference", "--backend", "eager", "--device", "cpu"]
         assert fnmatchcase(model, words[3])
         assert "*" not in model or not fnmatchcase(model.replace("*", "x"), words[3])
+    other_tool = "(await import('./js/dom.js')).measureAgain({ model: 'sleep 1', mode: '' })"
+    assert watched.page.evaluate(f"async () => {other_tool}") == ""
 
 
 def test_runs_are_found_by_data_type_and_backend(watched: Watched) -> None:

@@ -11,7 +11,6 @@ import urllib.request
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import boto3
 from botocore import UNSIGNED
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.places.place import PlaceAccess
 
+AUDIENCE = "sts.amazonaws.com"
 TIMEOUT = 15.0
 """Seconds to wait for one response."""
 TOTAL = 60.0
@@ -63,7 +63,7 @@ class WebIdentity(CredentialProvider):
 
     def _obtain(self) -> dict[str, str]:
         mask = self._access.mask
-        token = job_token(self._access.audience, os.environ)
+        token = job_token(os.environ)
         mask(token)
         given = self._assume_role(token)
         for secret in (given["access_key"], given["secret_key"], given["token"]):
@@ -81,7 +81,7 @@ class WebIdentity(CredentialProvider):
         except (ClientError, BotoCoreError) as error:
             msg = (
                 f"the role {self._role} cannot be assumed: {error}; check the role, its longest session, and that its "
-                f"trust policy admits this repository and the audience {self._access.audience}"
+                f"trust policy admits this repository and the audience {AUDIENCE}"
             )
             raise CredentialsError(msg) from error
         credentials = answer["Credentials"]
@@ -108,8 +108,8 @@ class WebIdentity(CredentialProvider):
         )
 
 
-def job_token(audience: str, environ: Mapping[str, str]) -> str:
-    """Return this job's OIDC token for ``audience``, valid for a few minutes. Raises :class:`CredentialsError`."""
+def job_token(environ: Mapping[str, str]) -> str:
+    """Return this job's OIDC token for :data:`AUDIENCE`, valid for a few minutes. Raises :class:`CredentialsError`."""
     try:
         url = environ["ACTIONS_ID_TOKEN_REQUEST_URL"]
         request_token = environ["ACTIONS_ID_TOKEN_REQUEST_TOKEN"]
@@ -120,7 +120,7 @@ def job_token(audience: str, environ: Mapping[str, str]) -> str:
         )
         raise CredentialsError(msg) from None
     request = urllib.request.Request(  # noqa: S310  # the URL comes from the runner itself
-        f"{url}{'&' if '?' in url else '?'}audience={quote(audience, safe='')}",
+        f"{url}{'&' if '?' in url else '?'}audience={AUDIENCE}",
         headers={"Authorization": f"Bearer {request_token}", "Accept": "application/json"},
     )
     problem = ""

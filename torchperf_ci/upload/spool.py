@@ -146,8 +146,8 @@ class Spool:
         return batch
 
     def pending(self) -> list[SpooledBatch]:
-        """Return the batches for this target, oldest first. Raises :class:`RecordsError` for an unreadable one."""
-        batches = [self._read(path) for path in sorted(self.root.glob("*.zip"), key=_age)]
+        """Return the batches for this target, by name. Raises :class:`RecordsError` for an unreadable one."""
+        batches = [self._read(path) for path in sorted(self.root.glob("*.zip"))]
         return [batch for batch in batches if batch]
 
     def settle(self, batch: SpooledBatch, kept: Iterable[str]) -> None:
@@ -221,13 +221,6 @@ def _pack(file: IO[bytes], about: Mapping[str, object], bodies: Mapping[str, byt
         packed.writestr(_ABOUT, json.dumps(about))
         for key, body in bodies.items():
             packed.writestr(key, body)
-
-
-def _age(path: Path) -> tuple[float, str]:
-    try:
-        return path.lstat().st_mtime, path.name
-    except FileNotFoundError:
-        return 0.0, path.name
 
 
 def _spool_digest(*parts: str | bytes) -> str:

@@ -93,7 +93,7 @@ def _columns(
     places = {run.name: (place, run.time) for place, run in enumerate(oldest_first)}
     numbers = [places[point.run][0] for point in points]
     parts = parts_of(points)
-    machine = dict(sorted((index, place) for place, part in enumerate(parts) for index in part.indices))
+    machine = dict(sorted((index, place) for place, part in enumerate(parts) for index in part))
     columns = {
         "run": ranges(numbers),
         "after": [point.timestamp - places[point.run][1] for point in points],
@@ -101,4 +101,8 @@ def _columns(
         **value_columns([(series, point) for point in points], digits),
     }
     numbering = Numbering([run.id for run in oldest_first]).checksum(numbers)
-    return {"numbering": numbering, "points": columns, "machines": [part.facts for part in parts]}
+    return {
+        "numbering": numbering,
+        "points": columns,
+        "machines": [points[part[0]].fingerprint for part in parts],
+    }

@@ -125,8 +125,4 @@ function span(row, reach) {
     svg("circle", { cx: x(row.ratio), cy: 9, r: 4, fill: "currentColor" }));
 }
 
-function tone(row) {
-  if (row.word === "not comparable") return "warning";
-  if (row.word !== "beyond noise") return "none";
-  return ["good", "warning", "bad"][row.worse + 1];
-}
+const tone = ({ word, worse }) => ({ "not comparable": "warning", "beyond noise": ["good", "warning", "bad"][worse + 1] })[word] ?? "none";

@@ -101,7 +101,7 @@ export function command(line) {
 
 /** The column with the command that measures a row again; `names(row)` are the names of its series. */
 export const againColumn = (names) => ({
-  head: "command", tool: true, value: (row) => measureAgain(names(row)), cell: (row) => copying(measureAgain(names(row))),
+  head: "command", tool: true, value: (row) => measureAgain(names(row)), cell: (row) => { const line = measureAgain(names(row)); return line ? copying(line) : ""; },
 });
 
 export const copying = (line) => h("button", { type: "button", title: line, onclick: (event) => copy(line, event.currentTarget) }, "Copy");
@@ -117,8 +117,12 @@ function copy(text, button) {
 /** Quotes any text as one word of a shell's command line. */
 export const shellWord = (text) => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** The command that measures a series again where its suite is the configured one. The filter is a glob, in which the model's name is literal. */
+/**
+ * The command that measures a series again where its suite is the configured one; empty for the results of another tool, which
+ * have no mode. The filter is a glob, in which the model's name is literal.
+ */
 export function measureAgain(names) {
+  if (!names.mode) return "";
   const flags = { filter: names.model.replace(/[[*?]/g, "[$&]"), mode: names.mode, dtype: names.dtype, backend: names.backend, device: names.device };
   const given = Object.entries(flags).filter(([, value]) => value).map(([flag, value]) => `--${flag} ${shellWord(value)}`);
   return `torchperf run ${given.join(" ")}`;

@@ -66,6 +66,7 @@ async function shown(chosen, state, all, add) {
   const mixed = new Set(rows.map((row) => row.unit)).size > 1;
   const relative = mixed || state.scale === "relative";
   const [first] = rows;
+  const again = chosen.map(measureAgain).filter(Boolean);
   const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${several ? "" : `, ${machineName(first.of)}`}`;
   return [
     rows.length === 1 ? figures(...about(first)) : null,
@@ -78,9 +79,9 @@ async function shown(chosen, state, all, add) {
     h("div", { class: "picker" }, choice("from", "Time", spans, state.from ?? "", "all"), mixed ? h("span", { class: "quiet" }, "Units differ: each series is relative to its first level.") : choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
     changes(rows),
     ...rows.map(machines),
-    h("h2", {}, "Measure it again"),
-    h("p", { class: "quiet" }, "In a clone of the repository. Name the suite with --suite unless torchperf.yml does."),
-    ...chosen.slice(0, 3).map((series) => command(measureAgain(series))),
+    again.length ? h("h2", {}, "Measure it again") : null,
+    again.length ? h("p", { class: "quiet" }, "In a clone of the repository. Name the suite with --suite unless torchperf.yml does.") : null,
+    ...again.slice(0, 3).map(command),
     table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time), 50),
   ];
 }
