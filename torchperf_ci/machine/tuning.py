@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -28,6 +29,7 @@ DEEP_MICROSECONDS = 10
 EFFICIENT_SHARE = 0.75
 """A CPU with less than this share of the largest capacity is an efficiency core."""
 PROGRAM = Path(__file__).with_name("restorer.py")
+ANSWER_SECONDS = 30.0
 RUNNER_MARK = "RUNNER_TRACKING_ID"
 """The variable by which a GitHub runner finds and kills processes that a job left running."""
 SILENT = "the restoring process does not answer"
@@ -200,6 +202,7 @@ class Restorer:
             start_new_session=True,
             env=environment,
         )
+        self._answers = True
 
     def remember(self, state: Mapping[str, str]) -> None:
         """Remember one state, given as :mod:`restorer` describes; raises :class:`CannotRestoreError`."""
@@ -207,15 +210,22 @@ class Restorer:
         assert self._process.stdout
         with suppress(BrokenPipeError):
             print(json.dumps(state), file=self._process.stdin, flush=True)
-        answer = self._process.stdout.readline()
+        poller = select.poll()  # unlike select(), without a limit on the file descriptor's number
+        poller.register(self._process.stdout, select.POLLIN)
+        # After a timeout, a late answer would be mistaken for that to the next request, so ask nothing more.
+        self._answers = self._answers and bool(poller.poll(1000 * ANSWER_SECONDS))
+        answer = self._process.stdout.readline() if self._answers else ""
         if answer != "\n":
             raise CannotRestoreError(answer.strip() or SILENT)
 
     def restore(self) -> None:
         """Restore every state; raises :class:`NotRestoredError` for those that stayed changed."""
-        told, _ = self._process.communicate()
+        try:
+            told, _ = self._process.communicate(timeout=ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            told = ""
         failed = [line for line in told.splitlines() if line.startswith("not restored: ")]
-        if self._process.returncode:
+        if self._process.returncode != 0:
             failed.append(SILENT)
         if failed:
             msg = "tuning left this machine changed; set back by hand:\n" + "\n".join(failed)
