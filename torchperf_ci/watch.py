@@ -102,10 +102,6 @@ def _tell_published(done: PublishedIssues) -> None:
     done.check_published()
 
 
-SHOWN_RUNS = 10
-"""Most runs in the table."""
-
-
 def nightly_document(schedule: WorkflowSchedule, status: ScheduleStatus) -> Document:
     """Return the issue's text: the verdict, the next step and the newest runs. It depends on nothing else."""
     why = f": {status.why}. Meanwhile nothing is measured, and a regression goes unseen."
@@ -121,7 +117,7 @@ def nightly_document(schedule: WorkflowSchedule, status: ScheduleStatus) -> Docu
                 [Column("began"), Column("run"), Column("result")],
                 [
                     (to_the_minute(run.began), Link(str(run.number), run.url), _ended(run))
-                    for run in schedule.runs[:SHOWN_RUNS]
+                    for run in schedule.runs
                 ],
             ),
             Paragraph(renewed, small=True),

@@ -58,11 +58,6 @@ class GateFinding:
     why: str
     candidate: bool = False
 
-    @property
-    def is_worse(self) -> bool:
-        """Whether the series is worse, or looks so."""
-        return self.word == "regressed" or self.candidate
-
 
 def gate_finding(
     judged: Judged, row: int, rule: MetricRule, past: int, day: Callable[[int], str]
@@ -239,7 +234,8 @@ def _verdict(
     """Return the verdict for a row. ``restored`` converts the gate's numbers to the metric's unit."""
     finding = gate_finding(judged, row, rule, _runs(pairing), partial(_day, pairing))
     old, new = float(restored(judged.old[row])), float(restored(judged.new[row]))
-    is_change = finding.is_worse or finding.word == "improved"
+    is_worse = finding.word == "regressed" or finding.candidate
+    is_change = is_worse or finding.word == "improved"
     return Verdict(
         pairing.series,
         finding.word,
@@ -249,7 +245,7 @@ def _verdict(
         candidate=finding.candidate,
         evidence=Evidence(
             _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None),
-            chart_points(pairing) if finding.is_worse else (),
+            chart_points(pairing) if is_worse else (),
             machine=pairing.machine,
             others={
                 "history": int(judged.history[row]),

@@ -165,13 +165,10 @@ def _duplicates(
         unlocated = issue.is_open and issue.memory.kind == "unlocated" and issue.memory.reported < night
         if unlocated and issue.number not in matched:
             series = series_of(issue.memory.rows)
-            match = next((match for match in culprits if series <= _explained(match.finding, issue)), None)
-            if match and match.issue:
-                yield IssueAction("duplicate", issue.memory, issue, other=match.issue)
-
-
-def _explained(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
-    return series_of(finding.rows) - further_series(finding, issue)
+            for match in culprits:
+                if series <= series_of(match.finding.rows) - further_series(match.finding, issue):
+                    yield IssueAction("duplicate", issue.memory, issue, other=match.issue)
+                    break
 
 
 def _updates(

@@ -43,27 +43,6 @@ class TrackedIssue:
     expected: bool = False
 
 
-def read_tracked_issue(issue: Issue, login: str) -> TrackedIssue | None:
-    """The issue if it is ours, where ``login`` is our own, else None. Makes no requests: lists contain all fields."""
-    labels = tuple(label.name for label in issue.labels)
-    if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != login:
-        return None
-    body = issue.body or ""
-    memory = recall(body)
-    if memory is None or issue.html_url.endswith(f"/pull/{issue.number}"):
-        return None
-    return TrackedIssue(
-        issue.number,
-        issue.html_url,
-        issue.title,
-        body,
-        memory,
-        is_open=issue.state == "open",
-        labels=labels,
-        expected=EXPECTED_LABEL in labels,
-    )
-
-
 _GONE_STATUSES = (301, 404, 410)
 
 
@@ -97,15 +76,13 @@ def make_labels(ask: GitHubClient, wanted: Sequence[str]) -> list[str]:
     be created, because no issue would be found again.
     """
     _make_label(ask, TORCHPERF_LABEL)
-    return [name for name in dict.fromkeys((*wanted, EXPECTED_LABEL)) if not _is_made(ask, name)]
-
-
-def _is_made(ask: GitHubClient, name: str) -> bool:
-    try:
-        _make_label(ask, name)
-    except GitHubRefusedError:
-        return False
-    return True
+    refused = []
+    for name in dict.fromkeys((*wanted, EXPECTED_LABEL)):
+        try:
+            _make_label(ask, name)
+        except GitHubRefusedError:
+            refused.append(name)
+    return refused
 
 
 def _make_label(ask: GitHubClient, name: str) -> None:
@@ -203,7 +180,24 @@ class IssueTracker:
         return self.ask.repository.get_issue(issue.number)
 
     def _known(self, issue: Issue) -> TrackedIssue | None:
-        return read_tracked_issue(issue, self.login)
+        """The issue if it is ours, else None. Makes no requests: lists contain all fields."""
+        labels = tuple(label.name for label in issue.labels)
+        if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != self.login:
+            return None
+        body = issue.body or ""
+        memory = recall(body)
+        if memory is None or issue.html_url.endswith(f"/pull/{issue.number}"):
+            return None
+        return TrackedIssue(
+            issue.number,
+            issue.html_url,
+            issue.title,
+            body,
+            memory,
+            is_open=issue.state == "open",
+            labels=labels,
+            expected=EXPECTED_LABEL in labels,
+        )
 
     def _not_ours(self, issue: Issue) -> str:
         author = issue.user.login if issue.user else "nobody"

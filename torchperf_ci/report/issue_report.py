@@ -21,11 +21,7 @@ from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues, published_document
 from torchperf_ci.issues.tracker import IssueTracker, author_login
 from torchperf_ci.markdown import escaped, to_markdown
-from torchperf_ci.report.contents import (
-    tell_in_summary,
-    why_silent,
-    write_files,
-)
+from torchperf_ci.report.contents import tell_in_summary, why_silent, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

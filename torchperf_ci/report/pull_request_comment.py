@@ -18,11 +18,7 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError
 from torchperf_ci.github import GITHUB, GitHubRefusedError, authenticated_login, github_client, github_server
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
-from torchperf_ci.report.contents import (
-    report_markdown,
-    why_silent,
-    write_files,
-)
+from torchperf_ci.report.contents import report_markdown, why_silent, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

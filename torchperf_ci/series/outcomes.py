@@ -112,8 +112,6 @@ def _outcome_words(point: Point) -> list[str]:
 
 DISTURBED_MARK = "⚠ "
 """Prefix of a note that readers must not overlook."""
-MOST_DISTURBED_RUNS = 5
-"""Disturbed runs that are listed one by one; the rest are counted."""
 LONGEST_DISTURBANCE = 300
 """Characters quoted from a record."""
 
@@ -125,19 +123,10 @@ def disturbances(points: Points) -> Sequence[str]:
         for point in row:
             if series.metric in (STATUS, LATENCY):
                 runs[series.group, point.run][series] = point
-    notes = [
+    return [
         f"{DISTURBED_MARK}disturbed during the measurement on {_machine_name(group)}, run {run}: {words}"
         for (group, run), taken in runs.items()
         if (words := "; ".join(_disturbances_of_run(taken)))
-    ]
-    more = len(notes) - MOST_DISTURBED_RUNS
-    return [
-        *notes[:MOST_DISTURBED_RUNS],
-        *(
-            [f"{DISTURBED_MARK}{counted(more, 'more run was', 'more runs were')} disturbed while measuring"]
-            if more > 0
-            else []
-        ),
     ]
 
 

@@ -6,34 +6,12 @@ from the toolkit's environment can leak into the measured one.
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import sys
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PACKAGE = Path(__file__).resolve().parents[2]
 OLDEST_PYTHON = (3, 10)
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Import torch or its compiler in the block.
-
-    What they make stays. The collector would look through it several times meanwhile: a tenth of the start of torch, a
-    quarter of that of its compiler.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.unfreeze()  # from now on it is what a process has that has lived for a while
-        gc.enable()
 
 
 def main() -> None:
@@ -51,6 +29,8 @@ def main() -> None:
     package = importlib.util.module_from_spec(spec)
     sys.modules["torchperf_ci"] = package
     spec.loader.exec_module(package)
+
+    from torchperf_ci.bench.worker.collector import collector_paused
 
     with collector_paused():
         from torchperf_ci.bench.worker.session import serve
