@@ -22,6 +22,8 @@ from torchperf_ci.records.parser import RepeatedKeys
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    Schema = Mapping[str, Any]
+    """A JSON Schema, or a part of one."""
     Check = Callable[[Any], "Sequence[RecordFinding]"]
     """Returns what is wrong with a value."""
     Rule = Callable[[Any], "str | None"]
@@ -233,11 +235,9 @@ def check_record(element: Any) -> tuple[RecordFinding, ...]:
     return tuple(_schema_check()(element))
 
 
-def schema() -> Mapping[str, Any]:
+def schema() -> Schema:
     """Return the JSON Schema of a v3 record, as published in ``v3.schema.json``."""
-    loaded: Mapping[str, Any] = json.loads(
-        Path(__file__).with_name("v3.schema.json").read_text(encoding="utf-8")
-    )
+    loaded: Schema = json.loads(Path(__file__).with_name("v3.schema.json").read_text(encoding="utf-8"))
     return loaded
 
 
@@ -247,7 +247,7 @@ def _schema_check() -> Check:
     return compiled(published, published["$defs"])
 
 
-def compiled(rules: Mapping[str, Any], definitions: Mapping[str, Any]) -> Check:
+def compiled(rules: Schema, definitions: Schema) -> Check:
     """Compile a JSON Schema to a check. ``definitions`` are those to which ``$ref`` leads."""
     if "$ref" in rules:
         rules = {**definitions[rules["$ref"].removeprefix("#/$defs/")], **rules}
