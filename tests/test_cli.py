@@ -55,9 +55,8 @@ def test_help_fits_a_terminal_of_80_columns(command: str) -> None:
     assert max(map(len, told.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("arguments", [["query", "--help"], ["doctor"]])
-def test_a_terminal_that_is_not_utf_8_breaks_nothing(arguments: list[str]) -> None:
-    done = torchperf(*arguments, PYTHONIOENCODING="ascii")
+def test_a_locale_without_utf_8_breaks_nothing() -> None:
+    done = torchperf("query", "--help", LC_ALL="C")
     assert done.returncode == 0, done.stderr
     assert not done.stdout.isascii()
 

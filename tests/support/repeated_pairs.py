@@ -1,4 +1,7 @@
-"""Bisections that measure one pair of each two builds; tests/actions/test_bisect_template.py measures them all."""
+"""Bisections and comparisons that measure one pair of each two builds.
+
+tests/actions/test_bisect_template.py measures them all.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,14 @@ def repeating(measure: Callable[..., Pair]) -> Callable[..., Pair]:
     noise = itertools.cycle([0.001, -0.001, 0.002])
     known: dict[tuple[str, ...], Pair] = {}
 
-    def pair(case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool) -> Pair:
+    def pair(
+        case: Case, base: Settings, head: Settings, scratch: Path, *started: object, head_first: bool
+    ) -> Pair:
         if base.path == head.path:
             return Pair((next(noise),), 1e-3, 1e-3)
-        builds = (*base.path, *head.path)
+        builds = (str(case), *base.path, *head.path)
         if builds not in known:
-            known[builds] = measure(case, base, head, scratch, head_first=head_first)
+            known[builds] = measure(case, base, head, scratch, *started, head_first=head_first)
         first = known[builds]
         return replace(first, log_ratios=(first.log_ratio + next(noise),))
 

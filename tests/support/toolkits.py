@@ -44,7 +44,7 @@ PAIRS = "torchperf_ci/bench/pairs.py"
 BRIEFLY = {"BLOCK_SECONDS = 0.1\n": "BLOCK_SECONDS = 0.02\n", "QUADS = 10\n": "QUADS = 3\n"}
 """How long a pair is measured: what the tests plant is large, and most of their time went into telling how large."""
 
-LABORATORY = "torchperf_ci/bisect/laboratory.py"
+MEASURES_PAIRS = ("torchperf_ci/bisect/laboratory.py", "torchperf_ci/compare/comparison_loop.py")
 REPEATED = Path(__file__).with_name("repeated_pairs.py")
 REPEATING = """
 import os
@@ -54,7 +54,7 @@ if os.environ.get("REPEATED_PAIRS"):
 
     measure_pair = repeating(measure_pair)
 """
-"""What lets a job ask for bisections that start torch less often."""
+"""What lets a job ask for bisections and comparisons that start torch less often."""
 
 
 def copy_project(copy: Path) -> None:
@@ -72,8 +72,9 @@ def copy_project(copy: Path) -> None:
         measures = measures.replace(usual, brief)
     (copy / PAIRS).write_text(measures)
     shutil.copy(REPEATED, copy / "torchperf_ci")
-    with (copy / LABORATORY).open("a") as laboratory:
-        laboratory.write(REPEATING)
+    for name in MEASURES_PAIRS:
+        with (copy / name).open("a") as module:
+            module.write(REPEATING)
     called, (name, _, ref) = copy / CALLED, OURS.partition("@")
     called.parent.mkdir(parents=True)
     lines = (PROJECT / CALLED).read_text().splitlines()

@@ -32,8 +32,8 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.url
 
 
-def test_the_same_again_is_already_there_beside_a_conflict(target: str) -> None:
-    uploader = open_target(target, PlaceAccess())
+def test_the_same_again_is_already_there_beside_a_conflict(target: str, tmp_path: Path) -> None:
+    uploader = open_target(target, PlaceAccess(), tmp_path / "spool")
     other = KEY.replace("H100", "MI300X")
     uploader.put_all({KEY: line(1), other: line(2)})
     outcomes = uploader.put_all({KEY: line(1), other: line(3)})

@@ -22,7 +22,7 @@ def test_bad_records_are_set_aside_and_the_good_ones_go(
     assert json.loads(line)["text"] == '{"metric": {"benchmark_values": 1}}'
     shown = capsys.readouterr()
     assert f"- {folder}/b.json:3: $.metric.benchmark_values: 1 is of the wrong type" in shown.out
-    assert f"::error title=Record refused,file={folder}/b.json,line=3::$.metric.benchmark_values" in shown.err
+    assert f"::error title=Record refused::{folder}/b.json:3: $.metric.benchmark_values" in shown.err
     assert outputs(job)["refused"] == "1"
 
 

@@ -10,8 +10,9 @@ import pytest
 from serving import serving
 from serving_app import receiving_in
 
-from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, UsageError
+from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, RecordsError, UsageError
 from torchperf_ci.places.place import DirectoryPlace, PlaceAccess, UploaderCredentials
+from torchperf_ci.upload.spool import SentRequests
 from torchperf_ci.upload.targets import UploadApi, checked_url
 
 if TYPE_CHECKING:
@@ -70,11 +71,11 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def api(server: Any, tmp_path: Path) -> UploadApi:
-    return client(f"http://127.0.0.1:{server.server_port}")
+    return client(f"http://127.0.0.1:{server.server_port}", tmp_path)
 
 
-def client(url: str, seconds: float = 20.0) -> UploadApi:
-    return UploadApi(url, PlaceAccess(deadline=seconds))
+def client(url: str, tmp_path: Path, seconds: float = 20.0) -> UploadApi:
+    return UploadApi(url, PlaceAccess(deadline=seconds), tmp_path)
 
 
 def outcome(api: UploadApi, body: bytes = BODY) -> object:
@@ -149,18 +150,49 @@ def test_after_an_answer_that_was_lost_the_key_is_ours(
 
 def test_a_request_that_was_never_run_makes_no_key_ours(api: UploadApi, server: Any) -> None:
     server.script = [answering(429), answering(409, {"message": "exists"})]
-    told = outcome(api)
-    assert isinstance(told, ConflictError)
-    assert "it does not say whether the same" in str(told)
+    assert isinstance(outcome(api), ConflictError)
+
+
+def test_a_server_that_could_not_be_reached_makes_no_key_ours(server: Any, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{server.server_port}"
+    assert isinstance(outcome(client("http://127.0.0.1:9", tmp_path, seconds=0.5)), NotDeliveredError)
+    journal = tmp_path / "requests.jsonl"
+    journal.write_text(journal.read_text().replace("http://127.0.0.1:9", url))
+    server.script = [answering(409, {"message": "exists"})]
+    assert isinstance(outcome(client(url, tmp_path)), ConflictError)
+
+
+def test_what_was_kept_is_remembered_by_another_process(api: UploadApi, server: Any, tmp_path: Path) -> None:
+    server.script = [answering(200), *[answering(409, {"message": "exists"})] * 2]
+    assert outcome(api) == "written"
+    again = client(api.name, tmp_path)
+    assert outcome(again) == "already there"
+    assert isinstance(outcome(again, b"other"), ConflictError)
+
+
+def test_a_process_killed_in_the_middle_of_a_request_is_remembered(
+    api: UploadApi, server: Any, tmp_path: Path
+) -> None:
+    SentRequests(tmp_path / "requests.jsonl", api.name).note(KEY, BODY, "sending")
+    with (tmp_path / "requests.jsonl").open("a") as file:
+        file.write('{"url": "htt')
+    server.script = [answering(409, {"message": "exists"})]
+    assert outcome(api) == "already there"
 
 
 def test_the_deadline_holds_for_all_together(server: Any, tmp_path: Path) -> None:
     server.script = [dripping] * 50
-    api = client(f"http://127.0.0.1:{server.server_port}", seconds=0.5)
+    api = client(f"http://127.0.0.1:{server.server_port}", tmp_path, seconds=0.5)
     told = api.put_all({f"v3/{number}.json": BODY for number in range(20)})
     assert all(isinstance(result, NotDeliveredError) for result in told.values())
     assert "the time was up before its turn" in str(told["v3/19.json"])
     assert len(server.seen) < 10
+
+
+def test_no_secret_reaches_the_disk(api: UploadApi, server: Any, tmp_path: Path) -> None:
+    server.script = [answering(500), answering(403)]
+    outcome(api)
+    assert SECRET not in (tmp_path / "requests.jsonl").read_text()
 
 
 def test_too_large_a_request_is_not_even_sent(api: UploadApi, server: Any) -> None:
@@ -205,7 +237,7 @@ def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) 
     place = DirectoryPlace(tmp_path / "kept")
     record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1.5]}}).encode() + b"\n"
     with receiving_in(place, UploaderCredentials("someone", SECRET)) as server:
-        first, second = (client(server.url) for name in ("one", "two"))
+        first, second = (client(server.url, tmp_path / name) for name in ("one", "two"))
         told = [
             outcome(first, record),
             outcome(second, record),
@@ -214,3 +246,19 @@ def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) 
     assert told[:2] == ["written", "already there"]
     assert isinstance(told[2], ConflictError)
     assert list(place.keys()) == [KEY]
+
+
+def test_what_is_no_line_of_the_journal_is_passed_over_and_a_link_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "requests.jsonl"
+    SentRequests(path, "https://api").note(KEY, BODY, "sending")
+    with path.open("a") as file:
+        file.write(
+            '[]\n{"url": "https://api"}\n{"url": "https://api", "key": [], "content": 1}\n'
+            + "[" * 9999
+            + "\n"
+        )
+    assert SentRequests(path, "https://api").may_be_there(KEY, BODY)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(RecordsError, match="it is a link, not a regular file"):
+        SentRequests(path, "https://api")

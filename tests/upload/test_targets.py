@@ -48,14 +48,14 @@ def test_a_path_is_the_same_from_everywhere() -> None:
         *("branch:perf@https://[::1/o/r", "branch:perf@https://[x]/o/r", "clickhouse://[::1"),
     ],
 )
-def test_what_is_no_target_is_told_before_anything_is_read(to: str) -> None:
+def test_what_is_no_target_is_told_before_anything_is_read(to: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        open_target(to, PlaceAccess())
+        open_target(to, PlaceAccess(), tmp_path)
     assert "s3cret" not in str(caught.value)
 
 
-def test_what_is_no_target_says_what_there_is() -> None:
+def test_what_is_no_target_says_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(
         UsageError, match=r"foo://x@y.*https://.*s3://.*branch:.*chdb://.*clickhouse://.*directory"
     ):
-        open_target("foo://x:secret@y", PlaceAccess())
+        open_target("foo://x:secret@y", PlaceAccess(), tmp_path)

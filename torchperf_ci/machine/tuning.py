@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import socket
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import NotRestoredError
 from torchperf_ci.machine.devices.interface import Device, TuningChange, TuningRefusal, VendorToolError
@@ -30,13 +28,12 @@ DEEP_MICROSECONDS = 10
 EFFICIENT_SHARE = 0.75
 """A CPU with less than this share of the largest capacity is an efficiency core."""
 PROGRAM = Path(__file__).with_name("restorer.py")
-ANSWER_SECONDS = 30.0
 RUNNER_MARK = "RUNNER_TRACKING_ID"
 """The variable by which a GitHub runner finds and kills processes that a job left running."""
 SILENT = "the restoring process does not answer"
 
 _held: set[str] = set()
-"""Names of the CPUs that this process has claimed. The system releases them when the process ends in any way."""
+"""Names of what this process has claimed. The system releases them when the process ends in any way."""
 
 
 def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int, ...]:
@@ -60,16 +57,16 @@ def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
     """The first ``count`` CPUs that this process can claim, then already claimed ones, spread over the processes."""
     mine: list[int] = []
     for cpu in cpus:
-        if len(mine) < count and _take(cpu, root):
+        if len(mine) < count and _claim(f"cpu {cpu}", root):
             mine.append(cpu)
     taken = [cpu for cpu in cpus if cpu not in mine]
     first = os.getpid() % len(taken) if taken else 0
     return [*mine, *taken[first:], *taken[:first]][:count]
 
 
-def _take(cpu: int, root: Path) -> bool:
-    """Claim the CPU for the lifetime of this process, by an abstract socket name that only one socket can have."""
-    name = f"\0torchperf {root} cpu {cpu}"
+def _claim(what: str, root: Path) -> bool:
+    """Claim a CPU or the tuning for the lifetime of this process, by a socket name that only one socket can have."""
+    name = f"\0torchperf {root} {what}"
     if name not in _held:
         holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -187,15 +184,6 @@ class CannotRestoreError(Exception):
     """A state that could not be restored, so it must not be changed; the message says why."""
 
 
-@dataclass(frozen=True)
-class RestorerAnswer:
-    """An answer of the restorer: ``ok`` if a state is remembered, else ``why`` not; at the end, what ``failed``."""
-
-    ok: bool = False
-    why: str = ""
-    failed: tuple[str, ...] | None = None
-
-
 class Restorer:
     """Remembers states of the machine and restores them on request, or when this process dies in any way.
 
@@ -208,70 +196,30 @@ class Restorer:
             [sys.executable, str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            bufsize=0,
+            text=True,
             start_new_session=True,
             env=environment,
         )
-        self._input = cast("IO[bytes]", self._process.stdin)
-        self._output = cast("IO[bytes]", self._process.stdout)
-        self._received = b""
-        self._answers = True
 
     def remember(self, state: Mapping[str, str]) -> None:
         """Remember one state, given as :mod:`restorer` describes; raises :class:`CannotRestoreError`."""
-        answer = self._ask(state) if self._answers else None
-        # After a timeout, a late answer would be mistaken for that to the next request, so ask nothing more.
-        self._answers = answer is not None
-        if not (answer and answer.ok):
-            raise CannotRestoreError(answer.why if answer else SILENT)
+        assert self._process.stdin
+        assert self._process.stdout
+        with suppress(BrokenPipeError):
+            print(json.dumps(state), file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if answer != "\n":
+            raise CannotRestoreError(answer.strip() or SILENT)
 
     def restore(self) -> None:
         """Restore every state; raises :class:`NotRestoredError` for those that stayed changed."""
-        self._input.close()
-        answer = self._receive()
-        while answer and answer.failed is None:
-            answer = self._receive()
-        self._output.close()
-        if answer:
-            self._process.wait(ANSWER_SECONDS)
-        if failed := answer.failed if answer else (SILENT,):
+        told, _ = self._process.communicate()
+        failed = [line for line in told.splitlines() if line.startswith("not restored: ")]
+        if self._process.returncode:
+            failed.append(SILENT)
+        if failed:
             msg = "tuning left this machine changed; set back by hand:\n" + "\n".join(failed)
             raise NotRestoredError(msg)
-
-    def _ask(self, state: Mapping[str, str]) -> RestorerAnswer | None:
-        try:
-            self._input.write(json.dumps(dict(state)).encode() + b"\n")
-        except BrokenPipeError:
-            return None
-        return self._receive()
-
-    def _receive(self) -> RestorerAnswer | None:
-        """Return one answer, or None if none arrives in time."""
-        import msgspec
-
-        deadline = time.monotonic() + ANSWER_SECONDS
-        poller = select.poll()  # unlike select(), without a limit on the file descriptor's number
-        poller.register(self._output, select.POLLIN)
-        while b"\n" not in self._received:
-            left = max(deadline - time.monotonic(), 0)
-            if not poller.poll(1000 * left):
-                return None
-            received = os.read(self._output.fileno(), 2**16)
-            if not received:
-                return None
-            self._received += received
-        line, _, self._received = self._received.partition(b"\n")
-        return msgspec.json.decode(line, type=RestorerAnswer)
-
-
-@contextmanager
-def restoring() -> Iterator[Restorer]:
-    """A restorer for the duration of the block; every state is restored at its end."""
-    restorer = Restorer()
-    try:
-        yield restorer
-    finally:
-        restorer.restore()
 
 
 @dataclass(frozen=True)
@@ -287,11 +235,16 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
     """Tune the host and ``device`` for the duration of the block.
 
     A separate process restores everything when the block ends, or when this process dies, even by SIGKILL. Take the
-    fingerprint inside the block. Raises :class:`NotRestoredError` at the end if something stayed changed.
+    fingerprint inside the block. Raises :class:`NotRestoredError` at the end if something stayed changed. Two processes
+    do not tune at once: each would restore what it found, so that the second could leave the first one's settings.
     """
+    if sys.platform == "linux" and not _claim("tuning", root):
+        yield TuningReport({}, {"all": "another torchperf is tuning this machine"})
+        return
     applied: dict[str, str] = {}
     refused: dict[str, str] = {}
-    with restoring() as restorer:
+    restorer = Restorer()
+    try:
         for step in chain(host_changes(root), device.changes()):
             outcome = step if isinstance(step, TuningRefusal) else _attempt(step, restorer)
             if isinstance(outcome, TuningRefusal):
@@ -299,6 +252,8 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
             else:
                 applied[outcome.name] = outcome.value
         yield TuningReport(applied, refused)
+    finally:
+        restorer.restore()
 
 
 def _attempt(change: TuningChange, restorer: Restorer) -> TuningChange | TuningRefusal:
@@ -307,8 +262,6 @@ def _attempt(change: TuningChange, restorer: Restorer) -> TuningChange | TuningR
         for state in change.undo:
             restorer.remember(state)
         change.apply()
-    except OSError as error:
-        return TuningRefusal(change.name, error.strerror or str(error))
-    except (CannotRestoreError, VendorToolError) as error:
-        return TuningRefusal(change.name, str(error))
+    except (OSError, CannotRestoreError, VendorToolError) as error:
+        return TuningRefusal(change.name, getattr(error, "strerror", None) or str(error))
     return change

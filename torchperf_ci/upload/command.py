@@ -122,7 +122,7 @@ def _way(to: str | None, options: UploadOptions, settings: Config) -> UploadRout
         msg = "upload where? give --to, or `upload` in torchperf.yml"
         raise UsageError(msg)
     root = Path(options.spool or _default_spool())
-    target = open_target(to, _access(options, settings))
+    target = open_target(to, _access(options, settings), root)
     # Without these flags the same --to may be another place.
     reaching = {"--region": options.region, "--endpoint": options.endpoint}
     flags = [part for flag, given in reaching.items() if given for part in (flag, given)]

@@ -291,8 +291,10 @@ def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -
         for word, deliveries in kinds
         for problem in _problems(deliveries)
     ]
-    found += [_beside(problem, failed, "Record refused") for problem in report.refused]
-    found += [_beside(problem, "warning", "Value changed by the database") for problem in report.changed]
+    found += [Annotation(failed, str(problem), "Record refused") for problem in report.refused]
+    found += [
+        Annotation("warning", str(problem), "Value changed by the database") for problem in report.changed
+    ]
     if report.unread:
         found.append(Annotation("warning", report.headline(), title="Upload"))
     elif report.missing and missing_matters:
@@ -300,10 +302,6 @@ def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -
     if note := _synthetic(report):
         found.append(Annotation("notice", note, title="Upload"))
     return found
-
-
-def _beside(problem: Problem, level: Level, title: str) -> Annotation:
-    return Annotation(level, f"{problem.path}: {problem.reason}", title, problem.file, problem.line)
 
 
 def _synthetic(report: UploadReport) -> str:

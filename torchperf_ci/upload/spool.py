@@ -13,13 +13,15 @@ import os
 import time
 import zipfile
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
+from torchperf_ci.json_files import append_entry
 from torchperf_ci.records.files import (
     MAX_BYTES,
     is_irregular,
     make_own_folder,
+    open_journal,
     open_regular,
     read_limited,
     replace_by,
@@ -31,6 +33,61 @@ from torchperf_ci.upload.payload import Payload
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
+
+
+Event = Literal["sending", "kept", "refused"]
+_MEMBERS = ("url", "key", "content", "event")
+
+
+class SentRequests:
+    """A journal of requests to an upload API: one line per event, synced before and after each request.
+
+    ``sending`` remains the last event of a request whose outcome is unknown: after a timeout, a server error, or the
+    end of this process.
+    """
+
+    def __init__(self, path: Path, url: str) -> None:
+        self._path = path
+        self._url = url
+        self._last = dict(self._read())
+
+    def note(self, key: str, body: bytes, event: Event) -> None:
+        """Record an event for ``body`` under ``key``."""
+        line = {"url": self._url, "key": key, "content": _body_digest(body), "event": event}
+        make_own_folder(self._path.parent)
+        with open_journal(self._path) as file:
+            append_entry(file, line)
+        self._last[key, line["content"]] = event
+
+    def may_be_there(self, key: str, body: bytes) -> bool:
+        """Whether this content was sent to this key before, and not refused."""
+        return self._last.get((key, _body_digest(body))) in {"sending", "kept"}
+
+    def _read(self) -> list[tuple[tuple[str, str], str]]:
+        try:
+            with open_regular(self._path) as file:
+                lines = file.read().decode("utf-8", "replace").splitlines()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            msg = f"{self._path}: cannot be read: {error.strerror}; move it out of the spool"
+            raise RecordsError(msg) from error
+        events = [event for line in lines if (event := _decoded(line)).get("url") == self._url]
+        return [((event["key"], event["content"]), event["event"]) for event in events]
+
+
+def _decoded(line: str) -> dict[str, str]:
+    """Return the event of a line; empty for a truncated line, and any other that is not an event."""
+    try:
+        event = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    whole = isinstance(event, dict) and all(isinstance(event.get(name), str) for name in _MEMBERS)
+    return event if whole else {}
+
+
+def _body_digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
 
 
 QUARANTINE = "quarantine.jsonl"

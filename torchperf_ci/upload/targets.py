@@ -1,7 +1,7 @@
 """The targets of ``--to``: an upload API, a store, or a place for files.
 
 The API stores an object unless its key exists, and answers 409 otherwise. ``"same": true`` in that response means that
-the content is equal; if a server does not say so, we only know of our own earlier tries.
+the content is equal; if a server does not say so, we only know what we sent ourselves.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torchperf_ci.http_client import HttpAnswer, failure_reason, json_answer, ne
 from torchperf_ci.places import REMOTE_FORMS, REMOTE_PLACES, is_api, is_store, open_place
 from torchperf_ci.places.place import PutOutcome, PutResult, UploaderCredentials
 from torchperf_ci.upload.payload import API_LIMIT
+from torchperf_ci.upload.spool import SentRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,12 +67,19 @@ _ADVICE = {
 }
 
 
-class UploadApi:
-    """An upload API, to which objects can be written but not read; ``name`` is its URL."""
+_SENT_REQUESTS = "requests.jsonl"
 
-    def __init__(self, url: str, access: PlaceAccess) -> None:
+
+class UploadApi:
+    """An upload API, to which objects can be written but not read; ``name`` is its URL.
+
+    Each request is noted in a journal in the folder ``spool``.
+    """
+
+    def __init__(self, url: str, access: PlaceAccess, spool: Path) -> None:
         self.name = checked_url(url)
         self._access = access
+        self._journal = spool / _SENT_REQUESTS
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         """Send each body, under one deadline; one that fails does not stop the others."""
@@ -79,6 +87,7 @@ class UploadApi:
             self._credentials = UploaderCredentials.of(os.environ, self._access.mask)
         except CredentialsError as error:
             return dict.fromkeys(bodies, error)
+        self._tried = SentRequests(self._journal, self.name)
         self._deadline = Deadline.after(self._access.deadline)
         return {key: self._outcome(key, body) for key, body in bodies.items()}
 
@@ -91,19 +100,20 @@ class UploadApi:
     def _put(self, key: str, body: bytes) -> PutResult:
         request = self._request(key, body)
         problem = "the time was up before its turn"
-        may_be_there = False  # by an earlier try, whose answer was lost
         for _ in self._deadline.tries():
             if not self._deadline.left:
                 break
+            sent_before = self._tried.may_be_there(key, body)
+            self._tried.note(key, body, "sending")
             answer = self._ask(request)
             if isinstance(answer, Exception):
                 problem = f"it cannot be reached ({failure_reason(answer)})"
-                may_be_there |= not never_arrived(answer)
+                self._forget(key, body, never_arrived(answer) and not sent_before)
                 continue
             if answer.status not in _TRY_AGAIN:
-                return self._settle(key, answer, may_be_there=may_be_there)
+                return self._settle(key, body, answer, sent_before=sent_before)
             problem = f"it answered {answer.status} {answer.message}".rstrip()
-            may_be_there |= answer.status not in _NOT_RUN
+            self._forget(key, body, answer.status in _NOT_RUN and not sent_before)
             time.sleep(min(answer.wait, self._deadline.left))
         msg = f"{key}: {self.name} did not keep it within {self._access.deadline:g} s: {problem}"
         raise NotDeliveredError(msg)
@@ -114,21 +124,26 @@ class UploadApi:
         except (OSError, http.client.HTTPException) as error:
             return error
 
-    def _settle(self, key: str, answer: HttpAnswer, *, may_be_there: bool) -> PutResult:
+    def _forget(self, key: str, body: bytes, unsent: bool) -> None:
+        """If ``unsent``, note that the request never arrived: a later 409 is then about someone else's object."""
+        if unsent:
+            self._tried.note(key, body, "refused")
+
+    def _settle(self, key: str, body: bytes, answer: HttpAnswer, *, sent_before: bool) -> PutResult:
         """Return or raise what a definite response means."""
         if answer.status == http.client.OK:
+            self._tried.note(key, body, "kept")
             return "written"
-        if answer.status == http.client.CONFLICT and answer.body.get("same", may_be_there):
+        if answer.status == http.client.CONFLICT and answer.body.get("same", sent_before):
+            self._tried.note(key, body, "kept")
             return "already there"
+        self._tried.note(key, body, "refused")
         raise self._refusal(key, answer)
 
     def _refusal(self, key: str, answer: HttpAnswer) -> ConflictError | NotDeliveredError:
         if answer.status == http.client.CONFLICT:
-            kept = (
-                "something else" if "same" in answer.body else "something, it does not say whether the same,"
-            )
             return ConflictError(
-                f"{key}: {self.name} keeps {kept} under this key, which was not overwritten; "
+                f"{key}: {self.name} keeps something else under this key, which was not overwritten; "
                 "give this upload a key of its own with --model"
             )
         kind = CredentialsError if answer.status in {401, 403} else NotDeliveredError
@@ -229,10 +244,10 @@ def target_address(to: str) -> str:
     return str(Path(to).absolute())
 
 
-def open_target(to: str, access: PlaceAccess) -> Target:
+def open_target(to: str, access: PlaceAccess, spool: Path) -> Target:
     """Return the target for ``to`` without connecting. Raises :class:`UsageError` for an unknown kind of target."""
     if is_api(to):
-        return UploadApi(to, access)
+        return UploadApi(to, access, spool)
     if is_store(to):
         return StoreTarget(to, access)
     if "://" in to and not to.startswith(tuple(REMOTE_PLACES)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
 from torchperf_ci.machine.devices.interface import (
     UNKNOWN_GPU,
+    DeviceIdentity,
     GpuCondition,
     GpuReading,
     ThrottleCounters,
@@ -39,7 +40,6 @@ WARNING = {0x04: "software power cap"}
 
 # Fields of nvml.h (NVML_FI_DEV_…) that count nanoseconds. An H100 updates them every 0.1 s.
 POWER_COUNTER = 74  # PERF_POLICY_POWER
-THERMAL_COUNTER = 75  # PERF_POLICY_THERMAL, for drivers without the counters of thermal slowdown below
 VOIDING_COUNTERS = {
     269: "software thermal slowdown",  # CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN
     270: "hardware thermal slowdown",  # CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN
@@ -54,28 +54,29 @@ class NvidiaGpu(VendorGpu):
     def uuid(self) -> str:
         return str(self._read("nvmlDeviceGetUUID") or "")
 
-    @property
-    def name(self) -> str:
-        return str(self._read("nvmlDeviceGetName") or "unknown NVIDIA GPU")
-
-    @property
-    def driver(self) -> str:
+    def identity(self) -> DeviceIdentity:
+        """The driver's branch is ``580`` of ``580.159.04``: NVIDIA's releases within a branch only fix bugs."""
         try:
-            return str(self._library.nvmlSystemGetDriverVersion())
+            driver = str(self._library.nvmlSystemGetDriverVersion())
         except self._library.NVMLError:
-            return ""
+            driver = ""
+        pci, memory = self._read("nvmlDeviceGetPciInfo"), self._read("nvmlDeviceGetMemoryInfo")
+        address = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci else ""
+        return DeviceIdentity(
+            "cuda",
+            str(self._read("nvmlDeviceGetName") or "unknown NVIDIA GPU"),
+            gpu_memory_mib=int(memory.total) // MIB if memory else 0,
+            driver=driver,
+            driver_branch=driver.partition(".")[0],
+            settings=self.settings(),
+            facts={"gpu_uuid": self.uuid, "gpu_pci": address},
+        )
 
-    @property
-    def driver_branch(self) -> str:
-        """``580`` from ``580.159.04``: NVIDIA's releases within a branch fix bugs and do not affect speed."""
-        return self.driver.partition(".")[0]
-
-    @property
     def settings(self) -> Mapping[str, str]:
         """The GPU's settings; a MIG slice has those of its card."""
         if self._read("nvmlDeviceIsMigDeviceHandle"):
             card = self._library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
-            return NvidiaGpu(self._library, card).settings
+            return NvidiaGpu(self._library, card).settings()
         milliwatts = self._read("nvmlDeviceGetEnforcedPowerLimit")
         kinds = (self._library.NVML_CLOCK_SM, self._library.NVML_CLOCK_MEM)
         clocks = [self._read("nvmlDeviceGetApplicationsClock", kind) for kind in kinds]
@@ -86,16 +87,6 @@ class NvidiaGpu(VendorGpu):
             **({} if None in clocks else {"gpu_application_clocks": "{}, {} MHz".format(*clocks)}),
             **{name: "on" if mode[0] else "off" for name, mode in modes.items() if mode},
         }
-
-    @property
-    def pci_address(self) -> str:
-        pci = self._read("nvmlDeviceGetPciInfo")
-        return f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci else ""
-
-    @property
-    def memory_mib(self) -> int:
-        memory = self._read("nvmlDeviceGetMemoryInfo")
-        return int(memory.total) // MIB if memory else 0
 
     def clocks(self) -> Mapping[str, str]:
         nvml = self._library
@@ -108,57 +99,41 @@ class NvidiaGpu(VendorGpu):
 
     def throttling(self) -> Throttling:
         mask = self._read("nvmlDeviceGetCurrentClocksEventReasons")
-        if mask is None:  # the function's name before R535
-            mask = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
         if mask is None:
             return Throttling(known=False)
         return Throttling(_named(mask, VOIDING), _named(mask, WARNING))
 
     def throttle_counters(self) -> ThrottleCounters | None:
-        counters = self._counters(POWER_COUNTER, THERMAL_COUNTER, *VOIDING_COUNTERS)
+        counters = self._counters(POWER_COUNTER, *VOIDING_COUNTERS)
         if not counters:
             return None
         voiding = {name: counters[field] for field, name in VOIDING_COUNTERS.items() if field in counters}
-        if not voiding and THERMAL_COUNTER in counters:
-            voiding = {"thermal slowdown": counters[THERMAL_COUNTER]}
         return ThrottleCounters(time.monotonic(), voiding, counters.get(POWER_COUNTER))
 
     def reading(self) -> GpuReading:
         nvml = self._library
         milliwatts = self._read("nvmlDeviceGetPowerUsage")
+        millijoules = self._read("nvmlDeviceGetTotalEnergyConsumption")
         return GpuReading(
             time.monotonic(),
             sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
             watts=None if milliwatts is None else milliwatts * MILLIWATT,
             temperature=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-            joules=self.energy_joules(),
+            joules=None if millijoules is None else millijoules * MILLIJOULE,
             processes=len(self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
             throttling=self.throttling(),
         )
 
-    def energy_joules(self) -> float | None:
-        millijoules = self._read("nvmlDeviceGetTotalEnergyConsumption")
-        return None if millijoules is None else float(millijoules * MILLIJOULE)
-
     def condition(self) -> GpuCondition:
         nvml = self._library
         persistence = self._read("nvmlDeviceGetPersistenceMode")
-        temperature = self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
+        slowdown = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
         return GpuCondition(
-            temperature=temperature,
-            slowdown_temperature=self._slowdown_temperature(temperature),
+            temperature=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
+            slowdown_temperature=self._read("nvmlDeviceGetTemperatureThreshold", slowdown),
             persistence=None if persistence is None else bool(persistence),
             processes=tuple(p.pid for p in self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
         )
-
-    def _slowdown_temperature(self, temperature: int | None) -> int | None:
-        """The temperature at which the GPU slows down; newer GPUs may report only the margin to it (NVML reference)."""
-        kind = self._library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-        limit: int | None = self._read("nvmlDeviceGetTemperatureThreshold", kind)
-        if limit is None and temperature is not None:
-            margin = self._read("nvmlDeviceGetMarginTemperature")
-            limit = None if margin is None else temperature + margin
-        return limit
 
     def changes(self) -> tuple[TuningChange, ...]:
         """Keep the driver loaded, and lock the clock to the base clock, which the power limit can sustain."""
@@ -191,7 +166,7 @@ class NvidiaGpu(VendorGpu):
     def _read(self, function: str, *arguments: object) -> Any:
         try:
             return getattr(self._library, function)(self._handle, *arguments)
-        except (self._library.NVMLError, self._library.NVMLLibraryMismatchError):  # the second: before R510
+        except self._library.NVMLError:
             return None
 
     def _write(self, function: str, *arguments: object) -> None:
