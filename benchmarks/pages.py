@@ -39,8 +39,8 @@ from test_many_series import documents
 
 from torchperf_ci import config
 from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web.command import PAGES
 from torchperf_ci.web.documents import documents_of_store
-from torchperf_ci.web.site import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -24,13 +24,11 @@ if TYPE_CHECKING:
 
 Level = Literal["error", "warning", "notice"]
 
-# The runner's limits for each step: it refuses a longer summary as a whole, and drops further annotations.
-SUMMARY_LIMIT = 1024 * 1024
-SUMMARY_ROOM = SUMMARY_LIMIT // 2  # the same step may have said something before
+# The runner's limits for each step: it refuses a summary above 1 MiB as a whole, and drops further annotations.
+SUMMARY_ROOM = 512 * 1024  # the same step may have said something before
 ANNOTATION_LIMIT = 10
 
 _WORST_FIRST: tuple[Level, ...] = ("error", "warning", "notice")
-_CUT = "\n\n_The rest of this summary is left out: GitHub shows 1 MiB of it for each step._\n"
 _OLD_COMMAND = re.compile(r"##(?=\[)")
 """A workflow command in the old syntax, which the runner recognizes anywhere in a line."""
 _NEW_COMMAND = re.compile(r"(^|\s):(?=:)")
@@ -49,13 +47,11 @@ _CACHE_RIGHTS = re.compile(r"ACTIONS_(?!ID_TOKEN_).*")
 
 @dataclass(frozen=True)
 class Annotation:
-    """A message on the run's page; with ``file`` (and ``line``, from 1) also next to that line of a pull request."""
+    """A message on the run's page."""
 
     level: Level
     message: str
     title: str = ""
-    file: str = ""
-    line: int = 0
 
 
 def in_actions(environ: Mapping[str, str] = os.environ) -> bool:
@@ -79,30 +75,13 @@ def without_rights(environ: Mapping[str, str], *, keep_caches: bool = False) -> 
 
 def set_output(name: str, value: str) -> None:
     """Set this step's output ``name`` to ``value``, which may have several lines."""
-    delimiter = _delimiter(value)
+    delimiter = f"torchperf_{secrets.token_hex(16)}"
     _append("GITHUB_OUTPUT", f"{name}<<{delimiter}\n{value}\n{delimiter}\n")
 
 
 def append_summary(markdown: str) -> None:
-    """Append to the step's job summary, as much as fits (see :func:`fit_summary`)."""
-    path = _file("GITHUB_STEP_SUMMARY")
-    used = path.stat().st_size if path and path.exists() else 0
-    _append("GITHUB_STEP_SUMMARY", fit_summary(markdown.rstrip("\n") + "\n\n", SUMMARY_LIMIT - used))
-
-
-def fit_summary(markdown: str, room: int) -> str:
-    """Return ``markdown`` if it has at most ``room`` bytes of UTF-8, else its first lines and a note about the rest.
-
-    Empty if not even the note fits.
-    """
-    encoded = markdown.encode(errors="replace")
-    if len(encoded) <= room:
-        return markdown
-    room -= len(_CUT.encode())
-    if room < 0:
-        return ""
-    end = encoded.rfind(b"\n", 0, room)
-    return encoded[: max(end, 0)].decode().rstrip("\n") + _CUT
+    """Append to the step's job summary, at most :data:`SUMMARY_ROOM` bytes."""
+    _append("GITHUB_STEP_SUMMARY", markdown.rstrip("\n") + "\n\n")
 
 
 @contextmanager
@@ -122,7 +101,8 @@ def literal(stream: TextIO | None = None) -> Iterator[None]:
 def annotate(annotations: Iterable[Annotation]) -> None:
     """Write annotations; call this once, since the number per step is limited (see :func:`fit_annotations`)."""
     for annotation in fit_annotations(annotations):
-        _command(annotation.level, printable(annotation.message, keep="\r\n"), _properties(annotation))
+        message, title = (printable(text, keep="\r\n") for text in (annotation.message, annotation.title))
+        _command(annotation.level, message, title)
 
 
 def fit_annotations(annotations: Iterable[Annotation], limit: int = ANNOTATION_LIMIT) -> Sequence[Annotation]:
@@ -132,7 +112,7 @@ def fit_annotations(annotations: Iterable[Annotation], limit: int = ANNOTATION_L
         return ranked
     shown, hidden = ranked[: limit - 1], ranked[limit - 1 :]
     rest = f"and {len(hidden)} more; the job summary lists all of them"
-    return [*shown, replace(hidden[0], message=rest, title="", file="", line=0)]
+    return [*shown, replace(hidden[0], message=rest, title="")]
 
 
 def mask(secret: str) -> None:
@@ -166,25 +146,12 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def _delimiter(value: str) -> str:
-    while (delimiter := f"torchperf_{secrets.token_hex(16)}") in value:
-        pass
-    return delimiter
-
-
-def _properties(annotation: Annotation) -> dict[str, str]:
-    line = str(annotation.line) if annotation.line else ""
-    return {"title": printable(annotation.title, keep="\r\n"), "file": annotation.file, "line": line}
-
-
-def _command(
-    name: str, message: str, properties: Mapping[str, str] | None = None, *, stream: TextIO | None = None
-) -> None:
+def _command(name: str, message: str, title: str = "", *, stream: TextIO | None = None) -> None:
     if not in_actions():
         return
     stream = stream or sys.stderr
-    given = ",".join(f"{key}={_escape_property(value)}" for key, value in (properties or {}).items() if value)
-    stream.write(f"::{name}{' ' if given else ''}{given}::{_escape(message)}\n")
+    titled = f" title={_escape(title).replace(':', '%3A').replace(',', '%2C')}" if title else ""
+    stream.write(f"::{name}{titled}::{_escape(message)}\n")
     stream.flush()
 
 
@@ -192,23 +159,13 @@ def _escape(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _escape_property(text: str) -> str:
-    return _escape(text).replace(":", "%3A").replace(",", "%2C")
-
-
-def _file(variable: str) -> Path | None:
-    """Return the runner's command file named by ``variable``; None outside of a job, or if it is not set."""
-    path = os.environ.get(variable, "")
-    return Path(path) if in_actions() and path else None
-
-
 def _append(variable: str, text: str) -> None:
     """Append to one of the runner's command files; failing to do so (in some containers) must not lose results."""
-    path = _file(variable)
-    if path is None:
+    path = os.environ.get(variable, "")
+    if not (path and in_actions()):
         return
     try:
-        with path.open("a", encoding="utf-8", errors="replace", newline="\n") as file:
+        with Path(path).open("a", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
     except OSError as error:
         _command("warning", f"{variable} cannot be written, so its content is lost: {error}")

@@ -312,7 +312,7 @@ COMMANDS = (
         "Ingest records into the store, each exactly once no matter how often it runs.",
         "torchperf ingest s3://bucket/v3 --store clickhouse://user@host/benchmark",
         "storage_commands:IngestOptions",
-        "web.ingest_command:ingest_command",
+        "web.command:ingest_command",
     ),
     Command(
         "query",
@@ -333,7 +333,7 @@ COMMANDS = (
         "Write the dashboard of a store as static pages, for any web server or GitHub Pages.",
         "torchperf site public --store chdb://.torchperf/store",
         "storage_commands:SiteOptions",
-        "web.site:site_command",
+        "web.command:site_command",
     ),
     Command(
         "check",

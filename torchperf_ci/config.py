@@ -210,20 +210,16 @@ def _document(content: bytes, file: str) -> Node:
     import yaml
 
     try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigError(file, content.count(b"\n", 0, error.start) + 1, "is not UTF-8 text") from error
-    try:
-        node: Node | None = yaml.compose(text, Loader=yaml.SafeLoader)
+        node: Node | None = yaml.compose(content, Loader=yaml.SafeLoader)
     except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise ConfigError(file, line, "holds a control character, which YAML forbids") from error
+        line = content.count(b"\n", 0, error.position) + 1
+        raise ConfigError(file, line, f"is not valid YAML: {error.reason}") from error
+    except RecursionError:
+        raise ConfigError(file, 1, "is nested too deeply") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = ", ".join(part for part in (error.context, error.problem) if part)
         raise ConfigError(file, line, f"is not valid YAML: {reason}") from error
-    except RecursionError:
-        raise ConfigError(file, 1, "is nested too deeply") from None
     if node is None:
         raise ConfigError(file, 1, "is empty; the least that it can hold is `version: 1`")
     return node

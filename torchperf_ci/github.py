@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.errors import CredentialsError, NotDeliveredError, UsageError
+from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -45,6 +45,15 @@ class GitHubRefusedError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"GitHub answered {status}: {message}")
         self.status = status
+
+    def explained(self, what: str, permission: str) -> TorchperfError:
+        """Return an error for the user that says ``what`` was refused, and which permission that takes."""
+        if self.status in (401, 403, 404):
+            return CredentialsError(
+                f"the token in GITHUB_TOKEN may not {what}, or does not see it: {self}; "
+                f"give the job `permissions: {permission}`"
+            )
+        return NotDeliveredError(f"GitHub refuses to {what}: {self}")
 
 
 @dataclass(frozen=True)
@@ -99,13 +108,19 @@ class GitHubClient:
 
 
 @contextmanager
-def github_client(name: str, environ: Mapping[str, str], deadline: Deadline) -> Iterator[GitHubClient]:
-    """Yield a client for the repository ``name`` that uses the token in ``GITHUB_TOKEN``."""
+def github_client(
+    given: str | None, environ: Mapping[str, str], deadline: Deadline
+) -> Iterator[GitHubClient]:
+    """Yield a client for the ``given`` repository, else the job's, that uses the token in ``GITHUB_TOKEN``."""
     from github import Auth, Github
 
+    name = given or environ.get("GITHUB_REPOSITORY", "")
     if name.count("/") != 1 or not all(name.split("/")):
-        msg = f"{name!r} is no owner/name of a repository"
+        msg = f"in which repository? {name!r} is no owner/name: give --repo"
         raise UsageError(msg)
+    if not environ.get("GITHUB_TOKEN"):
+        msg = f"there is no GITHUB_TOKEN to ask GitHub about {name} with: give the step a token in its env"
+        raise CredentialsError(msg)
     client = Github(
         auth=Auth.Token(environ["GITHUB_TOKEN"]),
         base_url=environ.get("GITHUB_API_URL") or "https://api.github.com",

@@ -6,7 +6,6 @@ import csv
 import sys
 from collections import Counter, defaultdict
 from dataclasses import asdict, replace
-from functools import partial
 from math import inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from torchperf_ci.series.level_changes import (
         ChangeWord,
         LevelChange,
-        MachineChange,
         NewestRuns,
         SeriesHistory,
         SeriesName,
@@ -51,15 +49,15 @@ _SHOWN_PROBLEMS = 20
 def history_command(options: HistoryOptions) -> int:
     """Print the changes of every series. Raises :class:`RecordsRefusedError` if some elements were refused."""
     points, refused = _read(options)
-    rule_of_series = partial(
-        _rule_of_series,
-        policy=config.find(options.config).policy,
-        direction=options.direction.replace("both", ""),
-    )
-    histories = [
-        _changed_since(history, options.since or 0)
-        for history in segment_all(points, rule_of_series, options.min_effect)
-    ]
+    policy = config.find(options.config).policy
+
+    def rule_of(name: SeriesName, points: Sequence[Point]) -> MetricRule:
+        if isinstance(name, Path):
+            return MetricRule(options.direction.replace("both", ""), min_effect=0.0, kind="ratio")
+        return rule_of_points(name.metric, points, policy)
+
+    found = segment_all(points, rule_of, options.min_effect)
+    histories = [_changed_since(history, options.since or 0) for history in found]
     if options.json:
         print_json(history_json(histories))
     else:
@@ -129,15 +127,6 @@ def _chosen(points: Points, branch: str, since: int) -> Points:
     return {series: row for series, row in chosen.items() if row}
 
 
-def _rule_of_series(
-    name: SeriesName, points: Sequence[Point], *, policy: Mapping[str, config.Rule], direction: str
-) -> MetricRule:
-    """Return the rule of a series; for a CSV file only the caller knows which direction is better."""
-    if isinstance(name, Path):
-        return MetricRule(direction=direction, min_effect=0.0, kind="ratio")
-    return rule_of_points(name.metric, points, policy)
-
-
 def _changed_since(history: SeriesHistory, start: int) -> SeriesHistory:
     return replace(
         history,
@@ -165,39 +154,30 @@ def points_of_csv(path: Path) -> list[Point]:
 
 def _csv_points(path: Path, file: Iterable[str]) -> Iterator[Point]:
     lines = csv.reader(file, strict=True, skipinitialspace=True)
-    first = True
+    is_first = True
     for cells in lines:
-        line = lines.line_num
+        where = f"{path}:{lines.line_num}"
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != 2:
-            msg = f"{path}:{line}: {len(cells)} columns where `index,value` are expected"
+            msg = f"{where}: {len(cells)} columns where `index,value` are expected"
             raise RecordsError(msg)
         index, value = (cell.strip() for cell in cells)
-        if not (first and _is_header(value)):
-            yield Point(_csv_number(path, line, value), run=index)
-        first = False
+        number = _csv_number(value)
+        if number is not None and (isnan(number) or 0 < number < inf):
+            yield Point(None if isnan(number) else number, run=index)
+        elif number is not None or not is_first:  # words in the first line are its header
+            msg = f"{where}: {value!r} is not a positive number: leave the value empty if a run has none"
+            raise RecordsError(msg)
+        is_first = False
 
 
-def _is_header(value: str) -> bool:
+def _csv_number(value: str) -> float | None:
+    """Return the number, NaN for an empty value, and None for words."""
     try:
-        float(value)
+        return float(value or nan)
     except ValueError:
-        return value != ""
-    return False
-
-
-def _csv_number(path: Path, line: int, value: str) -> float | None:
-    try:
-        number = float(value) if value else nan
-    except ValueError:
-        number = 0.0
-    if isnan(number):
         return None
-    if not 0 < number < inf:
-        msg = f"{path}:{line}: {value!r} is not a positive number: leave the value empty if a run has none"
-        raise RecordsError(msg)
-    return number
 
 
 _COLUMNS = (
@@ -215,11 +195,6 @@ _TONES: Mapping[ChangeWord, Literal["bad", "warning", "good"]] = {
     "regressed": "bad",
     "improved": "good",
     "changed": "warning",
-}
-_WORDS: Mapping[ChangeWord, str] = {
-    "regressed": "regressed",
-    "improved": "improved",
-    "changed": "of unknown direction",
 }
 
 
@@ -242,7 +217,9 @@ def history_headline(histories: Sequence[SeriesHistory]) -> str:
     """Summarize all changes in one sentence."""
     changes = [change for history in histories for change in history.changes]
     counts = Counter(change.word for change in changes)
-    words = ", ".join(f"{counts[word]} {text}" for word, text in _WORDS.items() if counts[word])
+    words = ", ".join(
+        f"{counts[word]} {word.replace('changed', 'of unknown direction')}" for word in _TONES if counts[word]
+    )
     recovered = sum(change.recovered is not None for change in changes)
     changed = sum(bool(history.changes) for history in histories)
     short_ones = sum(history.is_too_short for history in histories)
@@ -260,18 +237,20 @@ def _size(change: LevelChange) -> float:
 
 
 def _change_row(name: SeriesName, change: LevelChange) -> tuple[Words, ...]:
-    is_file = isinstance(name, Path)
-    run = f" ({change.first.run})" if is_file and change.first.run else ""
+    run = f" ({change.first.run})" if isinstance(name, Path) and change.first.run else ""
     return (
         day_of(change.first.timestamp) or f"point {change.index}{run}",
         Highlighted(change.word, _TONES[change.word]),
-        str(name) if isinstance(name, Path) else case_text(name),
-        "" if isinstance(name, Path) else short(name.metric, _NAME_LENGTH),
+        *_case_and_metric(name),
         _levels(change),
         effect_text(change.effect) if change.effect else "",
         _commits(change),
         f"recovered {day_of(change.recovered.timestamp)}".rstrip() if change.recovered else "",
     )
+
+
+def _case_and_metric(name: SeriesName) -> tuple[str, str]:
+    return (str(name), "") if isinstance(name, Path) else (case_text(name), short(name.metric, _NAME_LENGTH))
 
 
 def _levels(change: LevelChange) -> str:
@@ -303,7 +282,7 @@ def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
 
 def _too_new(name: SeriesName, newest: NewestRuns) -> str:
     """Explain why ``check`` may be red although no change is listed."""
-    series = str(name) if isinstance(name, Path) else f"{case_text(name)} {short(name.metric, _NAME_LENGTH)}"
+    series = " ".join(_case_and_metric(name)).rstrip()
     runs = "run differs" if newest.runs == 1 else f"{newest.runs} runs differ"
     by, fewest = (f" by {effect_text(newest.effect)}", FEWEST) if newest.effect else ("", SETTLED_RUNS)
     return (
@@ -323,7 +302,10 @@ def history_json(histories: Iterable[SeriesHistory]) -> list[dict[str, object]]:
             ),
             "n": history.n,
             "change_points": [_change_json(change) for change in history.changes],
-            "machine_changes": [_machine_json(change) for change in history.machines],
+            "machine_changes": [
+                {"index": change.index, **_point_json(change.first), "differs": list(change.differs)}
+                for change in history.machines
+            ],
             **({"newest": _newest_json(history.newest)} if history.newest else {}),
         }
         for history in histories
@@ -348,10 +330,6 @@ def _change_json(change: LevelChange) -> dict[str, object]:
 
 def _newest_json(newest: NewestRuns) -> dict[str, object]:
     return {"runs": newest.runs, **({"ratio": newest.effect.ratio} if newest.effect else {})}
-
-
-def _machine_json(change: MachineChange) -> dict[str, object]:
-    return {"index": change.index, **_point_json(change.first), "differs": list(change.differs)}
 
 
 def _point_json(point: Point) -> dict[str, object]:

@@ -90,18 +90,11 @@ class DeadlineProtocol(H11Protocol):
         """Refuse a request that does not reach the application, without quoting it, as it may contain credentials."""
         log(self.client[0] if self.client else "-", f"{status:d} {message}")
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            content = json.dumps({"message": message}).encode()
-            head = [
-                ("content-type", "application/json"),
-                ("content-length", str(len(content))),
-                ("connection", "close"),
-            ]
-            for event in (
-                h11.Response(status_code=status, headers=head, reason=status.phrase),
-                h11.Data(data=content),
-                h11.EndOfMessage(),
-            ):
-                self.transport.write(self.conn.send(event) or b"")
+            content = json.dumps({"message": message})
+            head = (
+                f"content-type: application/json\r\ncontent-length: {len(content)}\r\nconnection: close\r\n"
+            )
+            self.transport.write(f"HTTP/1.1 {status:d} {status.phrase}\r\n{head}\r\n{content}".encode())
         self.transport.close()
 
 

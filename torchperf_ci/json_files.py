@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.errors import ResumeError, TorchperfError
-from torchperf_ci.records.files import open_regular, replace_file
+from torchperf_ci.records.files import read_regular, replace_file
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _TOLD = 200
 """Most characters of a file's content, or of a JSON path, that a message quotes."""
-
-
-class _InvalidError(Exception):
-    """The content of a file is not valid; the message says why."""
+_HUGE = re.compile(rb"\d{309}")
+"""A whole number that no float can hold."""
 
 
 @dataclass(frozen=True)
@@ -66,37 +65,39 @@ class JsonFormat:
         Raises ``error``, which says what is wrong and where, also for more than ``size_limit`` bytes.
         """
         try:
-            content = _content(path, size_limit)
+            content = read_regular(path, size_limit)
         except OSError as error:
             msg = f"{path}: cannot be read: {error.strerror}"
-            raise self.error(msg) from error
-        except _InvalidError as error:
-            msg = f"{path}: {error}"
             raise self.error(msg) from error
         return self.parse(str(path), content)
 
     def parse(self, name: str, content: bytes) -> Any:
         """Check the content of a file called ``name``, and return it as JSON values. Raises ``error``."""
+        import msgspec
+
         try:
-            members = _parsed(content)
-            self._check(members)
-        except _InvalidError as error:
-            msg = f"{name}: {error}"
-            raise self.error(msg) from error
-        except RecursionError as error:
-            msg = f"{name}: is no JSON that can be used: it is nested too deeply"
-            raise self.error(msg) from error
+            members = msgspec.json.decode(content)
+            problem = (
+                self._problem(members) if not _HUGE.search(content) else "holds a number beyond all bounds"
+            )
+        except ValueError as error:
+            problem = f"is no JSON that can be used: {str(error)[:_TOLD]}"
+        except RecursionError:
+            problem = "is no JSON that can be used: it is nested too deeply"
+        if problem:
+            msg = f"{name}: {problem}"
+            raise self.error(msg)
         return members
 
-    def _check(self, members: Any) -> None:
+    def _problem(self, members: Any) -> str:
+        """Return the first thing that is wrong with the content of a file; empty if it is valid."""
         version = members.get("version") if isinstance(members, dict) else None
         if isinstance(version, int) and version > self.version:
-            msg = f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
-            raise _InvalidError(msg)
+            return f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
         for error in self._validator.iter_errors(members):
             place, problem = one_line(error.json_path), one_line(error.message)
-            msg = f"{place[:_TOLD]}: {problem[:_TOLD]}"
-            raise _InvalidError(msg)
+            return f"{place[:_TOLD]}: {problem[:_TOLD]}"
+        return ""
 
     @cached_property
     def _validator(self) -> Validator:
@@ -157,37 +158,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, float) and not isfinite(value) else value
-
-
-def _content(path: Path, size_limit: int) -> bytes:
-    with open_regular(path) as file:
-        content = file.read(size_limit + 1)
-    if len(content) > size_limit:
-        msg = f"is larger than {size_limit // 2**20} MiB"
-        raise _InvalidError(msg)
-    return content
-
-
-def _parsed(content: bytes) -> Any:
-    try:
-        members = json.loads(content, parse_constant=_finite, parse_float=_finite, parse_int=_whole)
-        json.dumps(members, ensure_ascii=False).encode()  # raises for lone surrogates
-    except ValueError as error:
-        msg = f"is no JSON that can be used: {str(error)[:_TOLD]}"
-        raise _InvalidError(msg) from error
-    return members
-
-
-def _finite(literal: str) -> float:
-    if not isfinite(number := float(literal)):
-        msg = f"{literal[:20]} is no finite number"
-        raise ValueError(msg)
-    return number
-
-
-def _whole(literal: str) -> int:
-    _finite(literal)
-    return int(literal)
 
 
 JournalEntry = dict[str, Any]

@@ -229,7 +229,7 @@ def _svg(chart: Chart) -> str:
         f'<text x="{_LEFT}" y="{_HEIGHT - 6}">{_text(what)}</text>',
         *([_path(chart.levels, x, y, "level")] if chart.levels else []),
         _path(chart.values, x, y, "values"),
-        *(_dot(number, value, x, y, len(chart.values)) for number, value in enumerate(chart.values)),
+        *(_dot(run, value, x, y) for run, value in _runs(chart.values)),
         "</svg>",
     ]
     return "\n".join(parts) + (f"\n<p><small>{chart.legend}</small></p>" if chart.legend else "")
@@ -248,15 +248,15 @@ def _below(value: float, x: _Axis) -> str:
 
 
 def _path(values: Sequence[float], x: _Axis, y: _Axis, kind: str) -> str:
-    places = [f"{_along(number, x, len(values)):.1f},{y.place(v):.1f}" for number, v in enumerate(values)]
+    places = [f"{x.place(run):.1f},{y.place(value):.1f}" for run, value in _runs(values)]
     return f'<polyline class="{kind}" points="{" ".join(places)}"/>'
 
 
-def _dot(number: int, value: float, x: _Axis, y: _Axis, count: int) -> str:
-    place = f'cx="{_along(number, x, count):.1f}" cy="{y.place(value):.1f}"'
+def _dot(run: int, value: float, x: _Axis, y: _Axis) -> str:
+    place = f'cx="{x.place(run):.1f}" cy="{y.place(value):.1f}"'
     return f'<circle class="value" r="3" {place}><title>{value:g}</title></circle>'
 
 
-def _along(number: int, x: _Axis, count: int) -> float:
-    """Return the x coordinate of a value: the first one is at the start of the axis, the last one at its end."""
-    return x.first + (x.last - x.first) * number / max(count - 1, 1)
+def _runs(values: Sequence[float]) -> Iterable[tuple[int, float]]:
+    """Return the values with their numbers on the x axis, on which the last one is 0."""
+    return enumerate(values, 1 - len(values))

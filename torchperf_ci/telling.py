@@ -37,7 +37,7 @@ def tell(
     say(*lines)
     if not actions.in_actions():
         return
-    actions.append_summary(to_markdown(document, actions.SUMMARY_ROOM))
+    actions.append_summary(to_markdown(document))
     actions.annotate(annotations)
     for name, value in outputs.items():
         actions.set_output(name, str(value))

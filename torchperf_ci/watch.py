@@ -13,13 +13,12 @@ from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Piece, Table, Words
-from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
+from torchperf_ci.errors import UsageError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, github_client, github_server
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
-from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
-from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues, text_of_action
+from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues
 from torchperf_ci.issues.tracker import IssueTracker
 from torchperf_ci.markdown import to_markdown
 
@@ -40,7 +39,7 @@ def watch_command(options: WatchOptions) -> int:
     """Check the schedule, and open or close the issue. Missing runs do not make this command fail."""
     now = _now()
     server = github_server(os.environ)
-    with github_client(_repository(options), os.environ, Deadline.after(_SECONDS)) as ask:
+    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as ask:
         schedule = read_schedule(ask, server, options.workflow, options.branch)
         status = check_schedule(schedule, now, options.within)
         _tell_job(schedule, status)
@@ -72,17 +71,6 @@ def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night:
     )
 
 
-def _repository(options: WatchOptions) -> str:
-    repository: str = options.repo or os.environ.get("GITHUB_REPOSITORY", "")
-    if not repository:
-        msg = "watch which repository? give --repo"
-        raise UsageError(msg)
-    if not os.environ.get("GITHUB_TOKEN"):
-        msg = "GitHub is asked for runs, and there is no GITHUB_TOKEN: it needs actions: read, and issues: write"
-        raise CredentialsError(msg)
-    return repository
-
-
 def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
     """Report the status in the log, the summary, the outputs and, if runs are missing, an annotation of the job."""
     line = f"{schedule.file}: {status.why}"
@@ -90,41 +78,28 @@ def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
     actions.set_output("ran", str(not status.missing).lower())
     if status.missing:
         actions.annotate([actions.Annotation("error", line, title="No results")])
-        blocks = nightly_document(schedule, status).blocks
-        actions.append_summary(to_markdown(Document("", blocks), actions.SUMMARY_LIMIT))
-    else:
-        actions.append_summary(to_markdown(Document("", [Paragraph(line)])))
+    blocks = nightly_document(schedule, status).blocks if status.missing else [Paragraph(line)]
+    actions.append_summary(to_markdown(Document("", blocks)))
 
 
 def _show_draft(tonight: NightToPublish) -> None:
     """Print what the issue would say."""
-    for action in plan_actions(tonight.findings, tonight.verdicts, (), tonight.rules).actions:
-        written = text_of_action(action, tonight.context(action))
+    for finding in tonight.findings:
         with actions.literal(sys.stdout):
-            sys.stdout.write(f"{written.title}\n\n{written.body}")
+            sys.stdout.write(to_markdown(finding.document) if finding.document else "")
             sys.stdout.flush()
     say("no issue was changed: this is a dry run")
 
 
 def _tell_published(done: PublishedIssues) -> None:
     """Print and output the URL of the issue. Raises :class:`NotDeliveredError` if it could not be published."""
-    lists = {
-        "opened": done.opened,
-        "reopened": done.reopened,
-        "standing": done.standing,
-        "closed": done.closed,
-    }
-    for word, issues in lists.items():
-        for issue in issues:
+    for word in ("opened", "reopened", "standing", "closed"):
+        for issue in getattr(done, word):
             actions.set_output("issue-url", issue.url)
             say(f"{word}: {issue.url}")
     for note in (*done.settled, *done.notes):
         say(note)
     done.check_published()
-
-
-SHOWN_RUNS = 10
-"""Most runs in the table."""
 
 
 def nightly_document(schedule: WorkflowSchedule, status: ScheduleStatus) -> Document:
@@ -142,7 +117,7 @@ def nightly_document(schedule: WorkflowSchedule, status: ScheduleStatus) -> Docu
                 [Column("began"), Column("run"), Column("result")],
                 [
                     (to_the_minute(run.began), Link(str(run.number), run.url), _ended(run))
-                    for run in schedule.runs[:SHOWN_RUNS]
+                    for run in schedule.runs
                 ],
             ),
             Paragraph(renewed, small=True),
@@ -277,13 +252,9 @@ def _failed_in_a_row(schedule: WorkflowSchedule) -> str:
     """Say how many runs in a row failed, as far as the list of runs goes back."""
     ended = [run for run in schedule.runs if run.ended]
     row = next((index for index, run in enumerate(ended) if run.worked), len(ended))
-    first = ended[row - 1]
-    what = "its last run failed" if row == 1 else f"its last {row} runs failed"
-    return (
-        f"{what}, the first of them at {to_the_minute(first.began)}"
-        if row > 1
-        else f"{what}, at {to_the_minute(first.began)}"
-    )
+    since = to_the_minute(ended[row - 1].began)
+    many = f"its last {row} runs failed, the first of them at {since}"
+    return many if row > 1 else f"its last run failed, at {since}"
 
 
 VERDICTS_ARTIFACT = "torchperf-verdicts"
@@ -306,7 +277,14 @@ def read_schedule(ask: GitHubClient, server: str, file: str, branch: str | None)
         known = tuple(_scheduled_run(ask, run) for run in runs)
         return WorkflowSchedule(name, page, workflow.state, workflow.created_at, known)
     except GitHubRefusedError as error:
-        raise _explain_refusal(error, ask.name, file) from error
+        if error.status == 404:
+            msg = (
+                f"{ask.name} has no workflow {file!r}, or the token in GITHUB_TOKEN cannot see it: "
+                "it needs `permissions: actions: read`"
+            )
+            raise UsageError(msg) from error
+        what = f"list the runs of {file} in {ask.name}"
+        raise error.explained(what, "actions: read") from error
 
 
 def _newest_runs(workflow: Workflow, branch: str | None) -> list[WorkflowRun]:
@@ -323,17 +301,3 @@ def _scheduled_run(ask: GitHubClient, run: WorkflowRun) -> ScheduledRun:
 
 def _has_judged(ask: GitHubClient, run: WorkflowRun) -> bool:
     return any(artifact.name == VERDICTS_ARTIFACT for artifact in ask.all(run.get_artifacts))
-
-
-def _explain_refusal(error: GitHubRefusedError, repository: str, file: str) -> TorchperfError:
-    if error.status == 404:
-        return UsageError(
-            f"{repository} has no workflow {file!r}, or the token in GITHUB_TOKEN cannot see it: "
-            "it needs `permissions: actions: read`"
-        )
-    if error.status in (401, 403):
-        return CredentialsError(
-            f"the token in GITHUB_TOKEN may not look at the runs of {repository}: {error}; "
-            "give the job `permissions: actions: read`"
-        )
-    return NotDeliveredError(f"the runs of {file} in {repository} cannot be listed: {error}")

@@ -10,7 +10,7 @@ const { createLinter } = await import(pathToFileURL(linter).href);
 
 let found = 0;
 for (const file of files) {
-  const lint = await createLinter(); // one that has linted many files mixes up their text
+  const lint = await createLinter(); // one that is used for all of them crashes after some
   for (const { line, column, message, kind } of lint(await readFile(file, "utf8"), file)) {
     console.log(`${file}:${line}:${column}: ${message} [${kind}]`);
     found += 1;

@@ -44,8 +44,6 @@ def test_the_key_is_the_name_of_the_records_file_without_the_batch_size() -> Non
         ('{"version": 2, "costs": {}}', "version 2 is newer than this torchperf"),
         ('{"version": 1, "costs": {"cpu": {"a": -1}}}', "$.costs.cpu.a: -1 is less than the minimum of 0"),
         ('{"version": 1, "costs": {"cpu": {"a": "1"}}}', "'1' is not of type 'number'"),
-        ('{"version": 1, "costs": {"cpu": {"a": NaN}}}', "NaN is no finite number"),
-        ('{"version": 1, "costs": {"cpu": {"a": 1e999}}}', "1e999 is no finite number"),
     ],
 )
 def test_a_file_that_is_none_is_refused(content: str, message: str, tmp_path: Path) -> None:

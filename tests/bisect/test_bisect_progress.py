@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-import io
 import os
 import pty
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
 from simulated_range import Simulated, SimulatedRange, bisected, facts_of
 from terminal import all_of
 
-from torchperf_ci.bisect.bisect_progress import LiveBisectProgress, PlainBisectProgress, open_progress
+from torchperf_ci.bisect.bisect_progress import BisectProgress
 from torchperf_ci.bisect.reasoning.evidence import (
     BisectFacts,
     BisectReading,
@@ -21,6 +20,9 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProbeFailure,
 )
 
+if TYPE_CHECKING:
+    import pytest
+
 N = 20
 HOSTILE = "::error::pwned\n::stop-commands::x\r\x1b[31m\x1b]0;title\x07 [red]markup[/red]"
 NAMES = [f"{position:010d} {HOSTILE}" for position in range(N + 1)]
@@ -28,54 +30,49 @@ WORLD = SimulatedRange(N, {"s": Simulated({13: 1.07})})
 TIME = re.compile(r", \d+\.\d min\]")
 
 
-@pytest.fixture
-def out() -> io.StringIO:
-    return io.StringIO()
+def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [TIME.sub("]", line) for line in capsys.readouterr().err.splitlines()]
 
 
-def lines(out: io.StringIO) -> list[str]:
-    return [TIME.sub("]", line) for line in out.getvalue().splitlines()]
-
-
-def test_a_log_gets_a_line_an_event(out) -> None:
-    shown = PlainBisectProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
+def test_a_log_gets_a_line_an_event(capsys) -> None:
+    shown = BisectProgress(WORLD.question(), [str(position) for position in range(N + 1)])
     built = BuildAttempt(0, ok=True, seconds=12.4)
     shown.builds(0)
     shown.learnt(built, BisectFacts(builds=(built,)))
     shown.measures(PlannedPair("p", 0, N, "confirm"))
     read = BisectReading("p", 0, N, {"s": 0.0677, "t": -0.01}, "confirm")
     shown.learnt(read, BisectFacts((read,), (built,)))
-    assert lines(out) == [
+    assert lines(capsys) == [
         "building 0",
-        "[0 pairs, 1 builds] building 0: done in 12 s",
-        "[1 pairs, 1 builds] is it slower? 20 against 0: +7.0%, −1.0%",
+        "[0 pairs, 1 build] building 0: done in 12 s",
+        "[1 pair, 1 build] is it slower? 20 against 0: +7.0%, −1.0%",
     ]
 
 
-def test_profiles_are_told_when_they_begin(out) -> None:
-    shown = PlainBisectProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
+def test_profiles_are_told_when_they_begin(capsys) -> None:
+    shown = BisectProgress(WORLD.question(), [str(position) for position in range(N + 1)])
     shown.profiles(12, 13)
-    assert lines(out) == ["what moved inside? 13 against 12"]
+    assert lines(capsys) == ["what moved inside? 13 against 12"]
 
 
-def test_what_went_wrong_is_told_in_a_line(out) -> None:
-    shown = PlainBisectProgress(WORLD.question(), [str(position) for position in range(N + 1)], out)
+def test_what_went_wrong_is_told_in_a_line(capsys) -> None:
+    shown = BisectProgress(WORLD.question(), [str(position) for position in range(N + 1)])
     shown.builds(3)
     shown.learnt(BuildAttempt(3, ok=False, why="ended with 1:\nand more\nno such file\n"), BisectFacts())
     shown.measures(PlannedPair("p", 0, 4, "locate"))
     shown.learnt(ProbeFailure("p", 4, ""), BisectFacts())
-    assert lines(out)[1:] == [
+    assert lines(capsys)[1:] == [
         "[0 pairs, 0 builds] building 3: cannot be built: ended with 1: no such file",
         "[0 pairs, 0 builds] where? 4 against 0: does not run: ",
     ]
 
 
-def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(out) -> None:
+def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(capsys) -> None:
     ended = bisected(WORLD)
-    shown = PlainBisectProgress(WORLD.question(), [f"commit {position}" for position in range(N + 1)], out)
+    shown = BisectProgress(WORLD.question(), [f"commit {position}" for position in range(N + 1)])
     for count, event in enumerate(ended.events, start=1):
         shown.learnt(event, facts_of(ended.events[:count]))
-    told = lines(out)
+    told = lines(capsys)
     assert "suspects left, likeliest commit " in told[12]
     before_last = [line for line in told if "suspect" in line][-1]
     assert re.search(r"1 suspect left, likeliest commit 13 \((100|9\d)%\)$", before_last)
@@ -84,8 +81,7 @@ def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(out) -> Non
 
 def test_in_a_log_names_are_text(monkeypatch, capsys) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    shown = open_progress(WORLD.question(), NAMES)
-    assert isinstance(shown, PlainBisectProgress)
+    shown = BisectProgress(WORLD.question(), NAMES)
     shown.builds(1)
     shown.learnt(BuildAttempt(1, ok=False, why=HOSTILE), BisectFacts())
     shown.close()
@@ -101,13 +97,12 @@ import sys
 sys.path[:0] = sys.argv[1:]
 from test_bisect_progress import NAMES, WORLD
 from simulated_range import bisected, facts_of
-from {LiveBisectProgress.__module__} import {LiveBisectProgress.__name__}
-from {open_progress.__module__} import {open_progress.__name__}
+from {BisectProgress.__module__} import {BisectProgress.__name__}
 from {PlannedPair.__module__} import {PlannedPair.__name__}
 """
 ON_A_TERMINAL = """
-shown = open_progress(WORLD.question(), NAMES)
-assert isinstance(shown, LiveBisectProgress)
+shown = BisectProgress(WORLD.question(), NAMES)
+assert shown._live
 events = bisected(WORLD).events
 shown.builds(0)
 shown.measures(PlannedPair("p", 0, 20, "confirm"))

@@ -81,25 +81,23 @@ def test_a_number_that_fell_asks_whether_lower_is_better(bisect, history) -> Non
         (("--deadline", "0.5"), "the limit of --deadline ended it"),
     ],
 )
-def test_a_limit_ends_it_with_what_is_left_and_the_next_call_goes_on(
-    bisect, history, limit: tuple[str, str], said: str
-) -> None:
+def test_a_limit_ends_it(bisect, history, limit: tuple[str, str], said: str) -> None:
     shas = history.costs(*SLOW)
-    ends = ("--good", shas[0], "--bad", shas[-1])
     command = "sleep 0.02; sh cost.sh"  # so that even a fast machine is not done before the deadline
-    stopped = bisect(*ends, *limit, command=command, code=5)
+    stopped = bisect("--good", shas[0], "--bad", shas[-1], *limit, command=command, code=5)
     assert (stopped.status, stopped.culprits) == ("inconclusive", ())
     assert said in stopped.why
-    found = bisect(*ends, command=command)
-    assert found.readings[: stopped.runs] == stopped.readings
-    assert [one.commit for one in found.culprits] == [shas[CULPRIT]]
 
 
-def test_without_an_end_that_can_be_told_it_is_inconclusive_with_the_suspects(bisect, history) -> None:
+def test_a_limit_leaves_suspects_and_the_next_call_goes_on(bisect, history) -> None:
     shas = history.costs(*SLOW)
-    stopped = bisect("--good", shas[0], "--bad", shas[-1], "--max-runs", "7", "--on-failure", "warn")
+    ends = ("--good", shas[0], "--bad", shas[-1])
+    stopped = bisect(*ends, "--max-runs", "7", "--on-failure", "warn")
     assert stopped.status == "inconclusive"
     assert shas[CULPRIT] in {one.commit for one in stopped.credible}
+    found = bisect(*ends)
+    assert found.readings[: stopped.runs] == stopped.readings
+    assert [one.commit for one in found.culprits] == [shas[CULPRIT]]
 
 
 def test_commits_that_the_command_does_not_run_on_end_in_a_set(bisect, history) -> None:
@@ -196,12 +194,6 @@ def test_a_clock_of_whole_seconds_proves_nothing_within_a_second(bisect, history
 def test_what_got_faster_is_no_regression(bisect, history) -> None:
     shas = history.costs(120, 100)
     assert bisect("--good", shas[0], "--bad", shas[-1]).status == "not-reproduced"
-
-
-@pytest.mark.parametrize("path", ["0", "no such file"])
-def test_paths_make_suspect_and_rule_nothing_out(bisect, history, path: str) -> None:
-    shas = history.costs(*SLOW)
-    assert bisect("--good", shas[0], "--bad", shas[-1], "--paths", path).culprits[0].commit == shas[CULPRIT]
 
 
 def test_paths_that_are_right_save_work(bisect, history) -> None:

@@ -14,7 +14,7 @@ from simulated_range import Ended, Simulated, SimulatedRange, bisected
 from torchperf_ci.bisect.commits import BuildSequence, Commit
 from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes, conclude, with_commit_details
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
-from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup, VerdictLevels
+from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
 from torchperf_ci.bisect.reasoning.evidence import BuildAttempt, ProbeFailure, SuspectRange
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.config import Rule
@@ -35,9 +35,7 @@ def sha(position: int) -> str:
 
 def found(ended: Ended, notes=(), levels=None) -> SearchResult:
     states = [Revision(Path("repo"), sha(position), f"commit {position}") for position in range(N + 1)]
-    line = BuildSequence(
-        states, [state.sha for state in states], [str(state) for state in states], np.full(N, 1 / N)
-    )
+    line = BuildSequence(states, np.full(N, 1 / N))
     setting = MeasurementSetup((), Mock(), Mock(), notes, levels or {})
     return SearchResult(line, ended.investigation, ended.ended_by, setting)
 
@@ -262,7 +260,7 @@ def test_a_good_build_that_is_now_as_slow_as_bad_was_is_the_environment() -> Non
     readings = tuple(replace(reading, values={LATENCY: 10.7}) for reading in ended.facts.readings)
     facts = replace(ended.facts, readings=readings)
     now = replace(ended, investigation=Investigation(ended.investigation.question, facts))
-    told = conclude(found(now, levels={LATENCY: VerdictLevels(10.0, 10.7, math.log(1.07))}), {})
+    told = conclude(found(now, levels={LATENCY: (10.0, 10.7)}), {})
     assert told.status == "environment"
     assert "is 10.7, was 10 and then 10.7" in told.why
 

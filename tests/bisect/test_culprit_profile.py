@@ -66,12 +66,11 @@ class Lab:
             {ProfileKey("operator", "aten::copy_"): Cost(COPIES[commit] / 8, COPIES[commit])}, {"print": 1}
         )
 
-    def profiler(self, limits: BisectLimits | None = None) -> CulpritProfiler[Revision]:
+    def profiler(self, limits: BisectLimits | None = None) -> CulpritProfiler:
         sources = [Revision(self.folder, sha, "Change") for sha in SHAS]
-        labels = [str(source) for source in sources]
         setup = MeasurementSetup((PROBE, COMMAND), Settings(sys.executable, "cpu"), device("cpu"))
         options = BisectOptions(out=str(self.folder / "my culprits.json"))
-        sequence = BuildSequence(sources, SHAS, labels, np.full(2, 0.5))
+        sequence = BuildSequence(sources, np.full(2, 0.5))
         environments = EnvironmentCache(self._opened)
         return CulpritProfiler(
             sequence, environments, setup, options, limits or BisectLimits(), self.folder, Mock()

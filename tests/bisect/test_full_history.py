@@ -77,7 +77,7 @@ def test_limits_that_do_not_reach_into_the_merge_are_told_and_the_next_call_goes
     builds = bisect("--good", good, "--bad", bad).builds
     stopped = bisect(*ends, "--max-builds", str(builds))
     assert [one.commit for one in stopped.culprits] == [merge]
-    assert f"the limits do not reach into the merge {merge[:10]}" in stopped.notes[-1]
+    assert f"the limits do not reach the commits that the merge {merge[:10]} brought in" in stopped.notes[-1]
     assert [one.commit for one in bisect(*ends).culprits] == [side[1]]
 
 

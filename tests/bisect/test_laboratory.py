@@ -80,9 +80,7 @@ def a_laboratory(tmp_path: Path, opened) -> Iterator[Callable[..., Laboratory]]:
     """Over commits with these sources of ``file``; None is one that does not build."""
     with EnvironmentCache(opened) as environments:
 
-        def make(
-            probe: CommandProbe | WorkloadProbe, file: str, *sources: str | None
-        ) -> Laboratory[Revision]:
+        def make(probe: CommandProbe | WorkloadProbe, file: str, *sources: str | None) -> Laboratory:
             (tmp_path / "suite.py").write_text(SUITE)
             revisions = [
                 Revision(tmp_path, str(position) * 40, f"change {position}")

@@ -28,8 +28,10 @@ def moved(measured: dict[str, list[float]], *verdicts: Verdict) -> list[float]:
     later = [
         BisectReading("net", 3, 5, {}, "verify", values={str(verdict.series): 1e9}) for verdict in verdicts
     ]
-    levels = levels_from_verdicts(Judgement("check", "", "", verdicts), HERE, {"score": Rule("up", 0.03)})
-    return [*moved_under_good([*readings, *later], levels, 0.03).values()]
+    levels = levels_from_verdicts(
+        Judgement("check", "", "", verdicts), HERE, {"score": Rule("up", 0.03)}, 0.03
+    )
+    return [*moved_under_good([*readings, *later], levels).values()]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_wheel_is_installed_again_without_anybodys_secrets(tools, revisions, w
 
 def test_a_nightly_is_named_by_its_version(tools) -> None:
     tools("nsys")
-    nightly = Nightly("torch", "2.14.0.dev20261102+cu128", date(2026, 11, 2))
+    nightly = Nightly("2.14.0.dev20261102+cu128", date(2026, 11, 2))
     where = "https://download.pytorch.org/whl/nightly/cu128"
     first, run = nsight_commands([nightly], CASE, "", ON_GPU, replace(OPTIONS, wheels=where))
     assert first.endswith(f"pip install --index-url {where} torch==2.14.0.dev20261102+cu128")

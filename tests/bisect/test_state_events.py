@@ -103,12 +103,10 @@ def is_continued(path: Path) -> bool:
             return False
         range_ = world(seed=1)
         question = range_.question()
-        ended = investigate(question, range_, state, BisectLimits(pairs=100), Silent(question, "0123456"))
+        ended = investigate(question, range_, state, BisectLimits(pairs=50), Silent(question, "0123456"))
         known = Investigation(question, state.facts)
         states = [Revision(Path("repo"), f"{place:040d}", "") for place in range(N + 1)]
-        line = BuildSequence(
-            states, [one.sha for one in states], [str(one) for one in states], np.full(N, 1 / N)
-        )
+        line = BuildSequence(states, np.full(N, 1 / N))
         found = SearchResult(
             line, known, ended, MeasurementSetup((), Mock(), Mock()), CulpritProfiles(state.profiles)
         )

@@ -190,7 +190,7 @@ def test_a_past_that_is_all_of_the_new_run_is_told(tmp_path: Path) -> None:
     assert check(now, "--against", tmp_path / "past") == 0
     assert words(tmp_path) == ["new"]
     assert notes(tmp_path) == [
-        "nothing is compared: by their ids or their numbers, all runs of the past are the new ones themselves"
+        "nothing is compared: the history has no other runs than the new ones themselves"
     ]
 
 

@@ -53,6 +53,15 @@ def test_a_rule_of_the_policy_that_nothing_obeys_is_told(fine: Path, history: Pa
     assert notes(tmp_path) == [f"{said}; did you mean 'latency(ms)'?"]
 
 
+def test_only_what_torchperf_measures_can_be_repeated(fine: Path, history: Path, tmp_path: Path) -> None:
+    (tmp_path / "torchperf.yml").write_text("version: 1\nsuites: {own: {workloads: [own.py]}}\n")
+    check(fine, "--against", history)
+    assert judged(tmp_path)["again"]
+    other_tool = record("time(s)", 1.0, 40, benchmark={"name": "hyperfine"}, model={"name": "sleep 1"})
+    check(run(tmp_path, "timed", [other_tool]), "--against", history)
+    assert judged(tmp_path)["again"] is None
+
+
 def test_the_head_is_named_by_its_own_commit_and_by_that_of_pytorch(history: Path, tmp_path: Path) -> None:
     other = {**record("latency(ms)", 10.0, 40), "head_sha": "ab" * 20}
     torch = {"dependencies": {"pytorch": {"repo": "pytorch/pytorch", "sha": "cd" * 20}}}

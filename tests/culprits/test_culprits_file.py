@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from math import inf, nan
+from math import inf
 from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
@@ -235,9 +235,7 @@ def test_one_of_several_commits_has_no_name_of_its_own(read: Callable[[Any], Bis
         ({**CORE, "status": "guilty"}, "$.status: 'guilty' is not one of"),
         ({**CORE, "culprits": []}, "$.culprits: [] "),
         ({**CORE, "runs": -1}, "$.runs: -1 is less than"),
-        ({**CORE, "runs": nan}, "NaN is no finite number"),
         ({**CORE, "good": ""}, "$.good: '' "),
-        ({**CORE, "why": "\ud800"}, "surrogates not allowed"),
         (changed(posterior=1.5), "$.culprits[0].posterior: 1.5 is greater than"),
         (changed(effect=None), "$.culprits[0].effect: None is not of type 'object'"),
         (changed(set=[]), "$.culprits[0].set: [] "),

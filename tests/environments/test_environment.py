@@ -157,7 +157,7 @@ def test_what_a_killed_pip_has_downloaded_is_removed(tmp_path, temporary, monkey
 def test_a_requirement_is_never_an_option_of_pip(monkeypatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(EnvironmentUnderTestError, match="pip install --help== ended with 1"):
-        build_environment.pip_install(Path(sys.executable), ["--help=="], 60)
+        build_environment._pip(Path(sys.executable), ["install"], ["--help=="], 60)
 
 
 def test_a_python_that_makes_no_environment_is_told(tmp_path) -> None:

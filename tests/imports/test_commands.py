@@ -79,8 +79,8 @@ SORTS = ["test_sort[100]", "test_sort[1000]"]
 def test_a_branch_of_pytest_benchmarks_results_is_a_past_that_finds_a_slowdown(checkout: Path) -> None:
     """Eight commits are kept, the ninth is as they are, and what comes then is 20% slower."""
     for number in range(1, 9):
-        results = write_run(checkout / "results", number)
-        assert torchperf("upload", results, "--to", "branch:benchmarks") == 0
+        results = write_run(checkout / "results", number, name=f"{number}.json")
+    assert torchperf("upload", results, "--to", "branch:benchmarks") == 0
     quiet = write_run(checkout / "quiet", 9)
     assert torchperf("check", quiet, "--against", "branch:benchmarks") == 0
     assert set(verdicts().values()) == {"unchanged"}
@@ -205,5 +205,5 @@ def test_a_direction_that_nobody_told_is_asked_for_and_then_counts(
         assert torchperf("check", "new", *given) == 1
         assert verdicts() == {"decode": "regressed"}
     given = ["--against", "past", "--format", "customSmallerIsBetter"]
-    assert torchperf("check", "new", *given) == 0
-    assert verdicts() == {"decode": "improved"}
+    assert torchperf("check", "new", *given) == 3
+    assert "give --format customBiggerIsBetter" in capsys.readouterr().err

@@ -156,6 +156,22 @@ def test_google_benchmark_with_aggregates_only_has_the_median() -> None:
     assert values["sum_of_range/1000", "time(ms)"] == pytest.approx([median / 1e3])
 
 
+def test_aggregates_before_google_benchmark_1_5_are_no_benchmarks_of_their_own() -> None:
+    """They are known by their names only; what merely ends like one is a benchmark."""
+    source = made("google_benchmark_repetitions.json")
+    for run in source["benchmarks"]:
+        for name in ("run_type", "run_name", "aggregate_name", "aggregate_unit"):
+            run.pop(name, None)
+    old = [run for run in source["benchmarks"] if not run["name"].endswith("_cv")]
+    source["benchmarks"] = [run for run in old if not run.get("error_occurred")]
+    values = values_of(parse_results(json.dumps(source).encode(), "x"))
+    expected = values_of(read_made("google_benchmark_repetitions.json"))
+    assert {key: expected[key] for key in values} == values
+    source["benchmarks"] = [run for run in old if run["name"].endswith("_median")]
+    names = {name for name, _ in values_of(parse_results(json.dumps(source).encode(), "x"))}
+    assert names == {run["name"] for run in source["benchmarks"]}
+
+
 def test_counters_are_metrics_whose_direction_is_not_guessed() -> None:
     reading = read_made("google_benchmark.json")
     values = values_of(reading)
@@ -230,21 +246,32 @@ CUSTOM = [
         "extra": "Value for Tooltip: 25\nOptional Num #2: 100",
     },
     {"name": "start", "unit": "seconds", "value": 0.25},
+    {"name": "step", "unit": "ns/iter", "value": 7},
+    {"name": "rate", "unit": "MB/s", "value": 3},
 ]
+ANY, TIMES, RATES = CUSTOM[:2], CUSTOM[2:4], CUSTOM[4:]
 
 
 @pytest.mark.parametrize(
-    ("given", "direction", "start"),
+    ("given", "direction", "meant", "other", "refused"),
     [
-        ("customSmallerIsBetter", "down", {("start", "time(ms)"): [250.0]}),
-        ("customBiggerIsBetter", "up", {("start", "value(seconds)"): [0.25]}),
+        ("customSmallerIsBetter", "down", TIMES, "customBiggerIsBetter", RATES),
+        ("customBiggerIsBetter", "up", RATES, "customSmallerIsBetter", TIMES),
     ],
 )
-def test_results_for_github_action_benchmark_say_the_direction_that_is_given(given, direction, start) -> None:
+def test_results_for_github_action_benchmark_have_the_direction_that_is_given_or_are_refused(
+    given: str, direction: str, meant: list[dict], other: str, refused: list[dict]
+) -> None:
+    """What the unit says must not be reversed by the other format."""
     reading = parse_results(json.dumps(CUSTOM).encode(), "x", given)
     assert {found.record["metric"]["extra_info"]["direction"] for found in reading.records} == {direction}
-    assert values_of(reading) == {
-        (CUSTOM[0]["name"], "value(Percent)"): [50],
-        (CUSTOM[1]["name"], "value(Megabytes)"): [100],
-        **start,
-    }
+    assert [found.record["model"]["name"] for found in reading.records] == [
+        case["name"] for case in [*ANY, *meant]
+    ]
+    assert [json.loads(item.text) for item in reading.refused] == refused
+    assert all(f"give --format {other}" in item.reasons[0] for item in reading.refused)
+
+
+def test_a_time_for_github_action_benchmark_is_in_milliseconds() -> None:
+    reading = parse_results(json.dumps(TIMES).encode(), "x", "customSmallerIsBetter")
+    assert values_of(reading) == {("start", "time(ms)"): [250.0], ("step", "value(ns/iter)"): [7]}

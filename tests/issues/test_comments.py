@@ -9,8 +9,9 @@ from made_night import JUDGEMENT, LOCATION, NIGHT, ON_MI300, RESNET, RUN_URL
 from torchperf_ci.issues import publishing
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.findings import findings_of
-from torchperf_ci.issues.lifecycle import remember_finding
+from torchperf_ci.issues.lifecycle import IssueAction, remember_finding
 from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
+from torchperf_ci.issues.tracker import TrackedIssue
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Verdict
@@ -86,6 +87,17 @@ def test_another_machine_is_told_with_what_differs_and_what_to_do() -> None:
         "Measured under other conditions on the night of 2026-11-21 (earlier runs differ in x)."
     )
     assert "`torchperf compare` of a commit before" in text
+
+
+def test_another_machine_is_told_also_in_a_night_with_other_news() -> None:
+    issue = TrackedIssue(1, "", "", "", MEMORY)
+    memory = replace(MEMORY, stranded=NIGHT)
+    for what in ("extend", "locate", "strand"):
+        action = IssueAction(what, memory, issue, (FINDING,), MEMORY.rows[:1], (MOVED,))
+        comment = publishing.text_of_action(action, CONTEXT).comment
+        assert plain(comment).count("Measured under other conditions") == 1
+    again = replace(action, what="extend", issue=replace(issue, memory=memory))
+    assert "other conditions" not in publishing.text_of_action(again, CONTEXT).comment
 
 
 def test_acceptance_says_how_a_baseline_follows() -> None:

@@ -113,6 +113,14 @@ def test_another_machine_says_nothing_of_the_change_and_is_told_once() -> None:
     assert desk.night(6, judged(measured(NET))) == ["recover 1"]
 
 
+def test_a_machine_that_is_away_for_a_week_is_told_where_others_measure() -> None:
+    desk = Desk(recovered_nights=1)
+    slow, other = regressed(NET), measured(NET)
+    desk.night(1, judged(replace(slow, evidence=replace(slow.evidence, machine="1" * 10))))
+    other = replace(other, evidence=replace(other.evidence, machine="2" * 10))
+    assert [desk.night(day, judged(other)) for day in (2, 7, 8, 9)] == [[], [], ["strand 1"], []]
+
+
 def test_one_more_machine_does_not_hide_what_the_known_one_says() -> None:
     desk = Desk(recovered_nights=1)
     desk.night(1, judged(regressed(NET)))

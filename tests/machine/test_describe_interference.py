@@ -6,9 +6,9 @@ import pytest
 
 from torchperf_ci.machine.interference import (
     describe_interference,
-    describe_power_limit,
     interference_note,
     is_void,
+    power_limit_note,
 )
 
 QUIET = {
@@ -18,7 +18,6 @@ QUIET = {
     "other_cpus": "0.10",
     "cpu_pressure": "0.010",
     "cpu_steal": "0.001",
-    "involuntary_switches_per_second": "3.0",
 }
 
 
@@ -96,6 +95,9 @@ def test_heat_voids_and_the_power_limit_is_told() -> None:
     assert is_void({**QUIET, "throttling": "HwThermal"})
     capped = {**QUIET, "power_capped": "0.970", "gpu_sm_mhz": "1395"}
     assert not is_void(capped)
-    found = describe_power_limit([QUIET, capped, {**capped, "power_capped": "0.400", "gpu_sm_mhz": "1700"}])
-    assert found == "the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz"
-    assert describe_power_limit([QUIET]) == ""
+    less = {**capped, "power_capped": "0.400", "gpu_sm_mhz": "1700"}
+    assert power_limit_note([[QUIET, capped, less], [QUIET]]) == (
+        "in 1 of 2 cases the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz: its speed under "
+        "sustained load"
+    )
+    assert power_limit_note([[QUIET]]) == ""

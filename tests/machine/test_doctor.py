@@ -18,7 +18,7 @@ def finding(check, level):
     [
         ([finding("turbo", "ok")], "This machine gives trustworthy numbers."),
         (
-            [finding("turbo", "warn"), finding("smt", "warn"), finding("numa", "ok")],
+            [finding("turbo", "warn"), finding("smt", "warn"), finding("swap", "ok")],
             "Numbers from this machine are usable, and best in pairs: turbo and smt may make them noisy.",
         ),
         (

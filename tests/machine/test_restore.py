@@ -3,13 +3,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pynvml
 import pytest
 
 from torchperf_ci.machine import restorer as program
-from torchperf_ci.machine.tuning import CannotRestoreError, NotRestoredError, Restorer, restoring
+from torchperf_ci.machine.tuning import CannotRestoreError, NotRestoredError, Restorer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -17,6 +22,15 @@ def switch(tmp_path):
     path = tmp_path / "switch"
     path.write_text("before")
     return path
+
+
+@contextmanager
+def restoring() -> Iterator[Restorer]:
+    restorer = Restorer()
+    try:
+        yield restorer
+    finally:
+        restorer.restore()
 
 
 def state_of(path: Path) -> dict[str, str]:
@@ -83,6 +97,9 @@ def test_a_restorer_that_died_changes_nothing_more_and_is_told(switch):
         restorer.restore()
 
 
+GPU = {"uuid": "GPU-aaaa1111"}
+
+
 def test_a_restorer_that_hangs_is_not_waited_for_forever(switch, monkeypatch):
     monkeypatch.setattr("torchperf_ci.machine.tuning.ANSWER_SECONDS", 0.2)
     restorer = Restorer()
@@ -92,11 +109,11 @@ def test_a_restorer_that_hangs_is_not_waited_for_forever(switch, monkeypatch):
     os.kill(restorer._process.pid, signal.SIGCONT)
     with pytest.raises(CannotRestoreError):
         restorer.remember(state_of(switch))
-    monkeypatch.setattr("torchperf_ci.machine.tuning.ANSWER_SECONDS", 30.0)
-    restorer.restore()
-
-
-GPU = {"uuid": "GPU-aaaa1111"}
+    os.kill(restorer._process.pid, signal.SIGSTOP)
+    with pytest.raises(NotRestoredError, match="does not answer"):
+        restorer.restore()
+    os.kill(restorer._process.pid, signal.SIGCONT)
+    restorer._process.communicate()
 
 
 def test_persistence_comes_back_if_it_was_changed(nvidia):

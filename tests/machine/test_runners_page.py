@@ -59,7 +59,7 @@ def said(host: Host, condition: GpuCondition | None = None, *, root: bool = Fals
         host,
         STEADY,
         condition,
-        compilers={"cxx": "g++ 13.3.0"},
+        compiler="g++ 13.3.0",
         disk_free=100 * GIB,
         clock_step=4e-8,
         administrator=root,

@@ -126,6 +126,21 @@ def test_an_error_in_the_block_restores_and_passes_on(server):
     assert switches(server) == before
 
 
+def test_two_processes_do_not_tune_at_once(server):
+    """The end of the first would undo what the second measures with."""
+    before = switches(server)
+    with start("cpu", server) as other:
+        with tuned(Cpu(server), server) as report:
+            pass
+        during = switches(server)
+        os.killpg(other.pid, signal.SIGTERM)
+        other.wait(PATIENCE)
+    assert report.applied == {}
+    assert report.refused == {"all": "another torchperf is tuning this machine"}
+    assert during != before
+    wait_until(lambda: switches(server) == before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_killed_process_leaves_the_machine_as_it_was(server, number):
     before = switches(server)

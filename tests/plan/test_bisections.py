@@ -42,10 +42,10 @@ def runner_of(found: Any) -> str:
 
 def test_what_regressed_together_is_bisected_together() -> None:
     small, large = regressed(1.05), regressed(1.4, model="bert")
-    found = regressions([small, large], runner_of)
-    assert found.all == (Regression("h100", CommitEnds(A, B), (small, large)),)
-    assert found.all[0].largest == large
-    assert not found.left_out
+    found, left_out = regressions([small, large], runner_of)
+    assert found == [Regression("h100", CommitEnds(A, B), (small, large))]
+    assert found[0].largest == large
+    assert not left_out
 
 
 def test_other_runners_and_other_ranges_stay_apart_the_largest_change_first() -> None:
@@ -55,7 +55,7 @@ def test_other_runners_and_other_ranges_stay_apart_the_largest_change_first() ->
         regressed(0.80, metric="throughput(samples/s)", bad=C),
         regressed(1.10, good=B, bad=C),
     ]
-    found = regressions(verdicts, runner_of).all
+    found, _ = regressions(verdicts, runner_of)
     assert [(one.runner, *one.range) for one in found] == [
         ("spr", A, B),
         ("h100", A, C),
@@ -66,9 +66,7 @@ def test_other_runners_and_other_ranges_stay_apart_the_largest_change_first() ->
 
 @pytest.mark.parametrize("word", ["noisy", "broken", "improved", "unchanged", "missing", "new"])
 def test_only_what_got_worse_is_bisected(word: str) -> None:
-    found = regressions([regressed(word=word)], runner_of)
-    assert not found.all
-    assert not found.left_out
+    assert regressions([regressed(word=word)], runner_of) == ([], [])
 
 
 def test_candidates_follow_what_is_proven_however_large_they_are() -> None:
@@ -76,13 +74,13 @@ def test_candidates_follow_what_is_proven_however_large_they_are() -> None:
     beside = replace(regressed(1.8, word="noisy", model="bert"), candidate=True)
     other_metric = replace(regressed(word="noisy", metric="compile_time(s)"), candidate=True)
     proven = regressed(1.02)
-    found = regressions([doubtful, beside, other_metric, proven], runner_of)
-    assert found.all == (
+    found, left_out = regressions([doubtful, beside, other_metric, proven], runner_of)
+    assert found == [
         Regression("h100", CommitEnds(A, B), (beside, proven)),
         Regression("h100", CommitEnds(A, C), (doubtful,)),
-    )
-    assert [(one.largest, one.is_proven) for one in found.all] == [(proven, True), (doubtful, False)]
-    assert not found.left_out
+    ]
+    assert [one.largest for one in found] == [proven, doubtful]
+    assert not left_out
 
 
 @pytest.mark.parametrize(
@@ -95,14 +93,10 @@ def test_candidates_follow_what_is_proven_however_large_they_are() -> None:
 )
 def test_what_cannot_be_bisected_is_left_out_with_the_reason(verdict: Verdict, why: str) -> None:
     other = regressed()
-    found = regressions([verdict, other], runner_of)
-    assert [one.verdicts for one in found.all] == [(other,)]
-    assert [one.verdict for one in found.left_out] == [verdict]
-    assert why in found.left_out[0].why
-
-
-def some(count: int) -> list[Regression]:
-    return [Regression("h100", CommitEnds(A, B), (regressed(),)) for _ in range(count)]
+    found, [(left_out, told)] = regressions([verdict, other], runner_of)
+    assert [one.verdicts for one in found] == [(other,)]
+    assert left_out == verdict
+    assert why in told
 
 
 @pytest.mark.parametrize(
@@ -123,18 +117,15 @@ def some(count: int) -> list[Regression]:
 def test_the_budget_is_shared_equally_by_as_many_as_it_is_enough_for(
     count: int, budget: float, fitting: int, deadline: int
 ) -> None:
-    found = budget_shares(some(count), budget)
-    assert (len(found.chosen), found.deadline) == (fitting, deadline)
-    assert len(found.waiting) == count - fitting
+    assert budget_shares(count, budget) == (fitting, deadline)
 
 
 @given(st.integers(1, 400), st.floats(1, 1e7))
 def test_no_share_is_useless_and_all_of_them_fit(count: int, budget: float) -> None:
-    found = budget_shares(some(count), budget)
-    assert len(found.chosen) + len(found.waiting) == count
-    assert found.deadline * len(found.chosen) <= budget + len(found.chosen)  # whole seconds
-    assert found.deadline >= min(LEAST, budget)
-    assert not found.waiting or len(found.chosen) == 256 or budget / (len(found.chosen) + 1) < LEAST
+    fitting, deadline = budget_shares(count, budget)
+    assert deadline * fitting <= budget + fitting  # whole seconds
+    assert deadline >= min(LEAST, budget)
+    assert fitting == min(count, 256) or budget / (fitting + 1) < LEAST
 
 
 def test_a_count_without_an_effect_has_a_size_too() -> None:

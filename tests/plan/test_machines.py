@@ -45,23 +45,17 @@ def records(tmp_path: Path) -> Path:
 )
 def test_the_runner_is_that_of_the_same_machine(arch: str, model: str, runner: str, records: Path) -> None:
     found = runners_of_series(JOBS, records)
-    assert found.runner_of(series(model=model, arch=arch)) == runner
-    assert found.runner_of(series("compile_time(s)", model=model, arch=arch, device="cuda")) == runner
+    assert found(series(model=model, arch=arch)) == runner
+    assert found(series("compile_time(s)", model=model, arch=arch, device="cuda")) == runner
 
 
 def test_of_two_runners_with_one_kind_of_machine_it_is_the_one_that_measured_the_case(records: Path) -> None:
     deliver(records / "torchperf-records-graviton-core", "cpu", "Xeon", "bert")
     found = runners_of_series(JOBS, records)
-    assert found.runner_of(series(device="cpu", arch="Xeon")) == "spr"
-    assert found.runner_of(series(device="cpu", arch="Xeon", model="bert")) == "graviton"
-    assert found.runner_of(series(device="cpu", arch="Xeon", model="t5")) == "spr"
+    assert found(series(device="cpu", arch="Xeon")) == "spr"
+    assert found(series(device="cpu", arch="Xeon", model="bert")) == "graviton"
+    assert found(series(device="cpu", arch="Xeon", model="t5")) == "spr"
 
 
 def test_the_only_runner_has_measured_everything(tmp_path: Path) -> None:
-    assert runners_of_series(JOBS[:1], tmp_path).runner_of(series()) == "h100"
-
-
-def test_a_single_artifact_lies_without_a_folder_of_its_own(tmp_path: Path) -> None:
-    deliver(tmp_path, "cuda", "H100")
-    assert runners_of_series(JOBS[:1], tmp_path).by_machine == {("cuda", "H100"): "h100"}
-    assert not runners_of_series(JOBS, tmp_path).by_machine
+    assert runners_of_series(JOBS[:1], tmp_path)(series()) == "h100"

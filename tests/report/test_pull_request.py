@@ -66,7 +66,7 @@ def test_one_that_has_moved_on_gets_nothing(job: Job, github: GitHub, capsys: An
     assert job.comment() == 0
     assert commented(github) == []
     shown = capsys.readouterr().err
-    assert f"the pull request has moved on: #7 to {OTHER}" in shown
+    assert f"#7 has moved on to {OTHER}" in shown
     assert "::notice title=No comment written::" in shown
 
 
@@ -172,8 +172,8 @@ def test_a_commit_that_github_does_not_know_is_looked_up_by_its_branch(job: Job,
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (403, "it needs pull-requests: read: GitHub answered 403: refused"),
-        (409, "cannot be listed: GitHub answered 409"),
+        (403, "GitHub answered 403: refused; give the job `permissions: pull-requests: read`"),
+        (409, "GitHub refuses to list pull requests: GitHub answered 409"),
     ],
 )
 def test_a_token_that_may_not_look_is_told(

@@ -73,7 +73,7 @@ def test_a_file_that_is_none_is_told_before_anybody_is_asked(job: Job, github: G
     ("arguments", "told"),
     [
         (["--to", "taken"], "this directory cannot be made"),
-        (["--to", "comment", "--pull-request", "7"], "comment in which repository? give --repo"),
+        (["--to", "comment", "--pull-request", "7"], "in which repository? '' is no owner/name: give --repo"),
     ],
 )
 def test_what_cannot_be_is_told(job: Job, arguments: list[str], told: str, capsys: Any) -> None:
@@ -83,6 +83,12 @@ def test_what_cannot_be_is_told(job: Job, arguments: list[str], told: str, capsy
     (job.folder / "taken").write_text("")
     assert job.report(*arguments) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_report_has_all_its_destinations(job: Job) -> None:
+    assert job.report("--to", "summary", "--to", str(job.folder / "pages")) == 0
+    assert (job.folder / "summary").read_text().startswith("### ❌ Performance: 1 regressed\n")
+    assert (job.folder / "pages/report.html").exists()
 
 
 def test_a_report_needs_verdicts(job: Job, capsys: Any) -> None:

@@ -48,11 +48,3 @@ def test_what_a_record_says_is_cut() -> None:
     new = points("41.1", 1, 1)
     new = {series: [Point(1.0, (1.0,), info={"disturbed": "x" * 10_000}, run="41.1")] for series in new}
     assert max(map(len, disturbances(new))) < 500
-
-
-def test_of_many_runs_the_first_are_named_and_the_rest_counted() -> None:
-    runs = [points(f"{number}.1", 1, 1) for number in range(30)]
-    new = {series: [run[series][0] for run in runs] for series in runs[0]}
-    *named, last = disturbances(new)
-    assert len(named) == 5
-    assert last == "⚠ 25 more runs were disturbed while measuring"

@@ -14,9 +14,9 @@ from torchperf_ci import cli
 from torchperf_ci.places import branch, data_repository, open_place, place
 from torchperf_ci.places import s3 as s3_place
 from torchperf_ci.records import files
-from torchperf_ci.store import ingest
+from torchperf_ci.store import ingest, loading
 from torchperf_ci.store.client import RefusedStatementError, connect
-from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.ingest import ingest_objects, ingest_place
 from torchperf_ci.store.loading import S3Reader
 
 if TYPE_CHECKING:
@@ -254,6 +254,44 @@ def test_neither_strange_records_nor_what_is_none_stops_the_next_ingest(store: S
     assert models(store) == ["deep", "good", "huge", "later"]
 
 
+def hostile_lines() -> dict[str, bytes]:
+    """Lines that look like records, and that the engine alone would take otherwise than our own reader does."""
+    good = json.dumps(record("good"))
+    return {
+        "two on a line": f"{good} {good}".encode(),
+        "with a comma": f"{good},{good}".encode(),
+        "another object's": good.replace(
+            '"name": "nightly"', '"\\u005fmeta": {"bucket": "b", "key": "k"}'
+        ).encode(),
+        "cut off": good[:-20].encode(),
+        "a key twice": good.replace('"exact":', '"exact": "1", "exact":').encode(),
+        "a column twice": good.replace('"job_id": 2', '"job_id": 2, "job_id": 3').encode(),
+        "a key in capitals": good.replace('"metric"', '"METRIC"').encode(),
+        "a number of another notation": good.replace('"job_id": 2', '"job_id": +2').encode(),
+        "an unknown escape": good.replace("nightly", r"\q").encode(),
+        "a lone surrogate": good.replace("nightly", r"\ud800").encode(),
+        "bytes that are no text": good.encode().replace(b"exact", b"\xff"),
+        "text for a number": good.replace("[1.5]", '["slow"]').encode(),
+        "no record": b'{"metric": {}, "notes": "of somebody"}',
+    }
+
+
+def test_lines_that_seem_to_be_records_are_judged_as_if_they_were_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def outcomes(bucket: str) -> dict[str, tuple[int, list[tuple[str, ...]]]]:
+        taken = {
+            name: ingest_objects(store, bucket, [(name, body)]) for name, body in hostile_lines().items()
+        }
+        return {name: (each.records, [item.reasons for item in each.refused]) for name, each in taken.items()}
+
+    found = outcomes("unread")
+    monkeypatch.setattr(ingest, "lines_of_records", lambda _: [])
+    assert found == outcomes("read")
+    rows = "SELECT * EXCEPT _meta, _meta.key FROM oss_ci_benchmark_v3 WHERE _meta.bucket = {bucket:String} ORDER BY ALL"
+    assert store.rows(rows, {"bucket": "unread"}) == store.rows(rows, {"bucket": "read"})
+
+
 def test_links_in_a_directory_are_refused_by_name(store: Store, tmp_path: Path) -> None:
     put(str(tmp_path / "records"), {"a.json": lines("a")})
     (tmp_path / "records/b.json").symlink_to("/proc/self/environ")
@@ -271,7 +309,7 @@ def test_objects_that_are_too_large_are_refused_by_name(
     store: Store, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(source, {"v3/a.json": lines("large" * 100), "v3/b.json": lines("b")})
-    for module in (ingest, place, s3_place, branch, data_repository, files):
+    for module in (ingest, loading, place, s3_place, branch, data_repository, files):
         monkeypatch.setattr(module, "MAX_BYTES", 1000)
     outcome = ingest_place(store, open_place(source))
     assert models(store) == ["b"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.series.run_comparison import Trend
 from torchperf_ci.web.catalogue import RunFacts
+from torchperf_ci.web.changes import ChangeEntry
 from torchperf_ci.web.overview import GroupEntry, GroupSummary, RegressionEntry
-from torchperf_ci.web.series_document import ChangeEntry
 
 if TYPE_CHECKING:
     from torchperf_ci.series.points import Series, SeriesGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_ci.web.site import PAGES
+from torchperf_ci.web.command import PAGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

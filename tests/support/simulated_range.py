@@ -158,10 +158,7 @@ class Silent(BisectProgress):
     def learnt(self, event: Event, facts: BisectFacts) -> None:
         """Nothing."""
 
-    def close(self) -> None:
-        """Nothing."""
-
-    def _begin(self) -> None: ...
+    def _begin(self, doing: str, *, in_log: bool = False) -> None: ...
 
 
 def facts_of(events: list[Event]) -> BisectFacts:

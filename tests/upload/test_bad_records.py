@@ -22,7 +22,7 @@ def test_bad_records_are_set_aside_and_the_good_ones_go(
     assert json.loads(line)["text"] == '{"metric": {"benchmark_values": 1}}'
     shown = capsys.readouterr()
     assert f"- {folder}/b.json:3: $.metric.benchmark_values: 1 is of the wrong type" in shown.out
-    assert f"::error title=Record refused,file={folder}/b.json,line=3::$.metric.benchmark_values" in shown.err
+    assert f"::error title=Record refused::{folder}/b.json:3: $.metric.benchmark_values" in shown.err
     assert outputs(job)["refused"] == "1"
 
 
@@ -70,8 +70,6 @@ def test_files_that_are_refused_as_a_whole_are_counted_and_named_in_the_quaranti
     lines = (Path(job["RUNNER_TEMP"]) / "torchperf-spool/quarantine.jsonl").read_text().splitlines()
     assert [Path(json.loads(line)["file"]).name for line in lines] == ["c.json", "d.json", "e.json.gz"]
     assert outputs(job)["refused"] == "3"
-    summary = Path(job["GITHUB_STEP_SUMMARY"]).read_text().partition("\n")[0]
-    assert summary.endswith("3 refused, 2 whole files among them")
 
 
 @pytest.mark.parametrize(("others", "code"), [(["a.json", "culprits.state.jsonl"], 0), ([], 2)])

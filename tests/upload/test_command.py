@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -257,3 +258,12 @@ def test_shards_nights_and_reruns_of_one_commit_have_keys_of_their_own_at_an_upl
         (folder / "a.json").write_text(json.dumps({"metric": {"name": f"m{number}"}, "runners": []}))
         assert upload(folder, "--to", api.url, "--job-id", number + 1) == 0
     assert len(kept(tmp_path / "kept")) == 3
+
+
+def test_a_store_that_gets_results_of_the_future_tells_of_them(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {"metric": {"name": "m"}, "timestamp": int(time.time()) + 30 * 86_400}
+    (folder / "b.json").write_text(json.dumps(record))
+    assert upload(folder, "--to", f"chdb://{tmp_path / 'store'}", *CHANGE) == 0
+    assert "1 record dated in the future" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from serving import serving
 from serving_app import receiving_in
 
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, RecordsError, UsageError
-from torchperf_ci.places.place import DirectoryPlace, UploaderCredentials
+from torchperf_ci.places.place import DirectoryPlace, PlaceAccess, UploaderCredentials
 from torchperf_ci.upload.spool import SentRequests
 from torchperf_ci.upload.targets import UploadApi, checked_url
 
@@ -63,16 +63,19 @@ def server() -> Iterator[Any]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UPLOADER_USERNAME", "someone")
+    monkeypatch.setenv("UPLOADER_PASSWORD", SECRET)
+
+
 @pytest.fixture
 def api(server: Any, tmp_path: Path) -> UploadApi:
     return client(f"http://127.0.0.1:{server.server_port}", tmp_path)
 
 
 def client(url: str, tmp_path: Path, seconds: float = 20.0) -> UploadApi:
-    journal = tmp_path / "requests.jsonl"
-    return UploadApi(
-        url, lambda: UploaderCredentials("someone", SECRET), lambda url: SentRequests(journal, url), seconds
-    )
+    return UploadApi(url, PlaceAccess(deadline=seconds), tmp_path)
 
 
 def outcome(api: UploadApi, body: bytes = BODY) -> object:
@@ -198,15 +201,11 @@ def test_too_large_a_request_is_not_even_sent(api: UploadApi, server: Any) -> No
     assert not server.seen
 
 
-def test_without_credentials_nothing_is_sent(server: Any, tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{server.server_port}"
-    found = UploadApi(
-        url,
-        lambda: UploaderCredentials.of({"UPLOADER_USERNAME": "x"}, print),
-        lambda url: SentRequests(tmp_path, url),
-        5,
-    )
-    assert isinstance(outcome(found), CredentialsError)
+def test_without_credentials_nothing_is_sent(
+    api: UploadApi, server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("UPLOADER_PASSWORD")
+    assert isinstance(outcome(api), CredentialsError)
     assert not server.seen
 
 

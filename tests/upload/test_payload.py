@@ -110,7 +110,7 @@ def test_six_megabytes_are_the_limit_for_the_escaped_request() -> None:
 
 
 def test_a_record_that_no_request_holds_is_not_sent_and_told() -> None:
-    huge = {**BASE, "metric": {"name": "x" * payload.API_LIMIT}}
+    huge = {**BASE, "name": "nightly", "metric": {"name": "x" * payload.API_LIMIT}}
     made, oversized = pack_requests([BASE, huge, BASE])
     assert [part.records for part in made] == [2]
-    assert [item.record for item in oversized] == [huge]
+    assert [json.loads(item.text) for item in oversized] == [huge]

@@ -159,11 +159,6 @@ def test_the_core_of_somebody_else_is_enough(tmp_path: Path) -> None:
         ("", "is no JSON"),
         (b"\xff\xfe", "is no JSON"),
         ("[" * 100_000, "is no JSON"),
-        (json.dumps(changed(old=nan)), "NaN is no finite number"),
-        (json.dumps(changed()).replace("1.1", "1e999"), "1e999 is no finite number"),
-        (json.dumps(changed()).replace("1.1", "1" * 400), "is no finite number"),
-        (json.dumps(changed()).replace("1.1", "1" * 9000), "is no finite number"),
-        (json.dumps(changed(why="\ud800")), "surrogates not allowed"),
         ("[]", "$: [] is not of type 'object'"),
         (json.dumps({"verdicts": []}), "$: 'version' is a required property"),
         (json.dumps({**CORE, "version": True}), "$.version: 1 was expected"),
@@ -196,7 +191,7 @@ def test_a_file_that_is_not_there_or_too_large_is_told(
         read_verdicts(path)
     monkeypatch.setattr(verdict, "SIZE_LIMIT", 2**20)
     path.write_bytes(b" " * (2**20 + 1))
-    with pytest.raises(VerdictsError, match="is larger than 1 MiB"):
+    with pytest.raises(VerdictsError, match="it holds more than 1 MiB"):
         read_verdicts(path)
 
 

@@ -279,7 +279,7 @@ def test_a_dry_run_asks_and_shows_and_touches_nothing(github: GitHub, capsys: An
     [
         (Fault("GET", 404, where="/workflows/"), 2, "octo/perf has no workflow 'nightly.yml'"),
         (Fault("GET", 403, where="/runs"), 4, "permissions: actions: read"),
-        (Fault("GET", 422, where="/runs"), 4, "the runs of nightly.yml in octo/perf cannot be listed"),
+        (Fault("GET", 422, where="/runs"), 4, "GitHub refuses to list the runs of nightly.yml in octo/perf"),
         (Fault("POST", 403, where="/issues"), 4, "permissions: issues: write"),
     ],
 )

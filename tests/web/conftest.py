@@ -16,8 +16,8 @@ from watched_page import Watched, watching
 from torchperf_ci.places import open_place
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web.command import write_site
 from torchperf_ci.web.documents import Documents
-from torchperf_ci.web.site import write_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

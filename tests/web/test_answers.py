@@ -16,9 +16,9 @@ from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.kept_results import keep_judged
 from torchperf_ci.store.migrations import open_store, refresh
-from torchperf_ci.web import answers, documents
-from torchperf_ci.web.answers import Answers
+from torchperf_ci.web import documents, endpoints
 from torchperf_ci.web.documents import Documents
+from torchperf_ci.web.endpoints import Answers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +76,7 @@ def test_documents_are_cached_up_to_a_limit(nights: str, monkeypatch: pytest.Mon
         kept = Answers(store, config.find(None))
         index, overview = kept.document("index.json"), kept.document("overview.json")
         assert kept.document("index.json") is index
-        monkeypatch.setattr(answers, "KEPT_BYTES", index.size + overview.size)
+        monkeypatch.setattr(endpoints, "KEPT_BYTES", index.size + overview.size)
         kept.document("regressions.json")
         assert (kept.document("index.json") is index, kept.document("index.json") == index) == (False, True)
 

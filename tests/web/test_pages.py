@@ -10,7 +10,7 @@ import pytest
 from dashboard_nights import HOSTILE, NIGHTS
 from watched_page import Watched, comparison, identities
 
-from torchperf_ci.web.site import PAGES
+from torchperf_ci.web.command import PAGES
 
 if TYPE_CHECKING:
     from pathlib import Path

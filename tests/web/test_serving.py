@@ -28,8 +28,7 @@ from torchperf_ci.places.place import UploaderCredentials
 from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web import endpoints
-from torchperf_ci.web.answers import Answers, PackedDocument
-from torchperf_ci.web.endpoints import Endpoints
+from torchperf_ci.web.endpoints import Answers, Endpoints, PackedDocument
 from torchperf_ci.web.serve import make_app
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 
 from torchperf_ci import cli
 from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web.command import PAGES, write_site
 from torchperf_ci.web.documents import Documents, UnknownDocumentError
-from torchperf_ci.web.site import PAGES, write_site
 
 if TYPE_CHECKING:
     from pathlib import Path

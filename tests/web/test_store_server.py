@@ -19,9 +19,9 @@ from torchperf_ci.errors import StoreUnreachableError, UsageError
 from torchperf_ci.store.client import AnswerLimits
 from torchperf_ci.store.command import StoreQuery
 from torchperf_ci.store.migrations import open_existing, open_store
-from torchperf_ci.web import answers
-from torchperf_ci.web.answers import Answers
+from torchperf_ci.web import endpoints
 from torchperf_ci.web.documents import documents_of_store
+from torchperf_ci.web.endpoints import Answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +94,7 @@ def test_an_answer_that_is_too_large_is_not_given(
     with open_store(request.getfixturevalue(store_of)) as store:
         answering = Answers(store, config.find(None))
         answer = answering.query(question, "JSON")
-        monkeypatch.setattr(answers, "LIMITS", AnswerLimits(size=len(answer) // 2, seconds=60))
+        monkeypatch.setattr(endpoints, "LIMITS", AnswerLimits(size=len(answer) // 2, seconds=60))
         with pytest.raises(UsageError, match="ask for less time, or for some models"):
             answering.query(question, "JSON")
 

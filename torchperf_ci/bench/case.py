@@ -80,11 +80,7 @@ class Settings:
 
     def plan(self) -> Mapping[str, object]:
         """Settings that must be the same to resume an interrupted run. Which CPUs it is pinned to does not matter."""
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in asdict(self).items()
-            if key != "cpus"
-        }
+        return {name: value for name, value in asdict(self).items() if name != "cpus"}
 
 
 COSTS_VERSION = 1

@@ -204,7 +204,7 @@ def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json
     console.say(f"{summary.headline(results)}; records in {out}", *summary.run_notes(results))
     if not actions.in_actions():
         return
-    actions.append_summary(to_markdown(document, actions.SUMMARY_ROOM))
+    actions.append_summary(to_markdown(document))
     actions.annotate(summary.failure_annotations(results))
     actions.set_output("passed", str(sum(result.status == "pass" for result in results)))
     actions.set_output("failed", str(len(summary.failed_cases(results))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Mapping  # noqa: TC003  # msgspec reads the types
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -29,12 +30,12 @@ from torchperf_ci.bench.worker.protocol import (
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
 from torchperf_ci.machine.devices.system_files import available_memory
 from torchperf_ci.machine.examination import DeviceExercise, noise_of
-from torchperf_ci.machine.gpu_sampling import ENERGY_SECONDS, summarize_samples
+from torchperf_ci.machine.gpu_sampling import summarize_samples
 from torchperf_ci.machine.interference import is_void, watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.machine.devices.interface import Device, GpuReading
@@ -166,7 +167,7 @@ def measure(
                 return ProcessOutcome("unsupported", NOTHING_COMPILED, answers=answers)
             if first and case.compiled and not (agreement := conversation.ask("agreement", Agreement)).agrees:
                 return ProcessOutcome("inaccurate", _disagreement(agreement), answers=answers)
-            observed = _sample(conversation, inner, worker.pid, settings, device)
+            observed = _sample(conversation, inner, settings, device)
             missing = _inspect(conversation, case, settings, first=first)
     except WorkerFailure as failure:
         return ProcessOutcome(
@@ -274,27 +275,20 @@ def _imported_from(path: Sequence[str]) -> dict[str, str]:
 
 
 def _sample(
-    conversation: WorkerConversation, inner: int, pid: int, settings: Settings, device: Device
+    conversation: WorkerConversation, inner: int, settings: Settings, device: Device
 ) -> dict[str, str]:
     """Take the samples and return what was observed meanwhile.
 
     Clock, power and temperature of a GPU are those during the samples only, without the settling before them.
     """
-    energy, start = device.energy_joules(), time.monotonic()
     read: list[GpuReading] = []
-    with watch_interference(device, pid, found=read) as observed:
+    with watch_interference(device, found=read) as observed:
         answer = conversation.ask(
             "sample", Samples, inner=inner, target=settings.target_ci, budget=settings.budget
         )
         end = time.monotonic()
-    if read:
-        sampled = answer.wall_per_step * answer.inner * len(answer.seconds)
-        under_samples = [reading for reading in read if end - sampled <= reading.moment <= end]
-        return {**observed, **summarize_samples(under_samples)}
-    seconds, used = time.monotonic() - start, device.energy_joules()
-    if energy is not None and used is not None and seconds >= ENERGY_SECONDS:
-        observed["energy_watts"] = f"{(used - energy) / seconds:.4g}"
-    return observed
+    sampled = answer.wall_per_step * answer.inner * len(answer.seconds)
+    return {**observed, **summarize_samples([one for one in read if end - sampled <= one.moment <= end])}
 
 
 def _inspect(
@@ -386,7 +380,7 @@ def exercise_device(settings: Settings) -> DeviceExercise:
         start_worker(settings, Path(folder)) as worker,
     ):
         worker.ask("ready", EXERCISE_TIMEOUT, Done)
-        with watch_interference(settings.hardware, worker.pid) as observed:
+        with watch_interference(settings.hardware) as observed:
             blocks = worker.ask("exercise", EXERCISE_TIMEOUT, Blocks, device=settings.device)
     return DeviceExercise(
         {kind: noise_of(seconds) for kind, seconds in blocks.items()}, observed.get("gpu_sm_mhz")

@@ -15,7 +15,6 @@ from torchperf_ci import json_files
 from torchperf_ci.bench.pairs import Pair, SideFailure, measure_against, why_unpaired
 from torchperf_ci.bench.process import ProcessOutcome, find_batch_size, measure
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
-from torchperf_ci.bench.worker.protocol import WorkerAnswers
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.console import Progress
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
@@ -33,6 +32,17 @@ if TYPE_CHECKING:
 OTHERWISE = "repeat its options or start anew in --out"
 
 
+@dataclass(frozen=True)
+class JournalLine:
+    """What a line adds to a case: a process, a pair with the anchor or why there is none, or its batch size."""
+
+    case: str
+    outcome: ProcessOutcome | None = None
+    pair: Pair | None = None
+    unpaired: str = ""
+    batch_size: int = 0
+
+
 class RunJournal:
     """A file with one line per finished process or pair, synced at once, after a first line that holds the plan."""
 
@@ -43,82 +53,49 @@ class RunJournal:
         self.unpaired: dict[str, str] = {}
         self.batch_sizes: dict[str, int] = {}
 
-    def add(self, key: str, outcome: ProcessOutcome) -> None:
-        """Save the outcome of one process of the case ``key``."""
-        given = {verb: answer for verb, answer in asdict(outcome.answers).items() if answer is not None}
-        self._append({"case": key, "outcome": {**asdict(outcome), "answers": given}})
-
-    def add_pair(self, key: str, pair: Pair) -> None:
-        """Save one pair of the case ``key`` with the anchor."""
-        self._append({"case": key, "pair": asdict(pair)})
-
-    def cannot_pair(self, key: str, why: str) -> None:
-        """Save why the case ``key`` is not measured against the anchor."""
-        self._append({"case": key, "unpaired": why})
-
-    def found_batch_size(self, key: str, size: int) -> None:
-        """Save the batch size found for the case ``key``, so that all its processes use the same."""
-        self._append({"case": key, "batch_size": size})
-
-    def _append(self, entry: json_files.JournalEntry) -> None:
+    def add(self, line: JournalLine) -> None:
+        """Save one line."""
         with open_journal(self._path) as file:
-            json_files.append_entry(file, entry)
-        self._take(entry)
+            json_files.append_entry(file, {name: value for name, value in asdict(line).items() if value})
+        self._take(line)
 
-    def _take(self, entry: json_files.JournalEntry) -> None:
-        import msgspec
-
-        match entry:
-            case {"case": key, "outcome": outcome}:
-                answers = msgspec.convert(outcome["answers"], WorkerAnswers)
-                self.outcomes.setdefault(key, []).append(ProcessOutcome(**{**outcome, "answers": answers}))
-            case {"case": key, "pair": pair}:
-                self.pairs.setdefault(key, []).append(msgspec.convert(pair, Pair))
-            case {"case": key, "unpaired": why}:
-                self.unpaired[key] = why
-            case {"case": key, "batch_size": size}:
-                self.batch_sizes[key] = size
+    def _take(self, line: JournalLine) -> None:
+        if line.outcome:
+            self.outcomes.setdefault(line.case, []).append(line.outcome)
+        if line.pair:
+            self.pairs.setdefault(line.case, []).append(line.pair)
+        if line.unpaired:
+            self.unpaired[line.case] = line.unpaired
+        if line.batch_size:
+            self.batch_sizes[line.case] = line.batch_size
 
     @classmethod
-    def start(cls, records: Path, plan: Mapping[str, object]) -> RunJournal:
-        """Begin a run in ``records``.
+    def open(cls, records: Path, plan: Mapping[str, object], *, resume: bool = False) -> RunJournal:
+        """Begin a run in ``records``, or read the journal of an interrupted run of the same plan.
 
-        Raises :class:`OutputDirectoryError` if it holds the records of an earlier run or cannot be written.
+        An incomplete last line is ignored. Raises :class:`OutputDirectoryError` if the folder holds the records of an
+        earlier run or cannot be written, and :class:`ResumeError` if there is no run to resume or another one.
         """
-        path = _journal_path(records)
-        if _holds_run(records):
+        import msgspec
+
+        journal = cls(_journal_path(records))
+        if resume and not journal._path.exists():  # private, but this is its alternative constructor
+            msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
+            raise ResumeError(msg)
+        if not resume and _holds_run(records):
             msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
             raise OutputDirectoryError(msg)
         try:
-            make_own_folder(path.parent)
+            make_own_folder(journal._path.parent)
             if records.parent == Path() and records.name.startswith(RECORDS.name):
                 ignore_in_git(records)
-            with open_journal(path) as file:
-                json_files.read_entries(file, plan, OTHERWISE)
-        except OSError as error:
-            msg = f"{records} cannot be written ({error.strerror}): choose a directory of yours with --out"
-            raise OutputDirectoryError(msg) from None
-        return cls(path)
-
-    @classmethod
-    def resume(cls, records: Path, plan: Mapping[str, object]) -> RunJournal:
-        """Read the journal of an interrupted run of the same plan. An incomplete last line is ignored.
-
-        Raises :class:`ResumeError` if there is none or it cannot be read.
-        """
-        path = _journal_path(records)
-        if not path.exists():
-            msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
-            raise ResumeError(msg)
-        found = cls(path)
-        try:
-            with open_journal(path) as file:
+            with open_journal(journal._path) as file:
                 for entry in json_files.read_entries(file, plan, OTHERWISE):
-                    found._take(entry)  # private, but this is its alternative constructor
+                    journal._take(msgspec.convert(entry, JournalLine))
         except OSError as error:
-            msg = f"{path} cannot be read ({error.strerror}): {OTHERWISE}"
-            raise ResumeError(msg) from None
-        return found
+            msg = f"{journal._path} cannot be used ({error.strerror}): choose a directory of yours with --out"
+            raise OutputDirectoryError(msg) from None
+        return journal
 
 
 def _journal_path(records: Path) -> Path:
@@ -173,7 +150,7 @@ def run(plan: RunPlan) -> list[CaseResult]:
 
     A signal (:class:`Stopped`) ends the current worker.
     """
-    journal = (RunJournal.resume if plan.resume else RunJournal.start)(plan.out, plan.identity())
+    journal = RunJournal.open(plan.out, plan.identity(), resume=plan.resume)
     scratch = Path(tempfile.mkdtemp(prefix="torchperf-"))
     try:
         return _measure_all(plan, journal, scratch)
@@ -251,12 +228,13 @@ def _one_process(
     try:
         if not case.batch_size and case.key not in journal.batch_sizes:
             tell("finding its batch size")
-            journal.found_batch_size(case.key, find_batch_size(case, settings, scratch))
+            size = find_batch_size(case, settings, scratch)
+            journal.add(JournalLine(case.key, batch_size=size))
         sized = _sized(case, journal)
         outcome = measure(sized, settings, plan.device, scratch, first=first, tell=tell)
     except WorkerFailure as failure:
         outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
-    journal.add(case.key, outcome)
+    journal.add(JournalLine(case.key, outcome))
     return outcome
 
 
@@ -267,9 +245,9 @@ def _one_pair(case: Case, plan: RunPlan, journal: RunJournal, scratch: Path) -> 
     try:
         pair = measure_against(plan.setting.anchor, _sized(case, journal), plan.setting.settings, scratch)
     except SideFailure as failure:
-        journal.cannot_pair(case.key, why_unpaired(failure))
+        journal.add(JournalLine(case.key, unpaired=why_unpaired(failure)))
         return ProcessOutcome("not measured", why_unpaired(failure))
-    journal.add_pair(case.key, pair)
+    journal.add(JournalLine(case.key, pair=pair))
     return ProcessOutcome("pass", seconds=time.monotonic() - start)
 
 

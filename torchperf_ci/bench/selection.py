@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.case import Case, Costs, Settings, cases_of_shard, read_costs
 from torchperf_ci.bench.process import start_worker
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from torchperf_ci.config import Config, Suite
     from torchperf_ci.machine.devices.interface import Device
+    from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
+    from torchperf_ci.options.measurement_commands import RunOptions
+
+    CaseOptions = RunOptions | CompareOptions | BisectOptions
 
 
 DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
@@ -226,19 +230,6 @@ def _absolute(name: str) -> str:
     if name.startswith(TORCHBENCH):
         return f"{TORCHBENCH}{Path(name.removeprefix(TORCHBENCH)).absolute()}"
     return str(Path(name).absolute()) if name.endswith(".py") else name
-
-
-class CaseOptions(Protocol):
-    """The options common to all commands that select cases."""
-
-    @property
-    def mode(self) -> Sequence[str]: ...
-    @property
-    def dtype(self) -> Sequence[str]: ...
-    @property
-    def backend(self) -> Sequence[str]: ...
-    @property
-    def batch_size(self) -> int | None: ...
 
 
 def selection_of(

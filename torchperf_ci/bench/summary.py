@@ -78,39 +78,26 @@ def headline(results: Sequence[CaseResult]) -> str:
 
 def disturbance_note(results: Sequence[CaseResult]) -> str:
     """Return a sentence, with a warning mark, on what disturbed the machine during the run; empty if nothing did."""
+    text, which = describe_interference([facts for result in results for facts in result.observed]), ""
     disturbed = [result for result in results if result.disturbed]
-    words = (
-        [text]
-        if (text := describe_interference([facts for result in results for facts in result.observed]))
-        else []
-    )
-    which = ""
-    if disturbed and not words:
-        words = [describe_interference([facts for result in disturbed for facts in result.observed]) or ""]
+    if disturbed and not text:
+        text = describe_interference([facts for result in disturbed for facts in result.observed])
         which = f" ({len(disturbed)} of {counted(len(results), 'case')})"
-    if differ := wide_spread(result.latencies for result in results):
-        words.append(f"processes of a case differ by {differ:.0%}")
-    return f"{WARNING_MARK}disturbed during the measurement{which}: {'; '.join(words)}" if words else ""
+    differ = wide_spread(result.latencies for result in results)
+    words = [text, f"processes of a case differ by {differ:.0%}" if differ else None]
+    told = "; ".join(filter(None, words))
+    return f"{WARNING_MARK}disturbed during the measurement{which}: {told}" if told else ""
 
 
 def run_notes(results: Sequence[CaseResult]) -> list[str]:
     """Return what a reader must know before trusting the numbers, one sentence each."""
     limited = power_limit_note([result.observed for result in results])
-    return list(
-        filter(
-            None,
-            [
-                disturbance_note(results),
-                limited,
-                *_long_step_notes(results),
-                *_unsupported_notes(results),
-            ],
-        )
-    )
+    notes = (disturbance_note(results), limited, _long_step_note(results), *_unsupported_notes(results))
+    return [note for note in notes if note]
 
 
-def _long_step_notes(results: Iterable[CaseResult]) -> list[str]:
-    """Say which cases have so long steps that their processes took fewer samples than usual, and what they cost."""
+def _long_step_note(results: Iterable[CaseResult]) -> str:
+    """Say how long the longest steps are whose processes took fewer samples than usual, and what they cost."""
     few = [
         result
         for result in results
@@ -118,17 +105,16 @@ def _long_step_notes(results: Iterable[CaseResult]) -> list[str]:
         and min(len(answer.seconds) for answer in result.samples) < FEWEST_SAMPLES
     ]
     if not few:
-        return []
+        return ""
     longest = max(few, key=lambda result: median(result.latencies))
     samples = min(len(answer.seconds) for answer in longest.samples)
     seconds, cost = median(longest.latencies), sum(outcome.seconds for outcome in longest.outcomes)
     others = f" (and {counted(len(few) - 1, 'other case')} with long steps)" if len(few) > 1 else ""
-    note = (
+    return (
         f"a step of {longest.case} takes {duration(seconds)}{others}: each process took {counted(samples, 'sample')} "
         f"instead of at least {FEWEST_SAMPLES}, and the case took {duration(cost)}. For more samples, raise --budget "
         f"to {FEWEST_SAMPLES * seconds:.0f}"
     )
-    return [note]
 
 
 def _unsupported_notes(results: Iterable[CaseResult]) -> list[str]:

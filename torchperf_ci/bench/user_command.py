@@ -115,55 +115,42 @@ def run_user_command(command: str, arm: CommandArm, read: Reader) -> Mapping[str
         raise WorkerFailure(status, reason)
     arm.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=arm.scratch, ignore_cleanup_errors=True) as folder:
-        run = _CommandRun(Path(folder))
-        failure = run.outcome(line, arm)
+        output, log, empty = (Path(folder) / name for name in ("stdout", "stderr", "work"))
+        empty.mkdir()
+        failure = _run(line, arm, arm.worktree or empty, output, log)
         if failure is None:
             try:
-                return read(run.output)
+                return read(output)
             except ValueError as error:
                 failure = ("failed", str(error))
-        raise WorkerFailure(*failure, run.tail())
+        raise WorkerFailure(*failure, last_lines(output, log))
 
 
-class _CommandRun:
-    """One run of a command, with its output files in ``folder``."""
-
-    def __init__(self, folder: Path) -> None:
-        self.output, self._log, self._empty = folder / "stdout", folder / "stderr", folder / "work"
-        self._empty.mkdir()
-
-    def outcome(self, line: str, arm: CommandArm) -> tuple[str, str] | None:
-        """Run the command; return a status and a reason, or None if it succeeded."""
-        with self.output.open("wb") as output, self._log.open("wb") as log, _pinned(arm.settings.cpus):
-            group = ProcessGroup(
-                ["sh", "-c", line],  # the shell that the user's line is written for
-                command_environment(arm),
-                cwd=arm.worktree or self._empty,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=log,
-            )
-        try:
-            return self._end(group.process, arm.settings.timeout)
-        finally:
-            group.end()  # also after success: processes left in the background would disturb the next run
-
-    def _end(self, process: subprocess.Popen[bytes], timeout: float) -> tuple[str, str] | None:
-        deadline = time.monotonic() + timeout
-        status = None
+def _run(line: str, arm: CommandArm, folder: Path, output: Path, log: Path) -> tuple[str, str] | None:
+    """Run the command; return a status and a reason, or None if it succeeded."""
+    with output.open("wb") as stdout, log.open("wb") as stderr, _pinned(arm.settings.cpus):
+        group = ProcessGroup(
+            ["sh", "-c", line],  # the shell that the user's line is written for
+            command_environment(arm),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+        )
+    deadline = time.monotonic() + arm.settings.timeout
+    status = None
+    try:
         while status is None:
             left = deadline - time.monotonic()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                status = process.wait(min(max(left, 0.0), LOOK_SECONDS))
-            if max(file.stat().st_size for file in (self.output, self._log)) > MOST_PRINTED:
+                status = group.process.wait(min(max(left, 0.0), LOOK_SECONDS))
+            if max(file.stat().st_size for file in (output, log)) > MOST_PRINTED:
                 return "failed", f"it printed more than {MOST_PRINTED >> 20} MiB"
             if status is None and left <= 0:
-                return "timeout", f"it took longer than {timeout:.0f} s"
-        return _failure_of(status)
-
-    def tail(self) -> str:
-        """Return the last lines of the output, standard error after standard output."""
-        return last_lines(self.output, self._log)
+                return "timeout", f"it took longer than {arm.settings.timeout:.0f} s"
+    finally:
+        group.end()  # also after success: processes left in the background would disturb the next run
+    return _failure_of(status)
 
 
 @contextlib.contextmanager

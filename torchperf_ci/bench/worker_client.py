@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import random
-import select
 import signal
 import socket
 import subprocess
@@ -117,7 +116,6 @@ class Worker:
     ) -> None:
         self._log = log
         self._memory_limit = memory_limit
-        self._buffer = bytearray()
         self._answered = False
         self._oom_kills = oom_kills()
         self._socket, theirs = socket.socketpair()
@@ -167,7 +165,7 @@ class Worker:
             self._socket.sendall(json.dumps({"verb": verb, **arguments}).encode() + b"\n")
         except OSError:
             raise self._ended(verb) from None
-        line = self._receive(verb, time.monotonic() + timeout, timeout)
+        line = self._receive(verb, timeout)
         self._answered = True
         try:
             answer = json.loads(line)
@@ -176,8 +174,8 @@ class Worker:
                 raise WorkerFailure(error["status"], error["reason"], error["traceback"])
             return msgspec.convert(answer["ok"], kind)
         except (ValueError, KeyError, TypeError):
-            msg = "crashed"
-            raise self._failure(msg, f"the worker answered out of protocol: {line[:80]!r}") from None
+            reason = f"the worker answered out of protocol: {line[:80]!r}"
+            raise self._failure(status="crashed", reason=reason) from None
 
     def close(self) -> None:
         """Let an idle worker exit, then kill everything that it has started.
@@ -188,75 +186,57 @@ class Worker:
         if self._answered:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_SECONDS)
-        self._kill()
+        self._group.end()
 
-    def _receive(self, verb: str, deadline: float, timeout: float) -> bytes:
-        """Receive one line. The buffer is empty beforehand, because a worker sends only answers to requests."""
-        poller = select.poll()  # unlike select(), it has no limit on file descriptor numbers
-        poller.register(self._socket, select.POLLIN)
-        while not self._buffer.endswith(b"\n"):
-            left = deadline - time.monotonic()
-            if left <= 0:
-                self._kill()
-                msg = "timeout"
-                raise self._failure(msg, f"{verb} took longer than {timeout:.0f} s")
-            if poller.poll(1000 * min(left, LOOK_SECONDS)):
-                self._read(verb)
-            elif self._process.poll() is not None:
-                raise self._ended(verb)
-            else:
+    def _receive(self, verb: str, timeout: float) -> bytes:
+        """Receive one line: a worker sends only answers to requests."""
+        deadline = time.monotonic() + timeout
+        self._socket.settimeout(LOOK_SECONDS)
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            if time.monotonic() >= deadline:
+                self._group.end()
+                raise self._failure(status="timeout", reason=f"{verb} took longer than {timeout:.0f} s")
+            try:
+                received = self._socket.recv(2**20)
+            except TimeoutError:
+                if not self.alive:
+                    raise self._ended(verb) from None
                 self._enforce_memory_limit(verb)
-        line = bytes(self._buffer)
-        self._buffer.clear()
-        return line
-
-    def _read(self, verb: str) -> None:
-        try:
-            received = self._socket.recv(2**20)
-        except ConnectionError:
-            received = b""
-        if not received:
-            raise self._ended(verb)
-        self._buffer += received
-        if len(self._buffer) > LONGEST_LINE:
-            self._kill()
-            msg = "crashed"
-            raise self._failure(msg, f"the worker's answer to {verb} does not end")
+                continue
+            except ConnectionError:
+                received = b""
+            if not received:
+                raise self._ended(verb)
+            line += received
+            if len(line) > LONGEST_LINE:
+                self._group.end()
+                raise self._failure(status="crashed", reason=f"the worker's answer to {verb} does not end")
+        return bytes(line)
 
     def _enforce_memory_limit(self, verb: str) -> None:
-        if self._memory_limit is None:
-            return
-        used = resident_memory(self._process.pid)
-        if used > self._memory_limit:
-            self._kill()
-            mib, limit = used >> 20, self._memory_limit >> 20
-            msg = "oom"
-            raise self._failure(msg, f"{verb} used {mib} MiB of host memory; the limit is {limit} MiB")
+        if self._memory_limit and (used := resident_memory(self.pid)) > self._memory_limit:
+            self._group.end()
+            limit = self._memory_limit >> 20
+            reason = f"{verb} used {used >> 20} MiB of host memory; the limit is {limit} MiB"
+            raise self._failure(status="oom", reason=reason)
 
     def _ended(self, verb: str) -> WorkerFailure:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(GRACE_SECONDS)
         code = self._process.poll()
-        self._kill()
+        self._group.end()
         if code is None:
             return self._failure("crashed", f"the worker closed its channel during {verb}")
         if code >= 0:
             return self._failure("crashed", f"the worker exited with code {code} during {verb}")
         if -code == signal.SIGKILL and oom_kills() != self._oom_kills:
             return self._failure("oom", f"the kernel killed the worker during {verb}: out of memory")
-        return self._failure(
-            "crashed", f"the worker was killed by {signal.Signals(-code).name} during {verb}"
-        )
+        name = signal.Signals(-code).name
+        return self._failure("crashed", f"the worker was killed by {name} during {verb}")
 
     def _failure(self, status: str, reason: str) -> WorkerFailure:
-        return WorkerFailure(status, reason, self.log_tail())
-
-    def log_tail(self) -> str:
-        """Return the last lines that the worker and its workload printed."""
-        return last_lines(self._log)
-
-    def _kill(self) -> None:
-        self._group.end()
+        return WorkerFailure(status, reason, last_lines(self._log))
 
 
 def last_lines(*files: Path) -> str:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 import sys
 import time
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING
 
-from torchperf_ci.actions import literal, one_line
+from torchperf_ci.actions import one_line
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, builder_kind
-from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, BisectReading, BuildAttempt, ProbeFailure
+from torchperf_ci.bisect.reasoning.evidence import (
+    BisectFacts,
+    BisectQuestion,
+    BisectReading,
+    BuildAttempt,
+    ProbeFailure,
+)
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY
 from torchperf_ci.console import is_terminal, say
@@ -21,8 +25,11 @@ from torchperf_ci.machine.host import machine_text, read_host
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rich.console import RenderableType
+    from rich.live import Live
+
     from torchperf_ci.bisect.commits import BuildSequence
-    from torchperf_ci.bisect.reasoning.evidence import BisectFacts, PlannedPair
+    from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.options.comparison_commands import BisectOptions
 
 
@@ -32,35 +39,26 @@ PAIRS_TO_HALVE = 2
 """Expected pairs to rule out half of the suspects, at the same noise."""
 
 
-@dataclass(frozen=True)
-class ExpectedCost:
-    """Expected builds and pairs, and the seconds for all of them."""
-
-    builds: int
-    pairs: int
-    seconds: float
-
-
-def estimated_cost(suspects: int, probes: int, build_seconds: float) -> ExpectedCost:
-    """The expected cost of finding one culprit."""
+def estimated_cost(suspects: int, probes: int, build_seconds: float) -> tuple[int, int, float]:
+    """The expected builds and pairs for finding one culprit, and the seconds for all of them."""
     halvings = math.ceil(math.log2(suspects + 1))
     builds, pairs = 2 + halvings, (PAIRS_TO_CONFIRM + FEWEST_TO_VERIFY) * probes + PAIRS_TO_HALVE * halvings
-    return ExpectedCost(builds, pairs, builds * build_seconds + pairs * BisectQuestion.pair_seconds)
+    return builds, pairs, builds * build_seconds + pairs * BisectQuestion.pair_seconds
 
 
-def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: BisectLimits) -> None:
+def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLimits) -> None:
     """Print on standard error what the bisection will do and may cost; asks for no confirmation."""
     measured = [options.command] if options.command else options.workload or options.suite
     measured = measured or ["what got worse by the verdicts"]
     build = BUILD_SECONDS[builder_kind(options)]
-    cost = estimated_cost(len(sequence.weights), len(measured), build)
+    builds, pairs, seconds = estimated_cost(len(sequence.weights), len(measured), build)
     bounds = {
         "builds": limits.builds,
         "pairs": limits.pairs,
         "seconds": limits.deadline and round(limits.deadline.left),
     }
     expected_cost = (
-        f"expected: {cost.builds} builds and {cost.pairs} pairs of processes, {duration(cost.seconds)} if a build "
+        f"expected: {builds} builds and {pairs} pairs of processes, {duration(seconds)} if a build "
         f"takes {duration(build)} and a pair {duration(BisectQuestion.pair_seconds)}"
     )
     lines = [
@@ -71,8 +69,7 @@ def show_plan(sequence: BuildSequence[Any], options: BisectOptions, limits: Bise
         expected_cost,
         *(f"at most {most} {what}" for what, most in bounds.items() if most is not None),
     ]
-    with literal():
-        sys.stderr.writelines(f"{one_line(text)}\n" for text in lines)
+    say(*lines)
 
 
 ProgressEvent = BisectReading | BuildAttempt | ProbeFailure
@@ -88,102 +85,72 @@ PURPOSES = {
 }
 
 
-class BisectProgress(ABC):
-    """Shows each build and pair when it begins, and what is known when it ends. ``names`` name the builds."""
+class BisectProgress:
+    """Shows builds and pairs, and the likeliest suspects: live on a terminal, else as a line when each has ended.
+
+    ``names`` name the builds.
+    """
 
     def __init__(self, question: BisectQuestion, names: Sequence[str]) -> None:
         self._question, self._names = question, [one_line(name) for name in names]
         self._start = time.monotonic()
-        self._doing = ""
+        self._doing = self._said = ""
+        self._facts = BisectFacts()
+        self._live = _started_live() if is_terminal(sys.stderr) else None
 
     def builds(self, position: int) -> None:
         """A build begins; it may take long."""
-        self._doing = f"building {self._names[position]}"
-        self._begin()
+        self._begin(f"building {self._names[position]}", in_log=True)
 
     def measures(self, step: PlannedPair) -> None:
         """A pair begins."""
-        self._doing = f"{PURPOSES[step.purpose]}? {self._short(step.head)} against {self._short(step.base)}"
-        self._begin()
+        self._begin(f"{PURPOSES[step.purpose]}? {self._short(step.head)} against {self._short(step.base)}")
 
     def profiles(self, base: int, head: int) -> None:
         """Profiling of a culprit begins; it takes as long as a few pairs."""
-        self._doing = f"what moved inside? {self._short(head)} against {self._short(base)}"
-        self._begin()
+        self._begin(f"what moved inside? {self._short(head)} against {self._short(base)}", in_log=True)
 
-    @abstractmethod
     def learnt(self, event: ProgressEvent, facts: BisectFacts) -> None:
         """A build or a pair has ended."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Leave the terminal as it was."""
-
-    @abstractmethod
-    def _begin(self) -> None: ...
-
-    def _short(self, position: int) -> str:
-        return self._names[position].split(" ")[0]
-
-    def _spent(self, facts: BisectFacts) -> str:
-        minutes = (time.monotonic() - self._start) / 60
-        return f"{len(facts.readings)} pairs, {len(facts.builds)} builds, {minutes:.1f} min"
-
-    def _likeliest(self, facts: BisectFacts) -> list[tuple[int, float]]:
-        """Suspects and their probabilities in the first unfinished search, the likeliest first."""
-        searches = Investigation(self._question, facts).searches
-        suspects = searches[0].suspects() if searches else {}
-        return sorted(suspects.items(), key=lambda item: -item[1])
-
-
-class PlainBisectProgress(BisectProgress):
-    """Prints one line per event, for the log of a job."""
-
-    def __init__(self, question: BisectQuestion, names: Sequence[str], out: TextIO) -> None:
-        super().__init__(question, names)
-        self._out = out
-
-    def _begin(self) -> None:
-        """Print only what takes long or gets no line of its own when it ends."""
-        if self._doing.startswith(("building", "what moved")):
-            self._write(self._doing)
-
-    def learnt(self, event: ProgressEvent, facts: BisectFacts) -> None:
-        suspects, text = self._likeliest(facts), _event_text(event)
+        self._said, self._facts = _event_text(event), facts
+        if self._live:
+            self._live.update(self._picture())
+            return
+        text, suspects = self._said, self._likeliest()
         if suspects:
             position, probability = suspects[0]
             left = counted(len(suspects), "suspect")
             text += f"; {left} left, likeliest {self._names[position]} ({probability:.0%})"
-        self._write(f"[{self._spent(facts)}] {self._doing}: {text}")
-
-    def _write(self, line: str) -> None:
-        say(line, out=self._out)
+        say(f"[{self._spent()}] {self._doing}: {text}")
 
     def close(self) -> None:
-        """Do nothing: every line has been written."""
+        """Leave the terminal as it was."""
+        if self._live:
+            self._live.stop()
 
+    def _begin(self, doing: str, *, in_log: bool = False) -> None:
+        """Show what begins; a log gets a line only if it takes long, or gets no line when it ends."""
+        self._doing = doing
+        if self._live:
+            self._live.update(self._picture())
+        elif in_log:
+            say(doing)
 
-class LiveBisectProgress(BisectProgress):
-    """Shows the probabilities as live bars on a terminal."""
+    def _short(self, position: int) -> str:
+        return self._names[position].split(" ")[0]
 
-    def __init__(self, question: BisectQuestion, names: Sequence[str]) -> None:
-        from rich.console import Console
-        from rich.live import Live
+    def _spent(self) -> str:
+        minutes = (time.monotonic() - self._start) / 60
+        pairs, builds = counted(len(self._facts.readings), "pair"), counted(len(self._facts.builds), "build")
+        return f"{pairs}, {builds}, {minutes:.1f} min"
 
-        super().__init__(question, names)
-        self._live = Live(console=Console(stderr=True), transient=True)
-        self._live.start()
-        self._facts: BisectFacts | None = None
-        self._said = ""
+    def _likeliest(self) -> list[tuple[int, float]]:
+        """Suspects and their probabilities in the first unfinished search, the likeliest first."""
+        searches = Investigation(self._question, self._facts).searches
+        suspects = searches[0].suspects() if searches else {}
+        return sorted(suspects.items(), key=lambda item: -item[1])
 
-    def _begin(self) -> None:
-        self._live.update(self._picture())
-
-    def learnt(self, event: ProgressEvent, facts: BisectFacts) -> None:
-        self._said, self._facts = _event_text(event), facts
-        self._live.update(self._picture())
-
-    def _picture(self) -> Any:
+    def _picture(self) -> RenderableType:
         """The likeliest commits, with subjects cut to fit, and the current activity below them."""
         from rich.console import Group
         from rich.spinner import Spinner
@@ -194,26 +161,24 @@ class LiveBisectProgress(BisectProgress):
         table.add_column(no_wrap=True, min_width=6)
         table.add_column(no_wrap=True, min_width=_BAR)
         table.add_column(no_wrap=True, overflow="ellipsis")
-        suspects = self._likeliest(self._facts) if self._facts else []
+        suspects = self._likeliest()
         for position, probability in suspects[:MOST_SHOWN]:
             bar = "█" * max(round(_BAR * probability), 1)
             table.add_row(Text(f"{probability:6.1%}"), Text(bar), Text(self._names[position]))
         if len(suspects) > MOST_SHOWN:
             table.add_row("", "", Text(f"and {len(suspects) - MOST_SHOWN} more"))
-        spent = self._spent(self._facts) if self._facts else ""
-        text = "; ".join(part for part in (spent, self._said, self._doing) if part)
+        text = "; ".join(part for part in (self._spent(), self._said, self._doing) if part)
         # A build may take an hour: the spinner shows that the process is alive.
         return Group(table, Spinner("dots", Text(one_line(text))))
 
-    def close(self) -> None:
-        self._live.stop()
 
+def _started_live() -> Live:
+    from rich.console import Console
+    from rich.live import Live
 
-def open_progress(question: BisectQuestion, names: Sequence[str]) -> BisectProgress:
-    """The progress display that suits standard error: live on a terminal, else plain lines."""
-    if is_terminal(sys.stderr):
-        return LiveBisectProgress(question, names)
-    return PlainBisectProgress(question, names, sys.stderr)
+    live = Live(console=Console(stderr=True), transient=True)
+    live.start()
+    return live
 
 
 def _event_text(event: ProgressEvent) -> str:

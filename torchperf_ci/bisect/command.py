@@ -24,7 +24,6 @@ from torchperf_ci.verdicts.verdict import Judgement, read_verdicts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchperf_ci.config import Config
     from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.options.comparison_commands import BisectOptions
 
@@ -88,13 +87,15 @@ def bisect_command(options: BisectOptions) -> int:
     if options.command:
         check_command(options.command, builder)
     asked = options
-    options = replace(options, out=str(out), min_effect=options.min_effect or _min_effect(options, given))
+    least = options.min_effect or policy.rule_of_metric(options.metric or LATENCY, given.policy).min_effect
+    options = replace(options, out=str(out), min_effect=least)
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     bisection = bisect(BisectRequest(options, given, judgement), state, limits)
     if bisection is None:
         return 0
     tell_bisection(with_repeat_command(bisection, asked, judgement), out, json_output=options.json)
-    return 0 if options.on_failure == "warn" else _exit_code(bisection)
+    is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
+    return 0 if is_answered else INCONCLUSIVE
 
 
 def _check_options(options: BisectOptions) -> None:
@@ -120,12 +121,3 @@ def _check_options(options: BisectOptions) -> None:
     if len(ends) == 1 or not (ends or options.verdicts):
         msg = "the range is incomplete: give both --good and --bad"
         raise UsageError(msg)
-
-
-def _min_effect(options: BisectOptions, given: Config) -> float:
-    """The smallest change that matters, by the policy for the measured metric."""
-    return policy.rule_of_metric(options.metric or LATENCY, given.policy).min_effect
-
-
-def _exit_code(bisection: Bisection) -> int:
-    return INCONCLUSIVE if bisection.status == "inconclusive" else 0

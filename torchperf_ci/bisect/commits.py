@@ -12,8 +12,9 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from torchperf_ci.environments.revisions import (
     is_shallow,
     why_no_checkout,
 )
+from torchperf_ci.environments.wheels import Nightly
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
 
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-
-    from torchperf_ci.environments.wheels import Nightly
 
 
 @dataclass(frozen=True)
@@ -314,38 +314,40 @@ def _matches_path(path: str, pattern: str) -> bool:
     return PurePosixPath(path).is_relative_to(PurePosixPath(pattern)) or fnmatchcase(path, pattern)
 
 
-Source = TypeVar("Source", bound="Revision | Nightly")
+BuildSource = Revision | Nightly
+"""What a build is made from."""
 
 
 @dataclass(frozen=True)
-class BuildSequence(Generic[Source]):
+class BuildSequence:
     """The builds to search, by position.
 
-    ``sources`` are what is built. ``ids`` identify them for programs (a SHA, a version), ``labels`` for people.
     ``weights`` are the prior probabilities of the suspects, which are all sources but the first. ``reverts`` maps the
     position of each revert to that of the commit it reverts.
     """
 
-    sources: Sequence[Source]
-    ids: Sequence[str]
-    labels: Sequence[str]
+    sources: Sequence[BuildSource]
     weights: NDArray[np.float64]
     reverts: Mapping[int, int] = field(default_factory=dict)
 
+    @cached_property
+    def ids(self) -> Sequence[str]:
+        """What identifies the builds for programs: a SHA or a version."""
+        return [source.sha if isinstance(source, Revision) else source.version for source in self.sources]
 
-def sequence_of_commits(commits: LinearHistory, paths: Sequence[str]) -> BuildSequence[Revision]:
+    @cached_property
+    def labels(self) -> Sequence[str]:
+        """The names of the builds for people."""
+        return [str(source) for source in self.sources]
+
+
+def sequence_of_commits(commits: LinearHistory, paths: Sequence[str]) -> BuildSequence:
     """The commits of a range; those that change one of ``paths`` get a higher prior probability."""
     sources = [Revision(commits.repo, commit.sha, commit.subject) for commit in commits.commits]
-    count = len(commits.suspects)
-    prior = prior_weights(path_changes(commits), paths) if paths else np.full(count, 1 / count)
-    ids, labels = [source.sha for source in sources], [str(source) for source in sources]
-    return BuildSequence(sources, ids, labels, prior, find_reverts(commits.commits))
+    prior = prior_weights(path_changes(commits), paths) if paths else uniform(len(commits.suspects))
+    return BuildSequence(sources, prior, find_reverts(commits.commits))
 
 
-def sequence_of_nightlies(nightlies: Sequence[Nightly]) -> BuildSequence[Nightly]:
-    """The nightlies of a range, oldest first, all with the same prior probability."""
-    count = len(nightlies) - 1
-    names = [str(nightly) for nightly in nightlies]
-    return BuildSequence(
-        nightlies, [nightly.version for nightly in nightlies], names, np.full(count, 1 / count)
-    )
+def uniform(suspects: int) -> NDArray[np.float64]:
+    """The same prior probability for each of so many suspects."""
+    return np.full(suspects, 1 / suspects)

@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import MeasurementSetup, moved_under_good
@@ -47,7 +47,7 @@ class SearchResult:
     culprits. ``notes`` are remarks for the reader that the search collected on the way.
     """
 
-    sequence: BuildSequence[Any]
+    sequence: BuildSequence
     investigation: Investigation
     ended_by: str
     setup: MeasurementSetup
@@ -139,13 +139,13 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
 
     The first needs the levels from the verdicts; without them the second is reported.
     """
-    investigation, levels = result.investigation, result.setup.levels
-    now = moved_under_good(investigation.facts.readings, levels, investigation.question.min_effect)
+    readings, levels = result.investigation.facts.readings, result.setup.levels
+    now = moved_under_good(readings, levels)
     if not now:
-        unnamed = any(UNNAMED_SERIES in reading.log_ratios for reading in investigation.facts.readings)
+        unnamed = any(UNNAMED_SERIES in reading.log_ratios for reading in readings)
         return "not-reproduced", _not_slower(proofs, unnamed=unnamed)
     told = (
-        f"{name} is {value:.4g}, was {levels[name].old:.4g} and then {levels[name].new:.4g}"
+        f"{name} is {value:.4g}, was {levels[name][0]:.4g} and then {levels[name][1]:.4g}"
         for name, value in now.items()
     )
     why = "the good build itself is as slow here now as bad was: the machine or something else changed, not the code"

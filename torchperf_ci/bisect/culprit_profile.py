@@ -10,7 +10,7 @@ import shlex
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.bench.profiles import TABLE, TRACES, compare_profiles, keep_profile_files, take_profile
@@ -30,11 +30,10 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.profiles import Cost, Profile, ProfileChanges, ProfileRow
     from torchperf_ci.bisect.bisect_progress import BisectProgress
-    from torchperf_ci.bisect.commits import BuildSequence
+    from torchperf_ci.bisect.commits import BuildSequence, BuildSource
     from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.cache import EnvironmentCache
-    from torchperf_ci.environments.wheels import Nightly
     from torchperf_ci.options.comparison_commands import BisectOptions
 
 
@@ -47,7 +46,7 @@ SHORT_SHA = 10
 
 
 def nsight_commands(
-    builds: Sequence[Revision | Nightly],
+    builds: Sequence[BuildSource],
     case: Case,
     kernel: str,
     settings: Settings,
@@ -98,7 +97,7 @@ def _run(case: Case, settings: Settings, options: BisectOptions) -> str:
     return shlex.join(["torchperf", "run", *chosen, *how, *brief])
 
 
-def _rebuild(build: Revision | Nightly, options: BisectOptions) -> str:
+def _rebuild(build: BuildSource, options: BisectOptions) -> str:
     place = _place(build)
     environment = f"{PYTHON} -m venv {place}-env"
     if options.wheels:
@@ -115,7 +114,7 @@ def _rebuild(build: Revision | Nightly, options: BisectOptions) -> str:
     return f"{worktree} && {environment} && ({variables}; {build_it})"
 
 
-def _wheel(build: Revision | Nightly, wheels: str) -> str:
+def _wheel(build: BuildSource, wheels: str) -> str:
     """The arguments for ``pip install``: a nightly, the wheel that a pattern names, or one named after the commit."""
     if not isinstance(build, Revision):
         option = "--index-url" if "://" in wheels else "--find-links"
@@ -125,24 +124,24 @@ def _wheel(build: Revision | Nightly, wheels: str) -> str:
     return shlex.quote(named) if named != wheels else f"{shlex.quote(wheels)}/*{digits}*.whl"
 
 
-def _python(build: Revision | Nightly, options: BisectOptions) -> str:
+def _python(build: BuildSource, options: BisectOptions) -> str:
     if options.wheels or options.build:
         return f"{_place(build)}-env/bin/python"
     return PYTHON
 
 
-def _python_path(build: Revision | Nightly, options: BisectOptions) -> str:
+def _python_path(build: BuildSource, options: BisectOptions) -> str:
     """The assignment of ``PYTHONPATH`` for a commit that is imported without being built; empty for other builds."""
     place = _place(build)
     return "" if options.wheels or options.build else f"PYTHONPATH={place}/src:{place} "
 
 
-def _place(build: Revision | Nightly) -> str:
+def _place(build: BuildSource) -> str:
     """The build's folder, as a shell word relative to the current folder."""
     return f'"$PWD"/torchperf-{_short_name(build)}'
 
 
-def _short_name(build: Revision | Nightly) -> str:
+def _short_name(build: BuildSource) -> str:
     return build.sha[:SHORT_SHA] if isinstance(build, Revision) else re.sub(r"[^\w.+-]", "-", build.version)
 
 
@@ -151,8 +150,6 @@ def _function(kernel: str) -> str:
     name = re.split(r"[<(]", kernel.removeprefix("void "))[0].strip()
     return re.sub(r"\W", ".", name.rpartition("::")[2])
 
-
-Source = TypeVar("Source", bound="Revision | Nightly")
 
 MOST_ROWS = 50
 """Maximum number of rows in ``culprits.json``; the attached table has all of them."""
@@ -169,14 +166,14 @@ class CulpritProfiles:
 
 
 @dataclass(frozen=True)
-class CulpritProfiler(Generic[Source]):
+class CulpritProfiler:
     """Profiles the culprits of a ``sequence`` and keeps the profile files in a folder next to the file ``--out``.
 
     Compiler caches and logs go below ``scratch``.
     """
 
-    sequence: BuildSequence[Source]
-    environments: EnvironmentCache[Source]
+    sequence: BuildSequence
+    environments: EnvironmentCache[BuildSource]
     setup: MeasurementSetup
     options: BisectOptions
     limits: BisectLimits

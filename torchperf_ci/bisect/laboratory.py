@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.pairs import Side, SideFailure, measure_alone, measure_pair, on_same_cpus
 from torchperf_ci.bench.process import find_batch_size
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bisect.commits import BuildSource
     from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.cache import EnvironmentCache
-    from torchperf_ci.environments.wheels import Nightly
     from torchperf_ci.machine.devices.interface import Device
 
 
@@ -159,16 +159,13 @@ def _failure_text(failure: WorkerFailure) -> str:
     return f"{failure}\n{failure.log}".rstrip()
 
 
-Source = TypeVar("Source", bound="Revision | Nightly")
-"""What an environment is made from."""
-
 GOOD = 0
 """The position of the good commit."""
 TRIES = 2
 """How often a pair is tried before a build counts as unusable."""
 
 
-class Laboratory(Generic[Source]):
+class Laboratory:
     """Builds and measures ``sources``, the commits or nightlies of a range by position.
 
     The batch sizes of the ``probes`` are already fixed. ``settings`` name the resolved device, whose backend is
@@ -178,8 +175,8 @@ class Laboratory(Generic[Source]):
 
     def __init__(
         self,
-        sources: Sequence[Source],
-        environments: EnvironmentCache[Source],
+        sources: Sequence[BuildSource],
+        environments: EnvironmentCache[BuildSource],
         probes: Sequence[Probe],
         settings: Settings,
         device: Device,
@@ -187,11 +184,14 @@ class Laboratory(Generic[Source]):
     ) -> None:
         self._sources = sources
         self._environments = environments
-        self._probes = {probe.name: probe for probe in probes}
         self._settings, _ = on_same_cpus(settings, settings)
-        self._device = device
         self._scratch = scratch
-        self._pairings: dict[str, WorkloadPairing | CommandPairing] = {}
+        self._pairings = {
+            probe.name: CommandPairing(probe)
+            if isinstance(probe, CommandProbe)
+            else WorkloadPairing(probe, device, scratch / "pairs")
+            for probe in probes
+        }
         self._observed: list[Mapping[str, str]] = []
 
     @property
@@ -210,7 +210,7 @@ class Laboratory(Generic[Source]):
 
     def try_good(self) -> None:
         """Raise :class:`WorkloadsFailedError` if a command does not run on the good commit, before others are built."""
-        for pairing in map(self._pairing, self._probes):
+        for pairing in self._pairings.values():
             if isinstance(pairing, CommandPairing) and (
                 failure := pairing.failure_on(self._measurable(GOOD, 0))
             ):
@@ -250,7 +250,7 @@ class Laboratory(Generic[Source]):
     def _pair(
         self, step: PlannedPair, base: MeasurableBuild, head: MeasurableBuild
     ) -> PairNumbers | ProbeFailure:
-        pairing = self._pairing(step.probe)
+        pairing = self._pairings[step.probe]
         for _ in range(TRIES):
             try:
                 return pairing.pair(base, head, head_first=step.head_first)
@@ -263,7 +263,7 @@ class Laboratory(Generic[Source]):
             raise good_build_fails(failure.probe, self._sources[GOOD], failure.why)
         return failure
 
-    def _get_anew(self, source: Source, draw: int) -> BuildEnvironment:
+    def _get_anew(self, source: BuildSource, draw: int) -> BuildEnvironment:
         """Get an environment that existed before; raises :class:`EnvironmentUnderTestError` if it fails twice."""
         with suppress(EnvironmentUnderTestError):
             return self._environments.get(source, draw)
@@ -279,16 +279,6 @@ class Laboratory(Generic[Source]):
         sha = source.sha if isinstance(source, Revision) else None
         arm = CommandArm(settings, sha, environment.worktree, self._scratch / f"{position}.{draw}")
         return MeasurableBuild(position, str(source), arm, draw)
-
-    def _pairing(self, name: str) -> WorkloadPairing | CommandPairing:
-        if name not in self._pairings:
-            probe = self._probes[name]
-            self._pairings[name] = (
-                CommandPairing(probe)
-                if isinstance(probe, CommandProbe)
-                else WorkloadPairing(probe, self._device, self._scratch / "pairs")
-            )
-        return self._pairings[name]
 
 
 def attempt_build(make: Callable[[], object], position: int, draw: int = 0) -> BuildAttempt:

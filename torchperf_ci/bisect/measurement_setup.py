@@ -41,12 +41,15 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
     from torchperf_ci.options.comparison_commands import BisectOptions
-    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+    from torchperf_ci.verdicts.verdict import Judgement
 
 
 @dataclass(frozen=True)
 class BisectLimits:
-    """Limits on builds and pairs, those of earlier jobs included, and on the time of this job; None for no limit."""
+    """Limits on builds and pairs, and on the time of this job; None for no limit.
+
+    Those of earlier jobs count, except for failures that are tried again.
+    """
 
     builds: int | None = None
     pairs: int | None = None
@@ -73,53 +76,42 @@ class BisectLimits:
         )
 
 
-@dataclass(frozen=True)
-class VerdictLevels:
-    """The levels of a series before and after a change, in its own unit; ``worse`` is a log ratio, above 0 if worse."""
-
-    old: float
-    new: float
-    worse: float
-
-    def is_at_new(self, value: float) -> bool:
-        """Whether a value is closer, as a ratio, to the new level than to the old one."""
-        return value > 0 and abs(math.log(value / self.new)) < abs(math.log(value / self.old))
+Levels = tuple[float, float]
+"""The level of a series before a change and that after it, in its own unit."""
 
 
 def levels_from_verdicts(
-    judgement: Judgement, machine: DeviceIdentity, rules: Mapping[str, config.Rule]
-) -> Mapping[str, VerdictLevels]:
-    """The levels of series, by name, in verdicts from this kind of machine; those of others are not comparable.
+    judgement: Judgement, machine: DeviceIdentity, rules: Mapping[str, config.Rule], min_effect: float
+) -> Mapping[str, Levels]:
+    """The levels of series, by name, that are worse by ``min_effect`` in verdicts from this kind of machine.
 
-    ``rules`` give the directions of metrics, from the configuration.
+    Those of others are not comparable. ``rules`` give the directions of metrics, from the configuration.
     """
     found = {}
     for verdict in judgement.verdicts:
-        here = verdict.series.device == machine.name and verdict.series.arch in ("", machine.type)
-        if here and (levels := _levels_of(verdict, rules)):
-            found[str(verdict.series)] = levels
+        series, old, new = verdict.series, verdict.old or 0.0, verdict.new or 0.0
+        direction = policy.rule_of_metric(series.metric, rules).direction
+        if series.device != machine.name or series.arch not in ("", machine.type):
+            continue
+        if (
+            direction
+            and min(old, new) > 0
+            and (old / new if direction == UP else new / old) >= 1 + min_effect
+        ):
+            found[str(series)] = (old, new)
     return found
 
 
-def moved_under_good(
-    readings: Sequence[BisectReading], levels: Mapping[str, VerdictLevels], min_effect: float
-) -> Mapping[str, float]:
-    """The value of each series on the good build, if all of them are at the new level now; else empty.
-
-    Series whose change is below ``min_effect`` are ignored.
-    """
-    told = {name: one for name, one in levels.items() if one.worse >= math.log1p(min_effect)}
-    now = {name: _of_good(readings, name) for name in told}
+def moved_under_good(readings: Sequence[BisectReading], levels: Mapping[str, Levels]) -> Mapping[str, float]:
+    """The value of each series on the good build, if all of them are at the new level now; else empty."""
+    now = {name: _of_good(readings, name) for name in levels}
     known = {name: value for name, value in now.items() if value is not None}
-    return known if all(told[name].is_at_new(value) for name, value in known.items()) else {}
+    return known if all(_is_at_new(value, *levels[name]) for name, value in known.items()) else {}
 
 
-def _levels_of(verdict: Verdict, rules: Mapping[str, config.Rule]) -> VerdictLevels | None:
-    old, new = verdict.old or 0.0, verdict.new or 0.0
-    direction = policy.rule_of_metric(verdict.series.metric, rules).direction
-    if not direction or old <= 0 or new <= 0:
-        return None
-    return VerdictLevels(old, new, math.log(old / new if direction == UP else new / old))
+def _is_at_new(value: float, old: float, new: float) -> bool:
+    """Whether a value is closer, as a ratio, to the new level than to the old one."""
+    return value > 0 and abs(math.log(value / new)) < abs(math.log(value / old))
 
 
 def _of_good(readings: Sequence[BisectReading], series: str) -> float | None:
@@ -144,7 +136,7 @@ class MeasurementSetup:
     settings: Settings
     device: Device
     notes: tuple[str, ...] = ()
-    levels: Mapping[str, VerdictLevels] = field(default_factory=dict)
+    levels: Mapping[str, Levels] = field(default_factory=dict)
     torch: str = ""
     luck: float = USUAL_TAU
 
@@ -222,9 +214,8 @@ def resolve_setup(
     settings = under_test.settings(settings)
     torch = under_test.environment.torch_version if builder_kind(options) == "worktree" else ""
     if judgement is not None:
-        return _setup_from_verdicts(
-            judgement, MeasurementSetup((), settings, device, torch=torch), under_test, config
-        )
+        setup = MeasurementSetup((), settings, device, torch=torch)
+        return _setup_from_verdicts(judgement, setup, under_test, config, options.min_effect or 0.0)
     _check_workloads(options.workload, under_test.known, good)
     wanted = selection.selection_of(options, config, options.suite or ["all"], options.workload)
     cases = select_cases(wanted, under_test.known, settings.device)
@@ -245,13 +236,14 @@ def _setup_from_verdicts(
     setup: MeasurementSetup,
     under_test: selection.EnvironmentUnderTest,
     config: Config,
+    min_effect: float,
 ) -> MeasurementSetup:
     found = probes_from_verdicts(judgement, under_test.known, setup.settings.device)
     if not found.probes:
         why = "; ".join(found.left_out or ["nothing is worse in them"])
         msg = f"the verdicts contain no regression that can be bisected: {why}"
         raise UsageError(msg)
-    levels = levels_from_verdicts(judgement, setup.device.identity(), config.policy)
+    levels = levels_from_verdicts(judgement, setup.device.identity(), config.policy, min_effect)
     return replace(
         setup,
         probes=found.probes,

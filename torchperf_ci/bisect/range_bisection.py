@@ -6,18 +6,20 @@ import datetime
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.bench import selection
 from torchperf_ci.bisect.bisect_progress import show_plan
 from torchperf_ci.bisect.commits import (
+    BuildSequence,
     LinearHistory,
     brought_in,
     read_range,
     sequence_of_commits,
-    sequence_of_nightlies,
     submodule_notes,
+    uniform,
 )
 from torchperf_ci.bisect.conclusion import conclude, with_commit_details
 from torchperf_ci.bisect.measurement_setup import BisectLimits, environment_opener, resolve_setup
@@ -25,7 +27,14 @@ from torchperf_ci.bisect.probes import commit_ranges
 from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.bisect.search import search
 from torchperf_ci.culprits.culprit import Bisection, Culprit, DependencyChange
-from torchperf_ci.environments.wheels import Nightlies, built_from, changed_versions, installed_distributions
+from torchperf_ci.culprits.culprit_text import versions
+from torchperf_ci.environments.wheels import (
+    TORCH,
+    Nightlies,
+    built_from,
+    changed_versions,
+    installed_distributions,
+)
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.identity import origin_page
 
@@ -38,8 +47,6 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.wheels import Distribution, Nightly
     from torchperf_ci.options.comparison_commands import BisectOptions
     from torchperf_ci.verdicts.verdict import Judgement
-
-    Ends = tuple[Nightly, Nightly]
 
 
 @dataclass
@@ -163,32 +170,47 @@ def _name_commit(
     request: BisectRequest,
     state_path: Path,
 ) -> None:
-    """Name the culprit or, if it is a merge and the search inside it succeeds, the commits inside it."""
+    """Name the culprit or, if it is a merge, what is found inside it."""
     places = {commit.sha: place for place, commit in enumerate(commits.commits)}
     inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
     if inside is None:
         combined.name(culprit)
-    elif combined.is_spent:
-        combined.name(
-            culprit, note=f"the limits do not reach into {_merge(culprit)}: give more, and call again"
-        )
-    else:
-        own_path = state_path.with_name(f"{state_path.name}.{culprit.commit}")
-        note = f"no commit that {_merge(culprit)} brought in is named: "
-        try:
-            within = bisect_range(inside, request, own_path, combined.left)
-        except (EnvironmentUnderTestError, UsageError, WorkloadsFailedError) as error:
-            combined.name(culprit, note=f"{note}{error}")
-            return
-        combined.add_up(within)
-        if within.bisection.culprits:
-            combined.name(*within.bisection.culprits)
-        else:
-            combined.name(culprit, note=f"{note}{within.bisection.why}")
+        return
+    own_path = state_path.with_name(f"{state_path.name}.{culprit.commit}")
+    which = f"that the merge {culprit.set[-1][:10]} brought in"
+    _name_inside(culprit, inside, which, "the merge itself", combined, request, own_path)
 
 
-def _merge(culprit: Culprit) -> str:
-    return f"the merge {culprit.set[-1][:10]}"
+def _name_inside(
+    culprit: Culprit,
+    commits: LinearHistory,
+    which: str,
+    otherwise: str,
+    combined: CombinedResult,
+    request: BisectRequest,
+    state_path: Path,
+) -> None:
+    """Name the guilty ones of the ``commits`` inside a culprit or, if none is proven, the culprit, and why.
+
+    ``which`` says which commits these are, and ``otherwise`` what is suspect if they and the dependencies are not.
+    """
+    if combined.is_spent:
+        combined.name(culprit, note=f"the limits do not reach the commits {which}: give more, and call again")
+        return
+    note = f"no commit {which} is named: "
+    try:
+        within = bisect_range(commits, request, state_path, combined.left)
+    except (EnvironmentUnderTestError, UsageError, WorkloadsFailedError) as error:
+        combined.name(culprit, note=f"{note}{error}")
+        return
+    combined.add_up(within)
+    found = within.bisection
+    if found.culprits:
+        combined.name(*(replace(one, moved=culprit.moved) for one in found.culprits))
+        return
+    others = ", ".join(f"{one.name} {versions(one)}" for one in culprit.moved) or otherwise
+    suspect = "" if found.status == "inconclusive" else f"; suspect is {others}"
+    combined.name(culprit, note=f"{note}{found.why}{suspect}")
 
 
 @dataclass(frozen=True)
@@ -231,28 +253,22 @@ class InspectedNightlies:
         return tuple(
             DependencyChange(name, old or "", new or "")
             for name, (old, new) in differing.items()
-            if name != after.package
+            if name != TORCH
         )
 
     def commits(self, before: Nightly, after: Nightly) -> LinearHistory:
         """The commits between two nightlies; raises :class:`UsageError` if they are unknown."""
-        first, last = (self._revision(nightly) for nightly in (before, after))
-        if first == last:
-            msg = f"both were built from {first}, so the code is the same"
-            raise UsageError(msg)
-        return read_range(self._repo, first.sha, last.sha)
-
-    def _revision(self, nightly: Nightly) -> Revision:
-        contents = self.contents(nightly)
-        if contents.revision is None:
-            raise UsageError(contents.why)
-        return contents.revision
+        first, last = (self.contents(nightly) for nightly in (before, after))
+        if not (first.revision and last.revision):
+            raise UsageError(first.why or last.why)
+        return read_range(self._repo, first.revision.sha, last.revision.sha)
 
     def _look(self, nightly: Nightly, python: str) -> NightlyContents:
+        distributions = installed_distributions(python)
         try:
-            return NightlyContents(installed_distributions(python), built_from(nightly, python, self._repo))
+            return NightlyContents(distributions, built_from(nightly, distributions, self._repo))
         except EnvironmentUnderTestError as error:
-            return NightlyContents(installed_distributions(python), None, str(error))
+            return NightlyContents(distributions, None, str(error))
 
 
 def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLimits) -> Bisection | None:
@@ -261,7 +277,8 @@ def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLim
     good, bad = (_date("good", options.good), _date("bad", options.bad))
     repo, python = Path(options.repo), selection.python_under_test(options.python)
     place = Nightlies(options.wheels or "", python, seconds=options.build_timeout)
-    sequence = sequence_of_nightlies(_nightlies_between(place.listed(), good, bad))
+    nightlies = _nightlies_between(place.listed(), good, bad)
+    sequence = BuildSequence(nightlies, uniform(len(nightlies) - 1))
     if options.dry_run:
         show_plan(sequence, options, limits)
         return None
@@ -273,14 +290,8 @@ def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLim
     combined = CombinedResult(bisection, limits.after(result.investigation.facts))
     for culprit in combined.take_culprits():
         first, last = (sequence.ids.index(culprit.set[end]) for end in (0, -1))
-        _name_nightly(
-            culprit,
-            (sequence.sources[first - 1], sequence.sources[last]),
-            nights,
-            combined,
-            request,
-            state_path,
-        )
+        before, after = nightlies[first - 1], nightlies[last]
+        _name_nightly(culprit, before, after, nights, combined, request, state_path)
     return combined.bisection
 
 
@@ -300,57 +311,48 @@ MOST_NEAREST = 4
 def _nightlies_between(
     listed: Sequence[Nightly], good: datetime.date, bad: datetime.date
 ) -> Sequence[Nightly]:
-    """The nightlies from ``good`` to ``bad``. Raises :class:`UsageError` if there is none for one of the two dates."""
+    """The nightlies from ``good`` to ``bad``, one a day.
+
+    Raises :class:`UsageError` if there is none for one of the two dates, or several of a day.
+    """
     if good >= bad:
         msg = f"--good {good} is not before --bad {bad}"
         raise UsageError(msg)
     days = [nightly.date for nightly in listed]
     for day in (good, bad):
         if day not in days:
-            nearest = sorted(sorted(days, key=lambda other: abs(other - day))[:MOST_NEAREST])
+            nearest = sorted(sorted({*days}, key=lambda other: abs(other - day))[:MOST_NEAREST])
             msg = f"there is no nightly of {day}; the nearest ones are of {', '.join(map(str, nearest))}"
             raise UsageError(msg)
-    return [nightly for nightly in listed if good <= nightly.date <= bad]
+    chosen = [nightly for nightly in listed if good <= nightly.date <= bad]
+    for one, other in pairwise(chosen):
+        if one.date == other.date:
+            msg = (
+                f"there are several nightlies of {one.date}, such as {one.version} and {other.version}: give --wheels "
+                "a place that has one a day"
+            )
+            raise UsageError(msg)
+    return chosen
 
 
 def _name_nightly(
     culprit: Culprit,
-    ends: Ends,
+    before: Nightly,
+    after: Nightly,
     nights: InspectedNightlies,
     combined: CombinedResult,
     request: BisectRequest,
     state_path: Path,
 ) -> None:
     """Name the commit inside a guilty nightly, or, if none is proven, the nightly and the dependencies that changed."""
-    before, after = ends
-    own_path = state_path.with_name(f"{state_path.name}.{before.version}-{after.version}")
+    which = f"between {before} and {after}"
     try:
         culprit = replace(culprit, moved=nights.moved(before, after))
         commits = nights.commits(before, after)
-        if combined.is_spent:
-            combined.name(culprit, note=f"the limits do not reach into {after}: give more, and call again")
-            return
-        within = bisect_range(commits, _request_for_commits(request), own_path, combined.left)
-    except (EnvironmentUnderTestError, UsageError, WorkloadsFailedError) as error:
-        combined.name(culprit, note=f"no commit between {before} and {after} is named: {error}")
+    except (EnvironmentUnderTestError, UsageError) as error:
+        combined.name(culprit, note=f"no commit {which} is named: {error}")
         return
-    combined.add_up(within)
-    if within.bisection.culprits:
-        combined.name(*(replace(one, moved=culprit.moved) for one in within.bisection.culprits))
-    else:
-        combined.name(culprit, note=_why_none(culprit, ends, within.bisection))
-
-
-def _request_for_commits(request: BisectRequest) -> BisectRequest:
-    """The same request, but to bisect the commits between two nightlies."""
+    own_path = state_path.with_name(f"{state_path.name}.{before.version}-{after.version}")
     builder = "command" if request.options.build else "worktree"
-    return request._replace(options=replace(request.options, builder=builder, wheels=None))
-
-
-def _why_none(culprit: Culprit, ends: Ends, within: Bisection) -> str:
-    """Why no commit of the nightly is named, and what else may be the cause if its commits make no difference."""
-    which = f"the commits between {ends[0]} and {ends[1]}"
-    if within.status == "inconclusive":
-        return f"{which}: {within.why}"
-    others = ", ".join(f"{one.name} {one.old or '–'} → {one.new or '–'}" for one in culprit.moved)
-    return f"{which} make nothing slower by themselves: suspect is {others or 'how the wheel was built'}"
+    inner = request._replace(options=replace(request.options, builder=builder, wheels=None))
+    _name_inside(culprit, commits, which, "how the wheel was built", combined, inner, own_path)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
-from torchperf_ci.bisect.bisect_progress import BisectProgress, open_progress, show_plan
+from torchperf_ci.bisect.bisect_progress import BisectProgress, show_plan
 from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes
 from torchperf_ci.bisect.culprit_profile import CulpritProfiler
 from torchperf_ci.bisect.laboratory import GOOD, Laboratory, attempt_build, with_batch_size
@@ -23,7 +23,7 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
 from torchperf_ci.bisect.state_file import StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
-from torchperf_ci.environments.revisions import Revision, scratch_folder, uncompiled_note
+from torchperf_ci.environments.revisions import scratch_folder, uncompiled_note
 from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
@@ -33,16 +33,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.bisect.commits import BuildSequence
+    from torchperf_ci.bisect.commits import BuildSequence, BuildSource
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BuildAttempt, PlannedPair
     from torchperf_ci.environments.build_environment import BuildEnvironment
-    from torchperf_ci.environments.wheels import Nightly
     from torchperf_ci.options.comparison_commands import BisectOptions
 
 
 def investigate(
     question: BisectQuestion,
-    laboratory: Laboratory[Any],
+    laboratory: Laboratory,
     state: StateFile,
     limits: BisectLimits,
     progress: BisectProgress,
@@ -82,7 +81,7 @@ def _builds(step: PlannedPair) -> tuple[tuple[int, int], ...]:
 def _are_built(
     step: PlannedPair,
     question: BisectQuestion,
-    laboratory: Laboratory[Any],
+    laboratory: Laboratory,
     state: StateFile,
     progress: BisectProgress,
 ) -> bool:
@@ -102,8 +101,6 @@ def _are_built(
     return True
 
 
-Source = TypeVar("Source", bound="Revision | Nightly")
-
 _OPTIONS_OF_PLAN = (
     "command",
     "metric",
@@ -119,7 +116,7 @@ _OPTIONS_OF_PLAN = (
 
 
 def search(
-    sequence: BuildSequence[Source],
+    sequence: BuildSequence,
     opened: Callable[..., AbstractContextManager[BuildEnvironment]],
     resolve: Callable[[BuildEnvironment], MeasurementSetup],
     options: BisectOptions,
@@ -134,12 +131,13 @@ def search(
     """
     show_plan(sequence, options, limits)
     before = read_counters()
-    environments: EnvironmentCache[Source]
+    environments: EnvironmentCache[BuildSource]
     with EnvironmentCache(opened) as environments, scratch_folder() as folder:
         environment, attempts = _build_good(sequence, environments)
         setup = resolve(environment)
-        uncompiled = _uncompiled(sequence, options)
-        say(*uncompiled, *filter(None, [busy_warning(before)]))
+        is_imported = builder_kind(options) == "worktree" and not options.command  # a command may compile
+        uncompiled = uncompiled_note(sequence.sources[0], sequence.sources[-1]) if is_imported else ""
+        say(*filter(None, [uncompiled, busy_warning(before)]))
         with _open_state(path, _state_plan(sequence, setup, options)) as state_file:
             if not limits.ended_by(state_file.facts):
                 state_file.retry_failures()
@@ -152,7 +150,7 @@ def search(
             )
             if not state_file.facts.readings:
                 laboratory.try_good()
-            with closing(open_progress(question, sequence.labels)) as progress:
+            with closing(BisectProgress(question, sequence.labels)) as progress:
                 try:
                     ended_by = investigate(question, laboratory, state_file, limits, progress)
                 finally:  # also after an interruption: the call that resumes the search reports this note
@@ -161,22 +159,12 @@ def search(
                 known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
                 profiler = CulpritProfiler(sequence, environments, setup, options, limits, folder, progress)
                 profiles = profiler.profile(clearest_probes(known), state_file)
-            notes = (*uncompiled, *state_file.notes)
+            notes = (*filter(None, [uncompiled]), *state_file.notes)
             return SearchResult(sequence, known, ended_by, setup, profiles, notes)
 
 
-def _uncompiled(sequence: BuildSequence[Source], options: BisectOptions) -> list[str]:
-    """A note if the commits differ in sources that nobody compiles; a command may compile them."""
-    good, bad = sequence.sources[0], sequence.sources[-1]
-    if options.command or builder_kind(options) != "worktree":
-        return []
-    if not (isinstance(good, Revision) and isinstance(bad, Revision)):
-        return []
-    return [*filter(None, [uncompiled_note(good, bad)])]
-
-
 def _build_good(
-    sequence: BuildSequence[Source], environments: EnvironmentCache[Source]
+    sequence: BuildSequence, environments: EnvironmentCache[BuildSource]
 ) -> tuple[BuildEnvironment, Sequence[BuildAttempt]]:
     """Build the good commit, which decides what is measured; its environment, and the attempts that it took."""
     attempts: list[BuildAttempt] = []
@@ -219,16 +207,14 @@ def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
 
 
 def _with_batch_sizes(
-    setup: MeasurementSetup, sequence: BuildSequence[Any], state_file: StateFile, folder: Path
+    setup: MeasurementSetup, sequence: BuildSequence, state_file: StateFile, folder: Path
 ) -> MeasurementSetup:
     good = sequence.labels[0]
     probes = [with_batch_size(probe, setup.settings, good, state_file, folder) for probe in setup.probes]
     return replace(setup, probes=tuple(probes))
 
 
-def _question(
-    sequence: BuildSequence[Any], setup: MeasurementSetup, options: BisectOptions
-) -> BisectQuestion:
+def _question(sequence: BuildSequence, setup: MeasurementSetup, options: BisectOptions) -> BisectQuestion:
     names = [probe.name for probe in setup.probes]
     builder = builder_kind(options)
     # A worktree is imported without a build, so build luck varies from process to process and not by commit.
@@ -245,10 +231,11 @@ def _question(
 
 
 def _state_plan(
-    sequence: BuildSequence[Any], setup: MeasurementSetup, options: BisectOptions
+    sequence: BuildSequence, setup: MeasurementSetup, options: BisectOptions
 ) -> Mapping[str, object]:
     """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
-    identity, given = setup.device.identity(), vars(options)
+    identity = setup.device.identity()
+    asked = {name: vars(options)[name] for name in _OPTIONS_OF_PLAN if vars(options)[name] not in (None, ())}
     return {
         "good": sequence.ids[0],
         "bad": sequence.ids[-1],
@@ -257,10 +244,6 @@ def _state_plan(
         "builder": builder_kind(options),
         "min_effect": options.min_effect,
         "machine": f"{identity.name} ({identity.type})",
-        **{name: _without_secrets(given[name]) for name in _OPTIONS_OF_PLAN if given[name] not in (None, ())},
+        # Without secrets, because the file is passed from job to job.
+        **{name: without_secrets(text) if isinstance(text, str) else text for name, text in asked.items()},
     }
-
-
-def _without_secrets(option: object) -> object:
-    """The option as it may be stored in a file that is passed from job to job."""
-    return without_secrets(option) if isinstance(option, str) else option

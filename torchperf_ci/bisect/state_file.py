@@ -22,7 +22,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProbeFailure,
     ProfiledStep,
 )
-from torchperf_ci.culprits.culprit import ProfileChange, check_profile_change
+from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import open_journal
 
@@ -48,12 +48,17 @@ KINDS: Mapping[str, type[StateEvent]] = {
 }
 """The event types by their names in the file."""
 
-MOST_LOG_RATIO = 50.0
-"""A bound for log ratios: a ratio of e^50 = 5e21 is impossible, and sums of squares of such numbers do not overflow."""
-MOST_SECONDS = 1e9
-MOST_VALUE = 1e300
-LARGEST_BATCH = 2**40
-LARGEST_DRAW = 2**31
+_BOUNDS: Mapping[str, tuple[float, float]] = {
+    "draw": (0, 2**31),
+    "draws": (0, 2**31),
+    "inside": (0, 1e300),
+    "log_ratios": (-50, 50),  # e^50 = 5e21 is impossible, and sums of squares of such numbers do not overflow
+    "resolution": (-1e300, 1e300),
+    "seconds": (0, 1e9),
+    "size": (1, 2**40),
+    "values": (-1e300, 1e300),
+}
+"""The smallest and the largest value of the numbers of a member; those of positions come from the plan."""
 
 _ADDED = frozenset({"values", "draw", "draws", "repeated", "head_first", "resolution"})
 """Members that older files may lack."""
@@ -63,28 +68,15 @@ class InvalidEventError(ValueError):
     """An event that no bisection with this plan can have written."""
 
 
-@dataclass
 class StateReader:
-    """Reads and validates the events of one plan in order; an event may refer only to what earlier events allow.
+    """Reads and validates the events of one ``plan`` in order; an event may refer only to what earlier events allow."""
 
-    ``probes`` are the names in the plan and ``last`` is the position of the bad commit; each is None if the plan has
-    none.
-    """
-
-    probes: frozenset[str] | None
-    last: int | None
-
-    def __post_init__(self) -> None:
+    def __init__(self, plan: Mapping[str, object]) -> None:
+        probes, last = plan.get("probes"), plan.get("suspects")
+        self._probes = frozenset(probes) if isinstance(probes, list) else None
+        positions = (0, last if isinstance(last, int) else math.inf)
+        self._bounds = {**_BOUNDS, **dict.fromkeys(("position", "positions", "base", "head"), positions)}
         self._built: set[tuple[int, int]] = set()
-
-    @classmethod
-    def of(cls, plan: Mapping[str, object]) -> StateReader:
-        """A reader for the plan at the start of the file."""
-        probes, suspects = plan.get("probes"), plan.get("suspects")
-        return cls(
-            frozenset(probes) if isinstance(probes, list) else None,
-            suspects if isinstance(suspects, int) else None,
-        )
 
     def read(self, entry: json_files.JournalEntry) -> StateEvent:
         """Return the event in an entry of the file; raises :class:`InvalidEventError`."""
@@ -97,8 +89,6 @@ class StateReader:
         names = {field.name for field in fields(known)}
         if not names - _ADDED <= {*members} <= names:
             _refuse(f"a {kind} has other members")
-        if "inside" in members:
-            self._check_inside(members["inside"])
         try:
             event = json_files.typed(members, known)
         except ValueError as error:
@@ -107,95 +97,53 @@ class StateReader:
         return event
 
     def _check(self, event: StateEvent) -> None:
+        for name, (low, high) in self._bounds.items():
+            if not all(low <= number <= high for number in _numbers(getattr(event, name, ()))):
+                _refuse(f"{name} is out of bounds")
         match event:
             case BisectReading():
+                self._check_probe(event.probe)
                 self._check_reading(event)
-            case BuildAttempt():
-                self._check_build(event)
-            case ProbeFailure():
+            case ProbeFailure() | ProbeBatchSize():
                 self._check_probe(event.probe)
-                self._check_position(event.position)
-            case ProbeBatchSize():
-                self._check_probe(event.probe)
-                if not 1 <= event.size <= LARGEST_BATCH:
-                    _refuse("a batch size is a whole number above 0")
             case ProfiledStep():
-                self._check_pair(event.base, event.head)
-            case RetriedFailures():
-                for position in event.positions:
-                    self._check_position(position)
+                self._check_probe(event.inside.probe)
+                if event.inside.files or event.inside.commands:
+                    _refuse("files and commands are made anew by each job")
+                if event.base >= event.head:
+                    _refuse(_NO_PAIR)
+            case BuildAttempt(ok=True):
+                self._built.add((event.position, event.draw))
 
     def _check_reading(self, event: BisectReading) -> None:
-        self._check_probe(event.probe)
-        for draw in event.draws:
-            _check_draw(draw)
         if event.purpose == "control":
-            self._check_control(event)
-        else:
-            self._check_pair(event.base, event.head)
+            if event.base != event.head or event.draws[0] != event.draws[1]:
+                _refuse("a control is of one build")
+        elif event.base >= event.head:
+            _refuse(_NO_PAIR)
         if not {*zip((event.base, event.head), event.draws, strict=True)} <= self._built:
             _refuse("a build is measured before it is made")
-        _check_numbers(event.log_ratios, MOST_LOG_RATIO)
-        _check_numbers(event.values, MOST_VALUE)
-        _check_numbers(event.resolution, MOST_VALUE)
         if not event.log_ratios or not {*event.values, *event.resolution} <= {*event.log_ratios}:
             _refuse("a reading has no numbers, or values of nothing that it reads")
-        _check_seconds(event.seconds)
 
-    def _check_build(self, event: BuildAttempt) -> None:
-        self._check_position(event.position)
-        _check_seconds(event.seconds)
-        _check_draw(event.draw)
-        if event.ok:
-            self._built.add((event.position, event.draw))
-
-    def _check_inside(self, inside: object) -> None:
-        if not isinstance(inside, dict):
-            _refuse("what was seen inside is an object")
-        self._check_probe(inside.get("probe"))
-        if inside.get("files") or inside.get("commands"):
-            _refuse("files and commands are made anew by each job")
-        try:
-            check_profile_change(inside)
-        except ValueError as error:
-            _refuse(str(error))
-        numbers = [
-            value for one in inside["moved"] for value in one.values() if isinstance(value, int | float)
-        ]
-        if not all(abs(value) <= MOST_VALUE for value in numbers):
-            _refuse("a number is none")
-
-    def _check_control(self, event: BisectReading) -> None:
-        if self._check_position(event.base) != self._check_position(event.head) or len({*event.draws}) > 1:
-            _refuse("a control is of one build")
-
-    def _check_pair(self, base: int, head: int) -> None:
-        if not self._check_position(base) < self._check_position(head):
-            _refuse("a pair is an earlier build and a later one")
-
-    def _check_position(self, position: int) -> int:
-        if not 0 <= position <= (math.inf if self.last is None else self.last):
-            _refuse("there is no such build in the range")
-        return position
-
-    def _check_probe(self, probe: object) -> None:
-        if not isinstance(probe, str) or (self.probes is not None and probe not in self.probes):
+    def _check_probe(self, probe: str) -> None:
+        if self._probes is not None and probe not in self._probes:
             _refuse("there is no such probe")
 
 
-def _check_draw(draw: int) -> None:
-    if not 0 <= draw <= LARGEST_DRAW:
-        _refuse("there is no such draw")
+_NO_PAIR = "a pair is an earlier build and a later one"
 
 
-def _check_numbers(values: Mapping[str, float], most: float) -> None:
-    if not all(abs(value) <= most for value in values.values()):
-        _refuse("a number is missing, or is none")
-
-
-def _check_seconds(value: float) -> None:
-    if not 0 <= value <= MOST_SECONDS:
-        _refuse("a time is a number of seconds")
+def _numbers(member: object) -> Iterator[float]:
+    """Yield all numbers in a member of an event."""
+    if isinstance(member, int | float):
+        yield member
+    if isinstance(member, ProfileChange | OperatorCost):
+        member = vars(member)
+    if isinstance(member, Mapping):
+        member = tuple(member.values())
+    for item in member if isinstance(member, tuple) else ():
+        yield from _numbers(item)
 
 
 def _refuse(why: str) -> NoReturn:
@@ -377,7 +325,7 @@ def _events(file: IO[bytes], plan: Mapping[str, object]) -> list[StateEvent]:
     if len(entries) > MOST_EVENTS:
         msg = f"{file.name} holds {len(entries)} events, more than any bisection writes; {_OTHERWISE}"
         raise ResumeError(msg)
-    reader, events = StateReader.of(plan), []
+    reader, events = StateReader(plan), []
     for number, entry in enumerate(entries, start=2):
         try:
             events.append(reader.read(entry))

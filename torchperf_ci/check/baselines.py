@@ -28,17 +28,6 @@ _HEX_DIGITS = 12
 
 
 @dataclass(frozen=True)
-class BaselineProvenance:
-    """The origin of a baseline: ``by`` is who created it, ``command`` how, ``date`` when, in ISO 8601 and UTC."""
-
-    reason: str
-    date: str
-    by: str
-    command: str
-    torchperf: str
-
-
-@dataclass(frozen=True)
 class BaselineRow:
     """One series: ``values`` has one number per run, ``facts`` are the case's part of the fingerprint."""
 
@@ -49,13 +38,20 @@ class BaselineRow:
 
 @dataclass(frozen=True)
 class Baseline:
-    """What was measured on machines with the facts ``machine``, at one ``commit`` and one commit of PyTorch."""
+    """What was measured on machines with the facts ``machine``, at one ``commit`` and one commit of PyTorch.
 
-    machine: Mapping[str, str]
+    ``by`` is who created it, ``command`` how, ``date`` when, in ISO 8601 and UTC.
+    """
+
     commit: str
     torch: str
-    provenance: BaselineProvenance
-    rows: Sequence[BaselineRow]
+    reason: str
+    date: str
+    by: str
+    command: str
+    torchperf: str
+    machine: Mapping[str, str]
+    series: Sequence[BaselineRow]
 
     @property
     def digest(self) -> str:
@@ -66,15 +62,17 @@ class Baseline:
     @property
     def runs(self) -> int:
         """The largest number of runs of any series."""
-        return max(len(row.values) for row in self.rows)
+        return max(len(row.values) for row in self.series)
 
 
-def baselines_of(points: Points, provenance: BaselineProvenance) -> list[Baseline]:
+def baselines_of(points: Points, provenance: Mapping[str, str]) -> list[Baseline]:
     """Return a baseline for each machine in ``points``. Points without a number and without an outcome are left out."""
-    rows_of_machine: dict[str, list[tuple[Series, list[Point]]]] = defaultdict(list)
+    rows_of_machine: dict[str, dict[Series, list[Point]]] = defaultdict(lambda: defaultdict(list))
     for series, row in points.items():
-        for facts, some in _by_facts(row).items():
-            rows_of_machine[facts].append((series, some))
+        for point in row:
+            if point.value is not None or passed(point) is not None:
+                machine, _ = _parted(point.fingerprint)
+                rows_of_machine[json.dumps(machine, sort_keys=True)][series].append(point)
     return [_baseline_of_points(rows, provenance) for rows in rows_of_machine.values()]
 
 
@@ -90,8 +88,8 @@ def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
     """Return the points of all baselines, in the form of recorded history."""
     points: dict[Series, list[Point]] = defaultdict(list)
     for baseline in baselines:
-        when = int(datetime.datetime.fromisoformat(baseline.provenance.date).timestamp())
-        for row in baseline.rows:
+        when = int(datetime.datetime.fromisoformat(baseline.date).timestamp())
+        for row in baseline.series:
             facts = {**baseline.machine, **row.facts}
             points[row.series] += [
                 Point(
@@ -109,28 +107,11 @@ def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
     return points
 
 
-def _by_facts(row: Sequence[Point]) -> dict[str, list[Point]]:
-    """Group the points with a number or an outcome by their machine's facts, as JSON."""
-    by_machine: dict[str, list[Point]] = defaultdict(list)
-    for point in row:
-        machine = {name: value for name, value in point.fingerprint.items() if name not in CASE_FACTS}
-        if point.value is not None or passed(point) is not None:
-            by_machine[json.dumps(machine, sort_keys=True)].append(point)
-    return by_machine
-
-
-def _baseline_of_points(
-    rows: Sequence[tuple[Series, Sequence[Point]]], provenance: BaselineProvenance
-) -> Baseline:
-    newest = max((row[-1] for _, row in rows), key=lambda point: point.timestamp)
+def _baseline_of_points(rows: Mapping[Series, Sequence[Point]], provenance: Mapping[str, str]) -> Baseline:
+    newest = max((row[-1] for row in rows.values()), key=lambda point: point.timestamp)
     machine, _ = _parted(newest.fingerprint)
-    return Baseline(
-        machine,
-        newest.commit,
-        newest.torch,
-        provenance,
-        [_row_of_points(series, row) for series, row in sorted(rows, key=lambda item: item[0])],
-    )
+    series = [_row_of_points(series, rows[series]) for series in sorted(rows)]
+    return Baseline(newest.commit, newest.torch, **provenance, machine=machine, series=series)
 
 
 def _row_of_points(series: Series, points: Sequence[Point]) -> BaselineRow:
@@ -156,15 +137,15 @@ def _rounded_value(point: Point) -> float:
 _GIT_SECONDS = 10.0
 
 
-def provenance(reason: str, command: Sequence[str]) -> BaselineProvenance:
+def provenance(reason: str, command: Sequence[str]) -> dict[str, str]:
     """Return the provenance of a baseline created now, by git's user or, in a job, by the user who started it."""
-    return BaselineProvenance(
-        reason=reason,
-        date=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        by=os.environ.get("GITHUB_ACTOR", "") or _git_user(),
-        command=shlex.join(command),
-        torchperf=__version__,
-    )
+    return {
+        "reason": reason,
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "by": os.environ.get("GITHUB_ACTOR", "") or _git_user(),
+        "command": shlex.join(command),
+        "torchperf": __version__,
+    }
 
 
 def _git_user() -> str:
@@ -201,18 +182,13 @@ def write_baselines(path: Path, baselines: Iterable[Baseline]) -> None:
 
 
 def _baseline_text(baseline: Baseline) -> str:
-    head = {
-        "fingerprint": baseline.digest,
-        "commit": baseline.commit,
-        "torch": baseline.torch,
-        "runs": baseline.runs,
-        **asdict(baseline.provenance),
-    }
+    about = {name: value for name, value in vars(baseline).items() if name != "series"}
+    head = {"fingerprint": baseline.digest, "commit": "", "torch": "", "runs": baseline.runs}  # their order
     machine = {"machine": dict(sorted(baseline.machine.items()))}
-    series = ",\n".join(f"    {_row_text(row)}" for row in baseline.rows)
+    series = ",\n".join(f"    {_row_text(row)}" for row in baseline.series)
     members = "".join(
         f"   {json_files.json_line(name)}: {json_files.json_line(value)},\n"
-        for name, value in (head | machine).items()
+        for name, value in {**head, **about, **machine}.items()
     )
     return f'  {{\n{members}   "series": [\n{series}\n   ]\n  }}'
 
@@ -223,6 +199,6 @@ def _row_text(row: BaselineRow) -> str:
 
 
 def _baseline(item: Mapping[str, Any]) -> Baseline:
-    """Convert an item of the file, in which the provenance and the series' names are not nested."""
+    """Convert an item of the file, in which the names of a series are not nested."""
     rows = [{"facts": {}, **row, "series": row} for row in item["series"]]
-    return json_files.typed({**item, "provenance": item, "rows": rows}, Baseline)
+    return json_files.typed({**item, "series": rows}, Baseline)

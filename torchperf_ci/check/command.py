@@ -85,7 +85,9 @@ def check_command(options: CheckOptions) -> int:
     except PlaceForbiddenError as error:
         if options.against or _UPLOAD_TO not in os.environ:
             raise
-        _warn(f"nothing is judged: {error}; or {_NAME_A_PAST}; `against: none` judges nothing")
+        told = f"nothing is judged: {error}; or {_NAME_A_PAST}; `against: none` judges nothing"
+        say(told)
+        actions.annotate([actions.Annotation("warning", told, title="torchperf check")])
         return 0
     _show_refused(collected.refused)
     tell_verdicts(judgement, Path(options.out), json_output=options.json)
@@ -117,11 +119,6 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     return 0
 
 
-def _warn(text: str) -> None:
-    say(text)
-    actions.annotate([actions.Annotation("warning", text, title="torchperf check")])
-
-
 def _collected(folder: str, given: str) -> RecordedPoints:
     """Return the records of a directory or file. Raises :class:`RecordsError` if there is no valid one."""
     collected = points_of_records([Path(folder)], given)
@@ -150,7 +147,8 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
         *config.misnamed_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
     ]
-    again = _again(options, settings)
+    is_own = any(series.mode for series in new)  # the results of other tools have no mode
+    again = _again(options, settings) if is_own else None
     head = _head(options.new_dir or "", new)
     return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], reproduction=again)
 
@@ -196,12 +194,13 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     is_of_uploads = not options.against and against != STORE
     knows_branches = against == STORE or is_remote(against) or is_of_uploads
     branch = options.branch or (branch_of(new) if knows_branches else "")
-    times = {point.timestamp for row in new.values() for point in row}
+    points = [point for row in new.values() for point in row]
+    times = {point.timestamp for point in points}
     stop = max(times) + 1 if times and all(times) else int(time.time())
     dsn = options.store or settings.store
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past on it, so --branch may then name a branch without points.
-    is_asked = bool(options.branch) and branch not in {point.branch for row in new.values() for point in row}
+    is_asked = bool(options.branch) and branch not in {point.branch for point in points}
     role = options.role or settings.upload.role
     given = options.format or ""
     source = PastSource(against, dsn, branch, stop, role, options.region, is_asked, is_of_uploads, given)
@@ -225,11 +224,8 @@ def _head(folder: str, new: Points) -> str:
 def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:
     """Return notes on what is unexpected in the new records and in the past; some may be empty."""
     refused = f"{_refused_text(len(collected.refused))}, and not judged" if collected.refused else ""
-    twice = (
-        f"there twice, and counted once: {counted(collected.duplicates, 'record')}"
-        if collected.duplicates
-        else ""
-    )
+    count = collected.duplicates
+    twice = f"there twice, and counted once: {counted(count, 'record')}" if count else ""
     strange = "the history has none of the measured series, neither on this machine nor under these names"
     unknown = past.note or ("" if past.points else strange)
     return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
@@ -249,9 +245,7 @@ def _nothing_compared_note(past: Points, others: Points) -> str:
     """Return a note if all runs of the past are considered to be the new runs themselves; else empty."""
     if not past or any(others.values()):
         return ""
-    return (
-        "nothing is compared: by their ids or their numbers, all runs of the past are the new ones themselves"
-    )
+    return "nothing is compared: the history has no other runs than the new ones themselves"
 
 
 def _show_refused(refused: Sequence[Problem]) -> None:
@@ -265,16 +259,8 @@ def _raise_refused(collected: RecordedPoints, rest: str) -> None:
 
 
 def _baseline_line(baseline: Baseline) -> str:
-    device = (
-        baseline.machine.get("device_type")
-        or baseline.machine.get("device")
-        or baseline.machine.get("cpu")
-        or "machines that are not described"
-    )
-    text = f"{len(baseline.rows)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
-    few = (
-        f"; at least {MIN_HISTORY} runs tell what is noise, so measure more"
-        if baseline.runs < MIN_HISTORY
-        else ""
-    )
-    return text + few
+    known = (baseline.machine.get(name) for name in ("device_type", "device", "cpu"))
+    device = next(filter(None, known), "machines that are not described")
+    text = f"{len(baseline.series)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
+    few = f"; at least {MIN_HISTORY} runs tell what is noise, so measure more"
+    return text + (few if baseline.runs < MIN_HISTORY else "")

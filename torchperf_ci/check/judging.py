@@ -155,9 +155,9 @@ def _worst_of_runs(points: Sequence[Point]) -> list[Point]:
 
 
 def _runs_failing(points: Sequence[Point]) -> int:
-    """Return how many consecutive runs have failed, up to and including the newest one."""
+    """Return how many consecutive runs, with one point each, have failed, up to and including the newest one."""
     known = (point for point in reversed(points) if passed(point) is not None)
-    return len({point.run for point in takewhile(lambda point: not passed(point), known)})
+    return len([*takewhile(lambda point: not passed(point), known)])
 
 
 def _shown(point: Point) -> float:
@@ -168,10 +168,10 @@ def _shown(point: Point) -> float:
 def _because(point: Point) -> str:
     reason = point.info.get("reason", "")
     failed = sum(not value for value in point.repetitions)
-    partly = (
-        f" in {failed} of {len(point.repetitions)} repetitions" if 0 < failed < len(point.repetitions) else ""
-    )
-    return f"{outcome_word(point)}{partly}: {reason}" if reason else f"{outcome_word(point)}{partly}"
+    text = outcome_word(point)
+    if 0 < failed < len(point.repetitions):
+        text += f" in {failed} of {len(point.repetitions)} repetitions"
+    return f"{text}: {reason}" if reason else text
 
 
 def _compared(old: Sequence[Point], now: Point) -> tuple[VerdictWord, str]:
@@ -179,36 +179,24 @@ def _compared(old: Sequence[Point], now: Point) -> tuple[VerdictWord, str]:
     if passed(now) and passed(before):
         return "unchanged", "passes as before"
     if passed(now):
-        return (
-            "fixed",
-            f"passes again after failing since {_moment(_failing_since(old))} ({_because(before)})",
-        )
+        return "fixed", f"passes again after failing since {_failing_since(old)} ({_because(before)})"
     if not passed(before):
-        return "unchanged", f"still failing since {_moment(_failing_since(old))}: {_because(now)}"
-    if (changes := _changes(old[-RECENT_OUTCOMES:])) >= FLAPPING:
-        recent = min(len(old), RECENT_OUTCOMES)
-        return "noisy", f"fails intermittently, {changes} changes in its last {recent} runs: {_because(now)}"
-    return "broken", _because(now) + _moved(before, now)
-
-
-def _changes(points: Sequence[Point]) -> int:
-    return sum(passed(before) != passed(now) for before, now in pairwise(points))
-
-
-def _failing_since(old: Sequence[Point]) -> Point:
-    """Return the first of the consecutive failures at the end of the past."""
-    passes = [index for index, point in enumerate(old) if passed(point)]
-    return old[passes[-1] + 1 if passes else 0]
-
-
-def _moved(before: Point, now: Point) -> str:
+        return "unchanged", f"still failing since {_failing_since(old)}: {_because(now)}"
+    recent = old[-RECENT_OUTCOMES:]
+    changes = sum(passed(one) != passed(other) for one, other in pairwise(recent))
+    if changes >= FLAPPING:
+        told = f"fails intermittently, {changes} changes in its last {len(recent)} runs"
+        return "noisy", f"{told}: {_because(now)}"
     differs = differing_facts(before.fingerprint, now.fingerprint)
-    return f" (also changed: {'; '.join(differs[:3])})" if differs else ""
+    moved = f" (also changed: {'; '.join(differs[:3])})" if differs else ""
+    return "broken", _because(now) + moved
 
 
-def _moment(point: Point) -> str:
-    parts = [day_of(point.timestamp), point.commit[:10]]
-    return " ".join(part for part in parts if part) or "an earlier run"
+def _failing_since(old: Sequence[Point]) -> str:
+    """Return the day and commit of the first of the consecutive failures at the end of the past."""
+    passes = [index for index, point in enumerate(old) if passed(point)]
+    first = old[passes[-1] + 1 if passes else 0]
+    return " ".join(filter(None, (day_of(first.timestamp), first.commit[:10]))) or "an earlier run"
 
 
 def judged_by_anchor(pairings: Iterable[SeriesPairing]) -> set[Series]:
@@ -221,13 +209,8 @@ def judged_by_anchor(pairings: Iterable[SeriesPairing]) -> set[Series]:
     }
 
 
-def verdicts_from_anchor(pairings: Iterable[SeriesPairing], verdicts: Iterable[Verdict]) -> Sequence[Verdict]:
-    """Return verdicts for series that follow their anchored series, even if their own past is from another machine."""
-    speaking = {verdict.series.case: verdict for verdict in verdicts if verdict.series.metric == ANCHORED}
-    return [_follow_anchored(pairing, speaking[pairing.series.case]) for pairing in pairings]
-
-
 def _follow_anchored(pairing: SeriesPairing, anchored: Verdict) -> Verdict:
+    """Return the verdict for a series from that of its anchored series, even if its own past is of another machine."""
     return replace(
         anchored,
         series=pairing.series,
@@ -359,11 +342,16 @@ def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
         if pairing.series not in silent and rules[pairing.series].kind != "count"
     ]
     judged = beside_luck(judge_numbers(numbers, rules), numbers, rules)
+    anchored = {verdict.series.case: verdict for verdict in judged if verdict.series.metric == ANCHORED}
     return [
         *(_without_past(pairing) for pairing in pairings if not pairing.old and pairing.series not in silent),
         *(judge_count(pairing, rules[pairing.series].direction) for pairing in counts),
         *judged,
-        *verdicts_from_anchor([pairing for pairing in pairings if pairing.series in silent], judged),
+        *(
+            _follow_anchored(pairing, anchored[pairing.series.case])
+            for pairing in pairings
+            if pairing.series in silent
+        ),
     ]
 
 

@@ -58,11 +58,6 @@ class GateFinding:
     why: str
     candidate: bool = False
 
-    @property
-    def is_worse(self) -> bool:
-        """Whether the series is worse, or looks so."""
-        return self.word == "regressed" or self.candidate
-
 
 def gate_finding(
     judged: Judged, row: int, rule: MetricRule, past: int, day: Callable[[int], str]
@@ -75,14 +70,18 @@ def gate_finding(
         return GateFinding(
             "noisy", f"{counted(past, 'comparable run')} so far; it takes {MIN_HISTORY} to estimate the noise"
         )
-    if not rule.direction:
-        return _undirected(judged, row, rule)
     up, down = judged.up, judged.down
+    if not rule.direction and (up.proven[row] or down.proven[row]):
+        undirected = "changed, but nothing says which way is better: give it a direction in the policy"
+        return GateFinding("noisy", undirected)
+    if not rule.direction:
+        return _unproven(judged, row, rule)
     worse, better = (up, down) if rule.direction == DOWN else (down, up)
     if worse.proven[row]:
         return GateFinding("regressed", _proof(judged, worse, row))
     if worse.candidate[row]:
-        return GateFinding("noisy", _doubt(judged, worse, row, day), candidate=True)
+        doubt = _doubt(judged, worse, row, day) + _offset(judged, row)
+        return GateFinding("noisy", doubt, candidate=True)
     if better.proven[row]:
         return GateFinding("improved", _proof(judged, better, row))
     return _unproven(judged, row, rule)
@@ -93,30 +92,11 @@ def is_too_short(judged: Judged, row: int, past: int) -> bool:
     return past < MIN_HISTORY or isnan(judged.up.rate[row])
 
 
-def gate_numbers(judged: Judged, row: int) -> dict[str, object]:
-    """Return the numbers behind a finding."""
-    rates = [side.rate[row] for side in (judged.up, judged.down)]
-    return {
-        "history": int(judged.history[row]),
-        "window": int(judged.runs[row]),
-        "false_discovery_rate": float(min(rates)),
-        "machine_offset": float(share_of_log(judged.offset[row])),
-    }
-
-
-def _undirected(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
-    if judged.up.proven[row] or judged.down.proven[row]:
-        return GateFinding(
-            "noisy", "changed, but nothing says which way is better: give it a direction in the policy"
-        )
-    return _unproven(judged, row, rule)
-
-
 def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     """Return "unchanged" if that is certain, or "noisy" if a change that matters may be hidden by noise."""
     low, high, least = judged.low[row], judged.high[row], log1p(rule.min_effect)
     changed = GateFinding("noisy", _not_yet_told(judged, row, rule)) if low > least or high < -least else None
-    if changed and _is_candidate(judged, row):
+    if changed and (judged.up.candidate[row] or judged.down.candidate[row]):
         return changed
     detectable = share_of_log(judged.detectable[row])
     if rule.kind == "ratio" and detectable > HOPELESS:
@@ -141,13 +121,9 @@ def _not_yet_told(judged: Judged, row: int, rule: MetricRule) -> str:
     change = change_text(share_of_log(judged.change[row])) if rule.kind == "ratio" else "a change"
     runs = int(judged.runs[row])
     newest, single = (f"the last {runs} runs", "") if runs > 1 else ("the newest run", "single ")
-    if _is_candidate(judged, row):
+    if judged.up.candidate[row] or judged.down.candidate[row]:
         return f"{change} in {newest}, not proven yet: measure again"
     return f"{change} in {newest}, within the usual variation of {single}runs of this series: measure again"
-
-
-def _is_candidate(judged: Judged, row: int) -> bool:
-    return bool(judged.up.candidate[row] or judged.down.candidate[row])
 
 
 def _proof(judged: Judged, side: GateSide, row: int) -> str:
@@ -158,18 +134,16 @@ def _proof(judged: Judged, side: GateSide, row: int) -> str:
 
 def _doubt(judged: Judged, side: GateSide, row: int, day: Callable[[int], str]) -> str:
     if judged.runs[row] == 1:
-        return f"looks worse in the newest run; one run is no proof, so measure again{_offset(judged, row)}"
+        return "looks worse in the newest run; one run is no proof, so measure again"
     newest = f"looks worse in the last {int(judged.runs[row])} runs"
     if side.nearly[row]:
-        return f"{newest}; proven if the next run confirms it{_offset(judged, row)}"
+        return f"{newest}; proven if the next run confirms it"
     runs, ago = side.seen[row].tolist()
-    if runs and ago:
-        seen = f"so did {runs} runs until {day(ago)}, and it recovered: no proof, so measure again"
-        return f"{newest}, but {seen}{_offset(judged, row)}"
-    if runs:
-        back = f"is back where it was {runs} runs before: no proof, so measure again"
-        return f"{newest}, but {back}{_offset(judged, row)}"
-    return f"{newest}; no proof yet, so measure again{_offset(judged, row)}"
+    if not runs:
+        return f"{newest}; no proof yet, so measure again"
+    until = f"so did {runs} runs until {day(ago)}, and it recovered" if ago else ""
+    back = until or f"is back where it was {runs} runs before"
+    return f"{newest}, but {back}: no proof, so measure again"
 
 
 def _offset(judged: Judged, row: int) -> str:
@@ -179,20 +153,17 @@ def _offset(judged: Judged, row: int) -> str:
     return f"; {change_text(offset)}, which the whole job shows, is subtracted"
 
 
-MOST_NEW = NEWEST
-"""Most new runs that are judged, the newest ones."""
-
-
 def judge_numbers(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     """Judge series that have a past. Ratios and amounts are judged separately, because their noise is unrelated."""
     ratios = [pairing for pairing in pairings if rules[pairing.series].kind == "ratio"]
     amounts = [pairing for pairing in pairings if rules[pairing.series].kind == "amount"]
-    return [*_judge_ratios(ratios, rules), *_judge_amounts(amounts, rules)]
+    return [
+        *(_judge_ratios(ratios, rules) if ratios else ()),
+        *(_judge_amounts(amounts, rules) if amounts else ()),
+    ]
 
 
 def _judge_ratios(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
-    if not pairings:
-        return []
     matrix = _matrix(pairings)
     min_effect = np.array([log1p(rules[pairing.series].min_effect) for pairing in pairings])
     judged = judge(
@@ -217,9 +188,7 @@ def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: Metri
     detectable = share_of_log(judged.detectable[row])
     return replace(
         verdict,
-        effect=Effect(
-            ratio_of_log(judged.change[row]), ratio_of_log(judged.low[row]), ratio_of_log(judged.high[row]), 0
-        ),
+        effect=Effect.of_logs(judged.change[row], judged.low[row], judged.high[row], pairs=0),
         noise=share_of_log(judged.sigma[row]),
         detectable=detectable if detectable <= HOPELESS else None,
     )
@@ -241,8 +210,6 @@ def _worse(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]
 
 def _judge_amounts(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     """Judge amounts by passing the gate differences, in units of the smallest that matters, in place of logarithms."""
-    if not pairings:
-        return []
     matrix = _matrix(pairings)
     min_effect = np.array([log1p(rules[pairing.series].min_effect) for pairing in pairings])
     least = [
@@ -267,7 +234,8 @@ def _verdict(
     """Return the verdict for a row. ``restored`` converts the gate's numbers to the metric's unit."""
     finding = gate_finding(judged, row, rule, _runs(pairing), partial(_day, pairing))
     old, new = float(restored(judged.old[row])), float(restored(judged.new[row]))
-    is_change = finding.is_worse or finding.word == "improved"
+    is_worse = finding.word == "regressed" or finding.candidate
+    is_change = is_worse or finding.word == "improved"
     return Verdict(
         pairing.series,
         finding.word,
@@ -277,9 +245,15 @@ def _verdict(
         candidate=finding.candidate,
         evidence=Evidence(
             _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None),
-            chart_points(pairing) if finding.is_worse else (),
+            chart_points(pairing) if is_worse else (),
             machine=pairing.machine,
-            others={**gate_numbers(judged, row), "runs": len({point.run for point in pairing.new})},
+            others={
+                "history": int(judged.history[row]),
+                "window": int(judged.runs[row]),
+                "false_discovery_rate": float(min(judged.up.rate[row], judged.down.rate[row])),
+                "machine_offset": float(share_of_log(judged.offset[row])),
+                "runs": len({point.run for point in pairing.new}),
+            },
         ),
     )
 
@@ -288,7 +262,7 @@ def _matrix(pairings: Sequence[SeriesPairing]) -> RunMatrix:
     """Return the matrix whose rows are in the order of ``pairings``."""
     return run_matrix(
         {pairing.series: pairing.old for pairing in pairings},
-        {pairing.series: of_newest_runs(pairing.new, MOST_NEW) for pairing in pairings},
+        {pairing.series: of_newest_runs(pairing.new, NEWEST) for pairing in pairings},
     )
 
 

@@ -29,8 +29,6 @@ MOST_SINCE = 20
 """Newest runs among which the beginning of a change is searched for: more are a level of their own."""
 MOST_NEW_CHARTED = 20
 """Most new points among them, so that the chart still shows the old level."""
-SHOWN_NAMES = 5
-"""Most facts that are named if machines differ."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +85,10 @@ def several_machines(new: Points) -> str:
     differing_names = [differing for row in new.values() if (differing := _differing_names(row))]
     if not differing_names:
         return ""
-    names = sorted(set().union(*differing_names))
+    names = ", ".join(sorted(set().union(*differing_names)))
     return (
-        f"{len(differing_names)} series have new points of several machines or batch sizes, which differ in "
-        f"{', '.join(names[:SHOWN_NAMES])}{' and more' if len(names) > SHOWN_NAMES else ''}; of each only those of the "
-        "newest machine are judged: check each machine's records by itself"
+        f"{len(differing_names)} series have new points of several machines or batch sizes, which differ in {names}; "
+        "of each only those of the newest machine are judged: check each machine's records by itself"
     )
 
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import asdict, dataclass, replace
 from math import log1p
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from torchperf_ci.stats import Floats, Ints
 
 
+FEWEST_RUNS = MIN_HISTORY + NEWEST
+"""Fewest runs that a past must have for its newest runs to be judged."""
 SHUFFLES = 100
 """Shuffled pasts whose newest run is judged; 100 alarms give a rate to within a tenth of itself."""
 BLOCK = 10
@@ -63,17 +65,8 @@ class GateInputs:
             repetitions=Repetitions(*(extreme[:, runs] for extreme in self.repetitions)),
         )
 
-    def moved(self, by: Floats) -> GateInputs:
-        """Subtract ``by``, which has the shape of ``values``, from all values."""
-        return replace(
-            self,
-            values=self.values - by,
-            repetitions=Repetitions(*(extreme - by for extreme in self.repetitions)),
-        )
 
-
-@dataclass(frozen=True)
-class Alarms:
+class Alarms(NamedTuple):
     """Counts over ``runs`` judged runs: series judged, candidates, and proven changes, for better or worse."""
 
     runs: int = 0
@@ -81,19 +74,11 @@ class Alarms:
     candidates: int = 0
     proven: int = 0
 
-    def __add__(self, other: Alarms) -> Alarms:
-        return Alarms(
-            self.runs + other.runs,
-            self.judged + other.judged,
-            self.candidates + other.candidates,
-            self.proven + other.proven,
-        )
-
 
 def replayed(past: GateInputs) -> Alarms:
     """Judge each run of the past by the runs before it; real changes count, too."""
-    ends = range(MIN_HISTORY + NEWEST, past.values.shape[1] + 1)
-    return sum((_alarms(past.picked(np.arange(end))) for end in ends), Alarms())
+    ends = range(FEWEST_RUNS, past.values.shape[1] + 1)
+    return _summed(_alarms(past.picked(np.arange(end))) for end in ends)
 
 
 def false_alarms(past: GateInputs, shuffles: int = SHUFFLES, seed: int = 0) -> Alarms:
@@ -103,9 +88,11 @@ def false_alarms(past: GateInputs, shuffles: int = SHUFFLES, seed: int = 0) -> A
     removed first, since shuffled they would only add noise.
     """
     random = np.random.default_rng(seed)
-    level = past.moved(levels(past.values))
+    steps = levels(past.values)
+    repetitions = Repetitions(*(extreme - steps for extreme in past.repetitions))
+    level = replace(past, values=past.values - steps, repetitions=repetitions)
     orders = (_shuffled(past.values.shape[1], random) for _ in range(shuffles))
-    return sum((_alarms(level.picked(order)) for order in orders), Alarms())
+    return _summed(_alarms(level.picked(order)) for order in orders)
 
 
 def levels(values: Floats) -> Floats:
@@ -126,6 +113,10 @@ def _shuffled(runs: int, random: np.random.Generator) -> Ints:
     turned = np.roll(np.arange(runs), random.integers(runs))
     blocks = [turned[begin : begin + BLOCK] for begin in range(0, runs, BLOCK)]
     return np.concatenate([blocks[place] for place in random.permutation(len(blocks))])
+
+
+def _summed(alarms: Iterable[Alarms]) -> Alarms:
+    return Alarms(*map(sum, zip(*alarms, strict=True)))
 
 
 def _alarms(past: GateInputs) -> Alarms:
@@ -157,21 +148,6 @@ class MetricSensitivity:
     enough: float
 
 
-@dataclass(frozen=True)
-class Sensitivity:
-    """Sensitivity by series and by metric, in the order of the series."""
-
-    series: Sequence[SeriesSensitivity]
-    suites: Sequence[MetricSensitivity]
-
-    def as_json(self) -> Mapping[str, object]:
-        """Return the sensitivity as JSON members."""
-        return {
-            "series": [asdict(sight) for sight in self.series],
-            "suites": [{**asdict(suite), "group": suite.group._asdict()} for suite in self.suites],
-        }
-
-
 def _metric_sensitivities(sights: Iterable[SeriesSensitivity]) -> list[MetricSensitivity]:
     members: dict[tuple[SeriesGroup, str], list[SeriesSensitivity]] = {}
     for sight in sights:
@@ -182,23 +158,21 @@ def _metric_sensitivities(sights: Iterable[SeriesSensitivity]) -> list[MetricSen
 def _metric_sensitivity(
     group: SeriesGroup, metric: str, series: Sequence[SeriesSensitivity]
 ) -> MetricSensitivity:
-    seen = [(one.noise or 0.0, one.detectable) for one in series if one.detectable is not None]
-    noises, changes = zip(*seen, strict=True) if seen else ((), ())
+    noises = [one.noise for one in series if one.noise is not None]
+    changes = [one.detectable for one in series if one.detectable is not None]
+    enough = sum(one.detectable is not None and one.detectable <= one.min_effect for one in series)
     return MetricSensitivity(
         group,
         metric,
         len(series),
-        len(seen),
-        noise=median(noises) if seen else None,
-        detectable=median(changes) if seen else None,
-        worst=max(changes) if seen else None,
-        enough=sum(one.detectable is not None and one.detectable <= one.min_effect for one in series)
-        / len(series),
+        len(changes),
+        noise=median(noises) if noises else None,
+        detectable=median(changes) if changes else None,
+        worst=max(changes, default=None),
+        enough=enough / len(series),
     )
 
 
-FEWEST_RUNS = MIN_HISTORY + NEWEST
-"""Fewest runs that a past must have for its newest runs to be judged."""
 MONTH = 30
 
 
@@ -260,14 +234,14 @@ _SERIES_COLUMNS = (
 )
 
 
-def sensitivity_document(found: Sensitivity) -> Document:
+def sensitivity_document(sights: Sequence[SeriesSensitivity]) -> Document:
     """Show the sensitivity. ``detectable`` is the change that becomes a candidate in two runs with 80% probability."""
-    known = [series for series in found.series if series.detectable is not None]
+    known = [series for series in sights if series.detectable is not None]
     worst = sorted(known, key=lambda series: series.detectable or 0.0, reverse=True)[:_LISTED]
     return Document(
-        f"{len(known)} of {len(found.series)} series have enough past to tell what they would show",
+        f"{len(known)} of {len(sights)} series have enough past to tell what they would show",
         [
-            Table(_SUITE_COLUMNS, [_suite_row(suite) for suite in found.suites]),
+            Table(_SUITE_COLUMNS, [_suite_row(suite) for suite in _metric_sensitivities(sights)]),
             Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The series that see least"),
         ],
     )
@@ -330,9 +304,12 @@ def _rates(alarms: Alarms) -> str:
 
 def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
     """Print how small a change the next run would show. Raises :class:`UsageError` if the past has no ratios."""
-    series = sensitivity_of(*_ratios(past, policy))
-    found = Sensitivity(series, _metric_sensitivities(series))
-    _show(found.as_json() if json_output else sensitivity_document(found))
+    sights = sensitivity_of(*_ratios(past, policy))
+    if not json_output:
+        _show(sensitivity_document(sights))
+        return
+    suites = [{**asdict(suite), "group": suite.group._asdict()} for suite in _metric_sensitivities(sights)]
+    print_json({"series": [asdict(sight) for sight in sights], "suites": suites}, indent=1)
 
 
 def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
@@ -340,11 +317,10 @@ def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, j
     points, rules = _ratios(past, policy)
     say(f"judging {len(points)} series of {past.name} again and again: this takes a while")
     replayed, shuffled = calibrate(points, rules)
-    _show(
-        {"replayed": asdict(replayed), "shuffled": asdict(shuffled)}
-        if json_output
-        else calibration_document(replayed, shuffled)
-    )
+    if json_output:
+        print_json({"replayed": replayed._asdict(), "shuffled": shuffled._asdict()}, indent=1)
+    else:
+        _show(calibration_document(replayed, shuffled))
 
 
 def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Points, dict[Series, MetricRule]]:
@@ -358,11 +334,7 @@ def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Poin
     return ratios, rules
 
 
-def _show(found: Document | Mapping[str, object]) -> None:
-    """Print a document, or JSON, to stdout."""
-    if isinstance(found, Document):
-        print_document(found, sys.stdout)
-        sys.stdout.flush()
-        say(text_of(found.title))
-    else:
-        print_json(found, indent=1)
+def _show(document: Document) -> None:
+    print_document(document, sys.stdout)
+    sys.stdout.flush()
+    say(text_of(document.title))

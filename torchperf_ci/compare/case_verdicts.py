@@ -176,46 +176,34 @@ def judge_steady(
             if metric in pair.base and metric in pair.head
         ]
         rule = policy.rule(metric)
-        if values and rule.kind == "count":
-            yield _judge_count(series(metric), values, rule, enough=has_enough_repeats(compared))
-        elif values and min(map(min, values)) > 0:
-            yield _judge_size(series(metric), values, rule, enough=has_enough_repeats(compared))
+        if values and (rule.kind == "count" or min(map(min, values)) > 0):
+            yield _judge_values(series(metric), values, rule, enough=has_enough_repeats(compared))
 
 
-def _judge_size(
+def _judge_values(
     series: Series, values: Sequence[tuple[float, float]], rule: policy.MetricRule, *, enough: bool
 ) -> Verdict:
-    """Return the verdict on a size of base and head in each pair: a change needs ``min_effect`` in all of them."""
+    """Return the verdict on base and head in each pair: all of them must show a change.
+
+    A change of a size is one by ``min_effect``, and any difference is one of a count.
+    """
     base, head = zip(*values, strict=True)
-    most = 1 + rule.min_effect
+    effect = None if rule.kind == "count" else paired_effect(np.log(np.divide(head, base)))
+    most = 1 + rule.min_effect if effect else 1.0
     above = sum(new > old * most for old, new in values)
     below = sum(old > new * most for old, new in values)
-    effect = paired_effect(np.log(np.divide(head, base)))
-    otherwise: VerdictWord = "unchanged" if 1 / most <= effect.ratio <= most else "noisy"
+    if effect:
+        is_same = 1 / most <= effect.ratio <= most
+        why = f"higher by more than {rule.min_effect:.1%} in {above} of {len(values)} pairs, lower in {below}"
+    else:
+        is_same = not (above or below)
+        why = f"{_range(head)} on head, {_range(base)} on base"
+    otherwise: VerdictWord = "unchanged" if is_same else "noisy"
     return Verdict(
         series,
         _word_of_counts(above, below, len(values), rule, otherwise) if enough else "noisy",
-        f"higher by more than {rule.min_effect:.1%} in {above} of {len(values)} pairs, lower in {below}"
-        f"{'' if enough else _MORE_PAIRS}",
+        why if enough else f"{why}{_MORE_PAIRS}",
         effect=effect,
-        old=median(base),
-        new=median(head),
-        evidence=Evidence(others={"pairs": len(values)}),
-    )
-
-
-def _judge_count(
-    series: Series, values: Sequence[tuple[float, float]], rule: policy.MetricRule, *, enough: bool
-) -> Verdict:
-    """Return the verdict on a count of base and head in each pair: a change needs a difference in all of them."""
-    base, head = zip(*values, strict=True)
-    above = sum(new > old for old, new in values)
-    below = sum(old > new for old, new in values)
-    otherwise: VerdictWord = "noisy" if above or below else "unchanged"
-    return Verdict(
-        series,
-        _word_of_counts(above, below, len(values), rule, otherwise) if enough else "noisy",
-        f"{_range(head)} on head, {_range(base)} on base{'' if enough else _MORE_PAIRS}",
         old=median(base),
         new=median(head),
         evidence=Evidence(others={"pairs": len(values)}),
@@ -286,7 +274,7 @@ def judge_cases(
 
 
 def _controlled(latency: Verdict, control: Control) -> Verdict:
-    others = {**latency.evidence.others, "control": control.members()}
+    others = {**latency.evidence.others, "control": vars(control)}
     latency = replace(latency, evidence=replace(latency.evidence, others=others))
     spoilt = control.spoils(latency.effect)
     return replace(latency, verdict="noisy", candidate=False, why=VOID) if spoilt else latency

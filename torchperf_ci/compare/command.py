@@ -40,7 +40,7 @@ from torchperf_ci.verdicts.verdict import Judgement
 from torchperf_ci.verdicts.verdict_document import tell_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.compare.compared_builds import ComparedBuild
@@ -82,7 +82,7 @@ def compare_builds(
         about_builds = notes_on_builds(options, base, head)
         if chosen.note:
             about_builds.append(chosen.note)
-        say(_plan_text(chosen.cases, budget), *about_builds, *filter(None, [busy_warning(before)]))
+        say(_plan_text(chosen, budget), *about_builds, *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)
         verdicts = [
@@ -129,9 +129,14 @@ def _budget_note(comparison: Comparison, budget: float) -> str:
     )
 
 
-def _plan_text(cases: Sequence[Case], budget: float) -> str:
+def _plan_text(chosen: AffectedCases, budget: float) -> str:
+    if not chosen.cases:
+        looked_at = f"of {counted(len(chosen.left_out), 'case')} traced on base, none is affected"
+        return f"nothing is measured in pairs: {looked_at if chosen.left_out else 'no case is on both sides'}"
     machine = machine_text(read_host())
-    return f"{counted(len(cases), 'case')} in pairs of processes on {machine}: at most {duration(budget)}"
+    return (
+        f"{counted(len(chosen.cases), 'case')} in pairs of processes on {machine}: at most {duration(budget)}"
+    )
 
 
 def _series_naming(config: Config, build: ComparedBuild) -> SeriesNaming:

@@ -199,15 +199,8 @@ def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
 
 def notes_on_builds(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> list[str]:
     """Return what else differs between the builds, and what of the commits is not measured."""
-    notes = (package_note(base, head), _uncompiled(options, base, head), _uncommitted(head))
-    return [*filter(None, notes)]
-
-
-def _uncompiled(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> str:
-    """Say that the commits differ in sources that nobody has compiled; empty if they do not, or are built."""
-    if options.build or not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
-        return ""
-    return uncompiled_note(base.spec, head.spec)
+    uncompiled = "" if options.build else uncompiled_note(base.spec, head.spec)
+    return [*filter(None, [package_note(base, head), uncompiled, _uncommitted(head)])]
 
 
 def _uncommitted(head: ComparedBuild) -> str:

@@ -12,7 +12,7 @@ from torchperf_ci.stats.comparison import PairReading
 from torchperf_ci.stats.effect_estimates import geometric_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.pairs import Pair, Side, SideFailure
@@ -133,10 +133,6 @@ class Control:
             return True
         off = max(abs(math.log(end)) for end in (self.effect.low, self.effect.high))
         return min(abs(math.log(end)) for end in (effect.low, effect.high)) <= FAR * off
-
-    def members(self) -> Mapping[str, object]:
-        """Return the control as JSON members."""
-        return {"case": self.case, "effect": self.effect, "void": self.void}
 
     def __str__(self) -> str:
         if self.effect is None:

@@ -192,9 +192,6 @@ VERSION = 1
 SIZE_LIMIT = 64 * 2**20
 """Maximum size in bytes of a file that is read; 1,000 measurements of 100 series take less than 10 MiB."""
 
-QUOTE_LENGTH = 200
-"""Maximum length of an error message that quotes a file."""
-
 CULPRITS_FORMAT = json_files.JsonFormat(
     Path(__file__).with_name("culprits.schema.json"), VERSION, CulpritsError
 )
@@ -232,13 +229,3 @@ def _culprit(item: Mapping[str, Any]) -> Culprit:
     """Parse a culprit. Files from other tools may give only the names of its series."""
     series = [{"name": one} if isinstance(one, str) else one for one in item["series"]]
     return replace(json_files.typed({**item, "commit": "", "series": series}, Culprit), commit=item["commit"])
-
-
-def check_profile_change(item: Mapping[str, Any]) -> None:
-    """Raise :class:`ValueError`, with the reason, if the object does not match the schema of a profile change."""
-    from jsonschema import Draft202012Validator
-
-    part = Draft202012Validator({"$ref": "#/$defs/inside", "$defs": CULPRITS_FORMAT.schema["$defs"]})
-    for error in part.iter_errors(item):
-        msg = f"{error.json_path}: {error.message}"[:QUOTE_LENGTH]
-        raise ValueError(msg)

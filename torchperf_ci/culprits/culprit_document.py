@@ -55,18 +55,12 @@ _MOST_CULPRITS = 20
 """Maximum number of culprits in a document; the file has all of them."""
 _MOST_ATTACHED = 20
 """Maximum number of profile files, and of commands that open them."""
-_STATUS_TEXTS: Mapping[BisectionStatus, str] = {
-    "not-reproduced": "not reproduced",
-    "environment": "the environment changed, not the code",
-    "build": "build luck, not a commit",
-    "inconclusive": "inconclusive",
-}
-_MARKS: Mapping[BisectionStatus, str] = {
-    "found": "🎯",
-    "not-reproduced": "⚪",
-    "environment": "⚠️",
-    "build": "⚠️",
-    "inconclusive": "⚠️",
+_MARKS_AND_TEXTS: Mapping[BisectionStatus, tuple[str, str]] = {
+    "found": ("🎯", ""),
+    "not-reproduced": ("⚪", "not reproduced"),
+    "environment": ("⚠️", "the environment changed, not the code"),
+    "build": ("⚠️", "build luck, not a commit"),
+    "inconclusive": ("⚠️", "inconclusive"),
 }
 
 
@@ -74,7 +68,7 @@ def bisection_headline(bisection: Bisection) -> str:
     """The result in one sentence of plain text; subjects and names in it come from outside and are not escaped."""
     if bisection.status == "found":
         return _found_text(bisection.culprits)
-    said = ": ".join(part for part in (_STATUS_TEXTS[bisection.status], bisection.why) if part)
+    said = ": ".join(part for part in (_MARKS_AND_TEXTS[bisection.status][1], bisection.why) if part)
     return short(said, TEXT_LENGTH)
 
 
@@ -88,7 +82,7 @@ def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
     tables = evidence_tables(bisection)
     spent = [cost(bisection), *filter(None, [build_spread(bisection)])]
     return Document(
-        f"{_MARKS[bisection.status]} Bisection: {bisection_headline(bisection)}",
+        f"{_MARKS_AND_TEXTS[bisection.status][0]} Bisection: {bisection_headline(bisection)}",
         [
             Paragraph(question(bisection)),
             Note([short(note, TEXT_LENGTH) for note in (why, *bisection.notes) if note]),
@@ -205,10 +199,8 @@ def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:
 def _look_further(inside: ProfileChange) -> list[Block]:
     """The attached profiles, and the commands that open them."""
     files = ", ".join(inside.files[:_MOST_ATTACHED])
-    hidden = len(inside.files) - _MOST_ATTACHED
-    more = f", and {hidden} more" if hidden > 0 else ""
     return [
-        Paragraph(f"Saved with the culprits: {files}{more}" if files else ""),
+        Paragraph(f"Saved with the culprits: {files}" if files else ""),
         Commands(inside.commands[:_MOST_ATTACHED]),
     ]
 

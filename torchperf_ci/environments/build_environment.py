@@ -102,13 +102,6 @@ def make_venv(python: str, folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def pip_install(
-    python: Path, requirements: Sequence[str], seconds: float, options: Sequence[str] = ()
-) -> None:
-    """Install ``requirements`` and their dependencies with pip, from where ``options`` and the user's settings say."""
-    _pip(python, ["install", "--progress-bar", "off", *options], requirements, seconds)
-
-
 def pip_versions(python: Path, package: str, seconds: float, options: Sequence[str] = ()) -> Sequence[str]:
     """The versions of ``package`` that pip could install there, including pre-releases; at least one.
 
@@ -304,7 +297,7 @@ def open_wheels(
     """
     with scratch_folder() as folder:
         interpreter = make_venv(python, folder / "env")
-        pip_install(interpreter, requirements, seconds, options)
+        _pip(interpreter, ["install", "--progress-bar", "off", *options], requirements, seconds)
         yield BuildEnvironment(str(interpreter), (), description, folder)
 
 

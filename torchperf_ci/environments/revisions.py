@@ -228,8 +228,10 @@ _SOURCES = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".f90", ".h", ".hpp", ".
 """Suffixes of files that have to be compiled."""
 
 
-def uncompiled_note(old: Revision, new: Revision) -> str:
+def uncompiled_note(old: object, new: object) -> str:
     """Say that two commits which are imported as they are differ in sources that have to be compiled; else empty."""
+    if not (isinstance(old, Revision) and isinstance(new, Revision)):
+        return ""
     try:
         listed = _git(old.repo, ASK_SECONDS)(
             "diff", "--name-only", "--no-renames", "-z", old.sha, new.sha, "--"

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import subprocess
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -155,6 +154,7 @@ def _check_claims(python: str, revision: Revision) -> None:
             raise EnvironmentUnderTestError(msg)
 
 
+TORCH = "torch"
 LIST_SECONDS = 120.0
 _DATED = re.compile(r"\.dev(\d{4})(\d\d)(\d\d)\b")
 
@@ -163,19 +163,18 @@ _RELEASE = re.compile(r"\bnightly release \(([0-9a-f]{40})\)$")
 
 @dataclass(frozen=True)
 class Nightly:
-    """A nightly wheel, such as ``torch==2.14.0.dev20261101+cpu``."""
+    """A nightly wheel of PyTorch, such as ``torch==2.14.0.dev20261101+cpu``."""
 
-    package: str
     version: str
     date: date
 
     def __str__(self) -> str:
-        return f"{self.package}=={self.version}"
+        return f"{TORCH}=={self.version}"
 
 
 @dataclass(frozen=True)
 class Nightlies:
-    """Where to find the nightly wheels of ``package``.
+    """Where to find the nightly wheels of PyTorch.
 
     ``source`` is a directory of wheels or the URL of an index as ``pip --index-url`` takes it
     (https://download.pytorch.org/whl/nightly/cpu); the URL of the package's own page there also works. Raises
@@ -184,7 +183,6 @@ class Nightlies:
 
     source: str
     python: str
-    package: str = "torch"
     seconds: float = Builder.seconds
 
     def __post_init__(self) -> None:
@@ -196,19 +194,20 @@ class Nightlies:
         """The nightlies that fit ``python``, oldest first; at least one.
 
         pip lists them, because it knows what fits that Python and how the user reaches the index. Raises
-        :class:`EnvironmentUnderTestError` if the source cannot be read or has none that fit, and :class:`UsageError`
-        if it has several wheels of one day.
+        :class:`EnvironmentUnderTestError` if the source cannot be read or has none that fit.
         """
         options = self._options if self._is_url else ["--no-index", *self._options]
         with scratch_folder() as folder:
             python = build_environment.make_venv(self.python, folder / "env")
             try:
-                versions = build_environment.pip_versions(python, self.package, LIST_SECONDS, options)
+                versions = build_environment.pip_versions(python, TORCH, LIST_SECONDS, options)
             except EnvironmentUnderTestError as error:
                 msg = f"{self._has_none}: {error}"
                 raise EnvironmentUnderTestError(msg) from error
-        found = [Nightly(self.package, version, day) for version in versions if (day := _date_of(version))]
-        self._check(found)
+        found = [Nightly(version, day) for version in versions if (day := _date_of(version))]
+        if not found:
+            # pip also finds versions in the user's other indexes, so it reports no error if this one is unreachable.
+            raise EnvironmentUnderTestError(self._has_none)
         return sorted(found, key=lambda nightly: nightly.date)
 
     @contextmanager
@@ -228,33 +227,23 @@ class Nightlies:
 
     @property
     def _has_none(self) -> str:
-        return f"{self._shown} has no dated wheel of {self.package} that fits {self.python}, or cannot be reached"
+        return f"{self._shown} has no dated wheel of {TORCH} that fits {self.python}, or cannot be reached"
 
     @property
     def _options(self) -> list[str]:
         if not self._is_url:
             return ["--find-links", str(Path(self.source).absolute())]
-        return ["--index-url", self.source.rstrip("/").removesuffix(f"/{self.package}")]
-
-    def _check(self, found: Sequence[Nightly]) -> None:
-        if not found:
-            # pip also finds versions in the user's other indexes, so it reports no error if this one is unreachable.
-            raise EnvironmentUnderTestError(self._has_none)
-        for day, count in Counter(nightly.date for nightly in found).items():
-            if count > 1:
-                versions = ", ".join(nightly.version for nightly in found if nightly.date == day)
-                msg = f"there are several wheels of {day} at {self._shown} ({versions}): name a place with one a day"
-                raise UsageError(msg)
+        return ["--index-url", self.source.rstrip("/").removesuffix(f"/{TORCH}")]
 
 
-def built_from(nightly: Nightly, python: str, repo: Path) -> Revision:
-    """The commit of ``repo`` that the nightly installed in ``python`` was built from.
+def built_from(nightly: Nightly, installed: Mapping[str, Distribution], repo: Path) -> Revision:
+    """The commit of ``repo`` that the nightly, which is among the ``installed`` distributions, was built from.
 
     PyTorch builds nightlies from a separate branch, each of whose commits names the commit that its files come from
     (PyTorch's ``tools/nightly.py`` reads it in the same way). Raises :class:`EnvironmentUnderTestError` if it is
     unknown.
     """
-    found = installed_distributions(python).get(nightly.package)
+    found = installed.get(TORCH)
     if not (found and found.commit):
         msg = f"{nightly} does not say which commit it was built from"
         raise EnvironmentUnderTestError(msg)

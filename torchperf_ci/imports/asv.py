@@ -36,16 +36,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 TOOL = "asv"
+MEMBERS = {"commit_hash", "env_name", "results"}
+"""Members of a file of results, by which it is known."""
 _VERSION = 2
 _SECONDS = ("time_", "timeraw_")
 _BYTES = {"mem_": "memory(bytes)", "peakmem_": "peak_memory(bytes)"}
 _MOST_COMBINATIONS = 10_000
 """Most combinations of the parameters of one benchmark."""
-
-
-def recognises(value: object) -> bool:
-    """Whether a JSON document is a file of asv's results."""
-    return isinstance(value, dict) and {"commit_hash", "env_name", "results"} <= value.keys()
 
 
 def is_companion(value: object) -> bool:

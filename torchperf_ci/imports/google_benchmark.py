@@ -6,6 +6,7 @@ with ``--benchmark_report_aggregates_only``: the median, or else the mean, is th
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
@@ -33,35 +34,20 @@ if TYPE_CHECKING:
 TOOL = "google-benchmark"
 _CPU_TIME = "cpu_time(ms)"
 _AGGREGATES = ("median", "mean")
+_OLD_AGGREGATE = re.compile(r"(.+)_(mean|median|stddev)", re.DOTALL)
+"""The name of an aggregate before Google Benchmark 1.5, which wrote neither ``run_type`` nor ``run_name``."""
 _RATES = ("items_per_second", "bytes_per_second")
 """Built-in counters of Google Benchmark, for which larger is better."""
 _NO_COUNTERS = frozenset(
     {
-        *(
-            "family_index",
-            "per_family_instance_index",
-            "repetitions",
-            "repetition_index",
-            "threads",
-            "iterations",
-        ),
-        *("real_time", "cpu_time", "time_unit", "name", "run_name", "run_type", "label"),
+        *("family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads"),
+        *("iterations", "real_time", "cpu_time", "time_unit", "name", "run_name", "run_type", "label"),
         *("aggregate_name", "aggregate_unit", "error_occurred", "error_message", "skipped", "skip_message"),
     }
 )
 
 
-def recognises(value: object) -> bool:
-    """Whether a JSON document is a file of Google Benchmark."""
-    if not isinstance(value, dict) or not {"benchmarks", "context"} <= value.keys():
-        return False
-    listed = value["benchmarks"]
-    return isinstance(listed, list) and (
-        not listed or any(isinstance(entry, dict) and "time_unit" in entry for entry in listed)
-    )
-
-
-def read(value: Mapping[str, object]) -> ImportedFile:
+def read_google_benchmark(value: Mapping[str, object]) -> ImportedFile:
     """Return the cases of a file. Raises :class:`InvalidResultError`."""
     context = members(value["context"], "a context", "$.context")
     listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
@@ -73,11 +59,16 @@ def read(value: Mapping[str, object]) -> ImportedFile:
 
 def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[ImportedCase | InvalidResult]:
     entries: dict[str, dict[str, Mapping[str, object]]] = defaultdict(dict)
+    names = {str(entry.get("name")) for entry in listed if isinstance(entry, dict)}
     for index, entry in enumerate(listed):
         path = f"$.benchmarks[{index}]"
         try:
             result = members(entry, "a benchmark", path)
-            entries[name_of(result.get("run_name") or result.get("name"), f"{path}.name")][path] = result
+            name = name_of(result.get("run_name") or result.get("name"), f"{path}.name")
+            old = _OLD_AGGREGATE.fullmatch(name)
+            if old and "run_type" not in result and names >= {f"{old[1]}_mean", f"{old[1]}_stddev"}:
+                name, result = old[1], {**result, "run_type": "aggregate", "aggregate_name": old[2]}
+            entries[name][path] = result
         except InvalidResultError as error:
             yield InvalidResult(error.path or path, entry, str(error))
     for name, runs in entries.items():

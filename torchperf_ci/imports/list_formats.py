@@ -1,12 +1,13 @@
-"""The formats of tools whose files are a list of results, one class for each tool."""
+"""The formats of tools whose files are a list of results, one reader for each tool."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from torchperf_ci.imports.google_benchmark import read_google_benchmark
 from torchperf_ci.imports.imported_case import (
     MILLISECONDS,
     TIME,
@@ -30,35 +31,26 @@ from torchperf_ci.imports.imported_case import (
 )
 from torchperf_ci.metrics import DOWN, UP
 from torchperf_ci.records.record import Metric
+from torchperf_ci.records.schema import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
-class PytestBenchmark:
-    """pytest-benchmark's JSON from ``--benchmark-json``, ``--benchmark-autosave`` and ``--benchmark-save``.
+def read_pytest_benchmark(value: Mapping[str, object]) -> ImportedFile:
+    """Read pytest-benchmark's JSON from ``--benchmark-json``, ``--benchmark-autosave`` and ``--benchmark-save``.
 
     Times are in seconds per iteration. Without ``--benchmark-save-data`` a saved file has only statistics of the
     rounds; the median is then the only value.
     """
-
-    @staticmethod
-    def recognises(value: object) -> bool:
-        """Whether a JSON document is a file of pytest-benchmark."""
-        return isinstance(value, dict) and {"benchmarks", "machine_info"} <= value.keys()
-
-    @staticmethod
-    def read(value: Mapping[str, object]) -> ImportedFile:
-        """Return the cases of a file. Raises :class:`InvalidResultError`."""
-        listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
-        info = members(value["machine_info"], "a description of the machine", "$.machine_info")
-        commit = value.get("commit_info")
-        told = commit if isinstance(commit, dict) else {}
-        stamp = commit_stamp(told.get("id"), told.get("branch"), unix_seconds(value.get("datetime")))
-        about = {"dirty": "true"} if told.get("dirty") is True else {}
-        return ImportedFile(
-            "pytest-benchmark", cases_of(listed, "$.benchmarks", partial(_pytest_case, info, about)), stamp
-        )
+    listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
+    info = members(value["machine_info"], "a description of the machine", "$.machine_info")
+    commit = value.get("commit_info")
+    told = commit if isinstance(commit, dict) else {}
+    stamp = commit_stamp(told.get("id"), told.get("branch"), unix_seconds(value.get("datetime")))
+    about = {"dirty": "true"} if told.get("dirty") is True else {}
+    case = partial(_pytest_case, info, about)
+    return ImportedFile("pytest-benchmark", cases_of(listed, "$.benchmarks", case), stamp)
 
 
 def _pytest_case(
@@ -113,31 +105,22 @@ _OF_ROUNDS = re.compile(r"[0-2]\.|3\.[01]\.")
 """Versions of pytest-codspeed that wrote the time of a round, which may have several iterations."""
 
 
-class CodSpeed:
-    """CodSpeed's walltime results: ``.codspeed/results_*.json`` of pytest-codspeed and CodSpeed's other plugins.
+def read_codspeed(value: Mapping[str, object]) -> ImportedFile:
+    """Read CodSpeed's walltime results: ``.codspeed/results_*.json`` of pytest-codspeed and CodSpeed's other plugins.
 
     They contain statistics of the rounds in nanoseconds, but not the rounds, so the median is the only value.
     """
-
-    @staticmethod
-    def recognises(value: object) -> bool:
-        """Whether a JSON document is a file of CodSpeed."""
-        return isinstance(value, dict) and {"creator", "instrument", "benchmarks"} <= value.keys()
-
-    @staticmethod
-    def read(value: Mapping[str, object]) -> ImportedFile:
-        """Return the cases of a file. Raises :class:`InvalidResultError`."""
-        kind = members(value["instrument"], "an instrument", "$.instrument").get("type")
-        if kind != "walltime":
-            reason = "holds no times: run CodSpeed in walltime mode (--codspeed-mode walltime)"
-            raise InvalidResultError(reason, "$.instrument.type")
-        creator = members(value["creator"], "a creator", "$.creator")
-        if creator.get("name") == "pytest-codspeed" and _OF_ROUNDS.match(str(creator.get("version"))):
-            reason = "pytest-codspeed before 3.2 writes the time of a round, not of an iteration; update it"
-            raise InvalidResultError(reason, "$.creator.version")
-        listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
-        about = facts({"creator": creator.get("name")})
-        return ImportedFile("codspeed", cases_of(listed, "$.benchmarks", partial(_codspeed_case, about)))
+    kind = members(value["instrument"], "an instrument", "$.instrument").get("type")
+    if kind != "walltime":
+        reason = "holds no times: run CodSpeed in walltime mode (--codspeed-mode walltime)"
+        raise InvalidResultError(reason, "$.instrument.type")
+    creator = members(value["creator"], "a creator", "$.creator")
+    if creator.get("name") == "pytest-codspeed" and _OF_ROUNDS.match(str(creator.get("version"))):
+        reason = "pytest-codspeed before 3.2 writes the time of a round, not of an iteration; update it"
+        raise InvalidResultError(reason, "$.creator.version")
+    listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
+    about = facts({"creator": creator.get("name")})
+    return ImportedFile("codspeed", cases_of(listed, "$.benchmarks", partial(_codspeed_case, about)))
 
 
 def _codspeed_case(about: Mapping[str, object], entry: object, path: str) -> ImportedCase:
@@ -150,29 +133,13 @@ def _codspeed_case(about: Mapping[str, object], entry: object, path: str) -> Imp
     return ImportedCase(path, entry, name, [Metric(TIME, [median], spread)], about=about)
 
 
-class Hyperfine:
-    """hyperfine's ``--export-json``, which has the seconds of every run of every command.
+def read_hyperfine(value: Mapping[str, list[object]]) -> ImportedFile:
+    """Read hyperfine's ``--export-json``, which has the seconds of every run of every command.
 
     A command with an exit code other than 0, which hyperfine only accepts with ``--ignore-failure``, counts as failed,
     because its time is not meaningful: a command that breaks early is fast.
     """
-
-    @staticmethod
-    def recognises(value: object) -> bool:
-        """Whether a JSON document is a file of hyperfine."""
-        if not isinstance(value, dict) or not isinstance(value.get("results"), list):
-            return False
-        return any(
-            isinstance(entry, dict) and {"command", "mean"} <= entry.keys() for entry in value["results"]
-        )
-
-    @staticmethod
-    def read(value: Mapping[str, object]) -> ImportedFile:
-        """Return the cases of a file. Raises :class:`InvalidResultError`."""
-        return ImportedFile(
-            "hyperfine",
-            cases_of(items(value["results"], "a list of results", "$.results"), "$.results", _hyperfine_case),
-        )
+    return ImportedFile("hyperfine", cases_of(value["results"], "$.results", _hyperfine_case))
 
 
 def _hyperfine_case(entry: object, path: str) -> ImportedCase:
@@ -193,27 +160,18 @@ def _hyperfine_metrics(result: Mapping[str, object], path: str) -> Iterator[Metr
     yield status()
 
 
-_TORCH_MEMBERS = {"number_per_run", "raw_times", "task_spec"}
+def read_torch_benchmark(value: object) -> ImportedFile:
+    """Read ``torch.utils.benchmark``: JSON of one ``Measurement`` or a list, from ``dataclasses.asdict``.
 
-
-class TorchBenchmark:
-    """``torch.utils.benchmark``: JSON of one ``Measurement`` or a list, from ``dataclasses.asdict``.
-
-    The library's own file format is a pickle, which is not supported, because loading one can run arbitrary code.
+    Several measurements of one task, as of ``Timer.repeat``, become one case. The library's own file format is a
+    pickle, which is not supported, because loading one can run arbitrary code.
     """
-
-    @staticmethod
-    def recognises(value: object) -> bool:
-        """Whether a JSON document is such a measurement or a list with some."""
-        listed = value if isinstance(value, list) else [value]
-        return any(isinstance(entry, dict) and entry.keys() >= _TORCH_MEMBERS for entry in listed)
-
-    @staticmethod
-    def read(value: object) -> ImportedFile:
-        """Return the cases of a file. Several measurements of one task, as of ``Timer.repeat``, become one case."""
-        listed = value if isinstance(value, list) else [value]
-        paths = [f"$[{index}]" for index in range(len(listed))] if isinstance(value, list) else ["$"]
-        return ImportedFile("torch.utils.benchmark", _torch_cases(dict(zip(paths, listed, strict=True))))
+    entries = (
+        {f"$[{index}]": entry for index, entry in enumerate(value)}
+        if isinstance(value, list)
+        else {"$": value}
+    )
+    return ImportedFile("torch.utils.benchmark", _torch_cases(entries))
 
 
 def _torch_cases(entries: Mapping[str, object]) -> Iterator[ImportedCase | InvalidResult]:
@@ -259,47 +217,68 @@ def _torch_name(task: Mapping[str, object]) -> str:
     )
 
 
+_BY_MEMBERS: Sequence[tuple[set[str], Callable[[Any], ImportedFile]]] = (
+    ({"benchmarks", "machine_info"}, read_pytest_benchmark),
+    ({"creator", "instrument", "benchmarks"}, read_codspeed),
+    ({"benchmarks", "context"}, read_google_benchmark),
+)
+
+
+def reader_of(value: object) -> Callable[[Any], ImportedFile] | None:
+    """Return the reader for a JSON document of one of these tools; None if it is of none of them."""
+    if isinstance(value, dict):
+        if known := next((reader for named, reader in _BY_MEMBERS if named <= value.keys()), None):
+            return known
+        if _any_has({"command", "mean"}, value.get("results")):
+            return read_hyperfine
+    is_of_torch = _any_has(
+        {"number_per_run", "raw_times", "task_spec"}, value if isinstance(value, list) else [value]
+    )
+    return read_torch_benchmark if is_of_torch else None
+
+
+def _any_has(named: set[str], listed: object) -> bool:
+    return isinstance(listed, list) and any(
+        isinstance(entry, dict) and named <= entry.keys() for entry in listed
+    )
+
+
 DIRECTIONS = {"customSmallerIsBetter": DOWN, "customBiggerIsBetter": UP}
-_ACTION_MEMBERS = {"name", "unit", "value"}
 _LONGEST_UNIT = 40
 
 
-class GitHubActionBenchmark:
-    """github-action-benchmark's custom formats, ``customSmallerIsBetter`` and ``customBiggerIsBetter``.
+def is_for_github_action(value: object) -> bool:
+    """Whether a JSON document is a list of ``{"name", "unit", "value"}``, and of no records."""
+    return _any_has({"name", "unit", "value"}, value) and not _any_has({"metric"}, value)
 
-    Both are lists of ``{"name", "unit", "value"}`` and look the same, so the user must say which one a file is.
+
+def read_github_action(value: Sequence[object], given: str) -> ImportedFile:
+    """Read github-action-benchmark's ``customSmallerIsBetter`` or ``customBiggerIsBetter``.
+
+    Both look the same, so the user must say which one a file is. Raises :class:`InvalidResultError` if ``given`` does
+    not.
     """
-
-    @staticmethod
-    def recognises(value: object) -> bool:
-        """Whether a JSON document is a file in one of these formats."""
-        if not isinstance(value, list):
-            return False
-        objects = [entry for entry in value if isinstance(entry, dict)]
-        return any(entry.keys() >= _ACTION_MEMBERS for entry in objects) and not any(
-            "metric" in entry for entry in objects
+    if given not in DIRECTIONS:
+        reason = (
+            "looks like the input of github-action-benchmark, which does not say whether smaller or bigger is "
+            f"better; give --format {' or --format '.join(DIRECTIONS)}"
         )
-
-    @staticmethod
-    def read(value: Sequence[object], given: str) -> ImportedFile:
-        """Return the cases of a file in the format ``given``. Raises :class:`InvalidResultError` if that is empty."""
-        if given not in DIRECTIONS:
-            reason = (
-                "looks like the input of github-action-benchmark, which does not say whether smaller or bigger is "
-                f"better; give --format {' or --format '.join(DIRECTIONS)}"
-            )
-            raise InvalidResultError(reason)
-        return ImportedFile(
-            "github-action-benchmark", cases_of(value, "$", partial(_action_case, DIRECTIONS[given]))
-        )
+        raise InvalidResultError(reason)
+    return ImportedFile(
+        "github-action-benchmark", cases_of(value, "$", partial(_action_case, DIRECTIONS[given]))
+    )
 
 
 def _action_case(direction: str, entry: object, path: str) -> ImportedCase:
     result = members(entry, "a result", path)
     name = name_of(result.get("name"), f"{path}.name")
     value, unit = number(result.get("value"), f"{path}.value"), _action_unit(result.get("unit"), path)
+    if (better := _better(unit)) not in ("", direction):
+        meant = next(given for given, way in DIRECTIONS.items() if way == better)
+        reason = f"of {excerpt(unit)}, the other direction is better: give --format {meant}, or write records"
+        raise InvalidResultError(reason, f"{path}.unit")
     about = {**facts({key: result.get(key) for key in ("range", "extra")}), "direction": direction}
-    if direction == DOWN and unit in MILLISECONDS:
+    if unit in MILLISECONDS:
         metric = Metric(TIME, [value * MILLISECONDS[unit]], about)
     else:
         metric = Metric(f"value({unit})" if unit else "value", [value], about)
@@ -311,3 +290,11 @@ def _action_unit(value: object, path: str) -> str:
         reason = f"is not a unit of at most {_LONGEST_UNIT} characters"
         raise InvalidResultError(reason, f"{path}.unit")
     return value.strip()
+
+
+def _better(unit: str) -> str:
+    """Return the better direction of times, as in ``ns/iter``, and of what is per time; empty for anything else."""
+    amount, _, per = unit.partition("/")
+    if amount in MILLISECONDS:
+        return DOWN
+    return UP if per in MILLISECONDS else ""

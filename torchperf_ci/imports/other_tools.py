@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from torchperf_ci.imports import asv
 from torchperf_ci.imports.imported_case import ImportedCase, ImportedFile, InvalidResult, InvalidResultError
 from torchperf_ci.records.files import MAX_BYTES, check_elements, checkpoint, read_regular
 from torchperf_ci.records.parser import whole
 from torchperf_ci.records.reading import (
+    FoundInFile,
     LocatedRecord,
     RecordsReading,
-    RefusedElement,
     guarded,
     parse_records,
     text_of,
 )
-from torchperf_ci.records.schema import Problem, check_record, path_text
+from torchperf_ci.records.schema import check_record, path_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,50 +50,30 @@ def _convert(content: bytes, name: str, given: str, folder: Path | None) -> Reco
     value = [item.value for item in elements] if text.lstrip().startswith("[") else elements[0].value
     if asv.is_companion(value):
         return RecordsReading((), (), ())
-    converter = _Converter(name)
+    found = _Converted(name)
     try:
-        found = _file(value, given, folder)
-        if found is None:
+        file = _file(value, given, folder)
+        if file is None:
             return None
-        converter.take(found.with_ids(content))
+        found.take(file.with_ids(content))
+        return found.reading(f"holds no result of {file.tool}")
     except InvalidResultError as error:
-        converter.refuse(InvalidResult(error.path or "$", None, str(error)), text)
+        found.refuse(error.path or "$", str(error), text)
     except RecursionError:
-        converter.refuse(InvalidResult("$", None, "is nested too deeply"), text)
-    return converter.reading()
-
-
-class _ToolFormat(Protocol):
-    """The format of one tool: a class or a module."""
-
-    def recognises(self, value: object) -> bool: ...
-
-    def read(self, value: Any) -> ImportedFile: ...
+        found.refuse("$", "is nested too deeply", text)
+    return found.reading()
 
 
 def _file(value: object, given: str, folder: Path | None) -> ImportedFile | None:
-    from torchperf_ci.imports import google_benchmark  # imported on use, because few files need them
-    from torchperf_ci.imports.list_formats import (
-        CodSpeed,
-        GitHubActionBenchmark,
-        Hyperfine,
-        PytestBenchmark,
-        TorchBenchmark,
-    )
+    # Imported on use, because few files need them.
+    from torchperf_ci.imports.list_formats import is_for_github_action, read_github_action, reader_of
 
-    if isinstance(value, dict) and asv.recognises(value):
+    if isinstance(value, dict) and value.keys() >= asv.MEMBERS:
         return asv.read(value, _asv_units(folder))
-    formats: tuple[_ToolFormat, ...] = (
-        PytestBenchmark,
-        CodSpeed,
-        google_benchmark,
-        Hyperfine,
-        TorchBenchmark,
-    )
-    if known := next((one for one in formats if one.recognises(value)), None):
-        return known.read(value)
-    if isinstance(value, list) and GitHubActionBenchmark.recognises(value):
-        return GitHubActionBenchmark.read(value, given)
+    if reader := reader_of(value):
+        return reader(value)
+    if isinstance(value, list) and is_for_github_action(value):
+        return read_github_action(value, given)
     return None
 
 
@@ -105,56 +85,34 @@ def _asv_units(folder: Path | None) -> dict[str, str]:
     return {}
 
 
-class _Converter:
-    """Converts the cases of one file to records, and collects refused results and problems."""
+class _Converted(FoundInFile):
+    """Collects the cases of one file, converted to records."""
 
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._records: list[LocatedRecord] = []
-        self._refused: list[RefusedElement] = []
-        self._problems: list[Problem] = []
-        self._names: set[tuple[str, str]] = set()
-
-    def take(self, found: ImportedFile) -> None:
-        for case in found.cases:
+    def take(self, file: ImportedFile) -> None:
+        names: set[tuple[str, str]] = set()
+        for case in file.cases:
             checkpoint()
-            check_elements(len(self._records) + len(self._refused) + 1)
+            check_elements(len(self.records) + len(self.refused) + 1)
             if isinstance(case, InvalidResult):
-                self.refuse(case, _text(case.source))
-            elif (case.name, case.backend) in self._names:
+                self.refuse(case.path, case.reason, _text(case.source))
+            elif (case.name, case.backend) in names:
                 reason = f"{case.name!r} stands there twice; give each a name of its own"
-                self.refuse(InvalidResult(case.path, case.source, reason), _text(case.source))
+                self.refuse(case.path, reason, _text(case.source))
             else:
-                self._names.add((case.name, case.backend))
-                self._take_case(found, case)
-        if not (self._records or self._problems):
-            self._note("$", f"holds no result of {found.tool}", flag=True)
+                names.add((case.name, case.backend))
+                self._take_case(file, case)
 
-    def _take_case(self, found: ImportedFile, case: ImportedCase) -> None:
-        for record in found.records_of(case):
+    def _take_case(self, file: ImportedFile, case: ImportedCase) -> None:
+        for record in file.records_of(case):
             findings = check_record(record)
             for finding in findings:
                 if finding.severity == "changed":
-                    reason = f"{case.name}: {finding.reason}"
-                    self._problems.append(Problem(self._file, 1, case.path, reason, "changed"))
+                    self.note(case.path, f"{case.name}: {finding.reason}", "changed")
             if refused := [finding for finding in findings if finding.severity == "refused"]:
                 reason = f"{path_text(refused[0].steps).removeprefix('.')}: {refused[0].reason}"
-                self.refuse(InvalidResult(case.path, case.source, reason), _text(case.source))
+                self.refuse(case.path, reason, _text(case.source))
                 return
-            text = json.dumps(record, ensure_ascii=False)
-            self._records.append(LocatedRecord(record, self._file, 1, case.path, text, found.tool))
-
-    def refuse(self, invalid: InvalidResult, text: str) -> None:
-        self._note(invalid.path, invalid.reason)
-        self._refused.append(
-            RefusedElement(self._file, 1, invalid.path, (f"{invalid.path}: {invalid.reason}",), text)
-        )
-
-    def _note(self, path: str, reason: str, *, flag: bool = False) -> None:
-        self._problems.append(Problem(self._file, 1, path, reason, "flag" if flag else "refused"))
-
-    def reading(self) -> RecordsReading:
-        return RecordsReading(tuple(self._records), tuple(self._refused), tuple(self._problems))
+            self.records.append(LocatedRecord(record, self.file, 1, case.path, _text(record), file.tool))
 
 
 def _text(source: object) -> str:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import config
-from torchperf_ci.actions import literal
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
 from torchperf_ci.errors import SetupFileError
@@ -52,10 +51,8 @@ def init_command(options: InitOptions) -> int:
 
 
 def _show(blocks: Sequence[Block]) -> None:
-    with literal(sys.stdout):
-        print_document(Document("", blocks), sys.stdout)
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+    print_document(Document("", blocks), sys.stdout)
+    print(flush=True)
 
 
 def _facts(repository: Repository, source: ActionsSource) -> Table:

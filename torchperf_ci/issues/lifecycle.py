@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -12,11 +13,12 @@ from torchperf_ci.issues.matching import (
     further_series,
     has_levels,
     has_returned,
+    is_about,
     is_back,
+    is_comparable,
     is_over,
     is_there,
     match_finding,
-    passes_again,
     series_of,
 )
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
@@ -95,16 +97,22 @@ def plan_actions(
     oldest open one is kept. ``over`` maps the fingerprints of causes without series that are over to a text that says
     how this is known.
     """
-    tonight = _by_series(verdicts)
+    tonight: dict[Series, list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        tonight[verdict.series].append(verdict)
     issues = [issue for issue in known if issue.memory.kind in rules.kinds]
     accepts = [_accept(issue, tonight) for issue in issues if issue.expected and not issue.memory.accepted]
-    issues = _with_new_memories(issues, accepts)
+    accepted = {action.issue.number: action.memory for action in accepts if action.issue}
+    issues = [replace(issue, memory=accepted.get(issue.number, issue.memory)) for issue in issues]
     matches = _one_culprit_each([match_finding(finding, issues, rules) for finding in findings])
     duplicates = list(_duplicates(issues, matches, rules.night))
-    updates = _updates(_issues_without(issues, duplicates), matches, tonight, rules, over)
+    gone = {action.issue.number for action in duplicates if action.issue}
+    kept = [issue for issue in issues if issue.number not in gone]
+    updates = _updates(kept, matches, tonight, rules, over)
 
     new = [match.finding for match in matches if match.word == "new"]
-    room = max(rules.max_per_night - _opened_on(rules.night, issues), 0)
+    opened = sum(issue.memory.opened == rules.night for issue in issues)
+    room = max(rules.max_per_night - opened, 0)
     opens = [_open(finding, rules) for finding in new[:room]]
     return IssuePlan(
         (*opens, *accepts, *duplicates, *updates),
@@ -119,33 +127,12 @@ def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
     owners: dict[int, str] = {}
     apart = []
     for match in matches:
-        issue, name = match.issue, match.finding.fingerprint
-        takes_over = issue and match.finding.kind == "culprit" and name not in issue.memory.fingerprints
+        issue, finding = match.issue, match.finding
+        takes_over = issue and finding.kind == "culprit" and not is_about(issue, finding)
+        name = finding.fingerprint
         is_taken = takes_over and issue and owners.setdefault(issue.number, name) != name
-        apart.append(IssueMatch("new", match.finding) if is_taken else match)
+        apart.append(IssueMatch("new", finding) if is_taken else match)
     return apart
-
-
-def _by_series(verdicts: Iterable[Verdict]) -> Mapping[Series, Sequence[Verdict]]:
-    by_series: dict[Series, list[Verdict]] = defaultdict(list)
-    for verdict in verdicts:
-        by_series[verdict.series].append(verdict)
-    return dict(by_series)
-
-
-def _with_new_memories(issues: Iterable[TrackedIssue], actions: Iterable[IssueAction]) -> list[TrackedIssue]:
-    """The issues as they will be after the actions."""
-    memories = {action.issue.number: action.memory for action in actions if action.issue}
-    return [replace(issue, memory=memories.get(issue.number, issue.memory)) for issue in issues]
-
-
-def _issues_without(issues: Iterable[TrackedIssue], actions: Iterable[IssueAction]) -> list[TrackedIssue]:
-    gone = {action.issue.number for action in actions if action.issue}
-    return [issue for issue in issues if issue.number not in gone]
-
-
-def _opened_on(night: str, issues: Iterable[TrackedIssue]) -> int:
-    return sum(issue.memory.opened == night for issue in issues)
 
 
 def _open(finding: IssueFinding, rules: IssueRules) -> IssueAction:
@@ -178,13 +165,10 @@ def _duplicates(
         unlocated = issue.is_open and issue.memory.kind == "unlocated" and issue.memory.reported < night
         if unlocated and issue.number not in matched:
             series = series_of(issue.memory.rows)
-            match = next((match for match in culprits if series <= _explained(match.finding, issue)), None)
-            if match and match.issue:
-                yield IssueAction("duplicate", issue.memory, issue, other=match.issue)
-
-
-def _explained(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
-    return series_of(finding.rows) - further_series(finding, issue)
+            for match in culprits:
+                if series <= series_of(match.finding.rows) - further_series(match.finding, issue):
+                    yield IssueAction("duplicate", issue.memory, issue, other=match.issue)
+                    break
 
 
 def _updates(
@@ -227,7 +211,7 @@ def _apart(actions: Iterable[IssueAction], issues: Iterable[TrackedIssue]) -> li
     taken = {name for issue in issues if issue.is_open for name in issue.memory.fingerprints}
     apart = []
     for action in actions:
-        names, own = action.memory.fingerprints, {finding.fingerprint for finding in action.findings}
+        names, own = action.memory.fingerprints, {name for one in action.findings for name in one.names}
         if action.what == "reopen":
             names = tuple(name for name in names if name in own or name not in taken)
             taken |= set(names)
@@ -281,7 +265,7 @@ def _action_kind(
         return "reopen" if is_over(issue, rules) else "remember"
     if _all_back(memory) and len(memory.recovered) >= rules.recovered_nights:
         return "recover"
-    if issue.memory.kind == "unlocated" and memory.kind == "culprit":
+    if memory.kind == "culprit" and memory.fingerprints[0] != issue.memory.fingerprints[0]:
         return "locate"
     if rows:
         return "extend"
@@ -304,11 +288,10 @@ def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
     """The memory with tonight added to the nights of recovery, or with these cleared if a series had not recovered."""
-    judge = (lambda _, verdicts: passes_again(verdicts)) if memory.kind == "broken" else is_back
-    back = {row.series: judge(row, tonight.get(row.series, ())) for row in memory.rows}
+    back = {row.series: is_back(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows}
     measured = [is_it for is_it in back.values() if is_it is not None]
-    silent = (verdict for series, told in back.items() if told is None for verdict in tonight.get(series, ()))
-    if any(verdict.verdict == "not-comparable" for verdict in silent):
+    silent = [row for row in memory.rows if back[row.series] is None]
+    if any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent):
         memory = replace(memory, stranded=memory.stranded or night)
     elif measured:
         memory = replace(memory, stranded="")
@@ -317,6 +300,20 @@ def _with_recovery(
     rows = tuple(_with_night(row, back[row.series], night) for row in memory.rows)
     nights = tuple(dict.fromkeys((*memory.recovered, night))) if all(measured) else ()
     return replace(memory, rows=rows, recovered=nights)
+
+
+_DAYS_AWAY = 7
+"""Days for which only other machines of a kind measure a series until its own counts as gone."""
+
+
+def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory, night: str) -> bool:
+    """Whether the machine of the row's levels is another now, or has been away for long, where others measure, too."""
+    week_ago = (date.fromisoformat(night) - timedelta(_DAYS_AWAY)).isoformat()
+    is_long = (row.night or max((memory.reported, *memory.recovered))) <= week_ago
+    return any(
+        verdict.verdict == "not-comparable" or (is_long and not is_comparable(row, verdict))
+        for verdict in verdicts
+    )
 
 
 def _with_night(row: IssueRow, back: bool | None, night: str) -> IssueRow:
@@ -341,14 +338,18 @@ def _storable(memory: IssueMemory) -> IssueMemory:
 def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: str) -> IssueMemory:
     """The memory with a finding added; ``None`` is the memory of a new issue.
 
-    A known row keeps its numbers, the evidence from its first night, until pairs have proven new ones.
+    A known row keeps its numbers, the evidence from its first night, until pairs have proven new ones. The fingerprint
+    of the culprit that the issue's text names comes first.
     """
     if memory is None:
-        return IssueMemory(finding.kind, (finding.fingerprint,), _last_of_each(finding.rows), night, night)
+        return IssueMemory(finding.kind, finding.names, _last_of_each(finding.rows), night, night)
+    of_one = finding.culprit is not None and finding.culprit.commit is not None
+    leads = finding.kind == "culprit" and (of_one or memory.kind != "culprit")
+    names = (*finding.names, *memory.fingerprints) if leads else (*memory.fingerprints, *finding.names)
     return replace(
         memory,
         kind=finding.kind,
-        fingerprints=tuple(dict.fromkeys((*memory.fingerprints, finding.fingerprint))),
+        fingerprints=tuple(dict.fromkeys(names)),
         rows=_last_of_each((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
     )

@@ -42,41 +42,38 @@ _SILENT = ("not-comparable", "missing", "not-affected")
 
 def has_levels(row: IssueRow) -> bool:
     """Whether a row has an old and a new level that differ."""
-    return row.old is not None and row.new is not None and row.old != row.new
+    return share_left(row, row.new) is not None
 
 
-def share_left(row: IssueRow, now: float) -> float | None:
+def share_left(row: IssueRow, now: float | None) -> float | None:
     """The share of the row's change that remains at the level ``now``: 0 at the old level, 1 at the regressed one.
 
-    Computed on logarithms, or linearly if a level is 0 or less, as counts may be. None unless the row has two
-    different levels.
+    Computed on logarithms, or linearly if a level is 0 or less, as counts may be. None unless all levels are known and
+    those of the row differ.
     """
-    if row.old is None or row.new is None or row.old == row.new:
+    if row.old is None or row.new is None or now is None or row.old == row.new:
         return None
     if min(row.old, row.new, now) > 0:
         return log(now / row.old) / log(row.new / row.old)
     return (now - row.old) / (row.new - row.old)
 
 
-def is_back(row: IssueRow, verdicts: Iterable[Verdict]) -> bool | None:
+def is_back(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
     """Whether the series has recovered, by all of tonight's verdicts on it; None if they do not say.
 
-    It has if at most a quarter of the change remains, or no more than noise explains, and always less than half.
+    A case that failed has if it passes. Another series has if at most a quarter of the change remains, or no more than
+    noise explains, and always less than half.
     """
-    return _all_known(_slow_is_back(row, verdict) for verdict in verdicts)
-
-
-def passes_again(verdicts: Iterable[Verdict]) -> bool | None:
-    """Whether a case that failed passes again, by all of tonight's verdicts; None if they do not say."""
-    return _all_known(map(_verdict_passes, verdicts))
+    answers = (_is_back(row, verdict, kind) for verdict in verdicts)
+    known = [answer for answer in answers if answer is not None]
+    return all(known) if known else None
 
 
 def is_there(row: IssueRow, verdict: Verdict) -> bool:
     """Whether tonight's regression or candidate is the row's: at least half of the way to its regressed level."""
     if not (verdict.is_red or verdict.candidate):
         return False
-    now = verdict.newest_level
-    share = share_left(row, now) if now is not None else None
+    share = share_left(row, verdict.newest_level)
     if share is not None:
         return share >= HALF
     if row.effect is None or verdict.effect is None or min(row.effect.ratio, verdict.effect.ratio) <= 0:
@@ -91,22 +88,17 @@ def has_returned(row: IssueRow, verdict: Verdict, nights: int) -> bool:
     History proves nothing by a level that came and went before, but this level had an issue.
     """
     newest = [share_left(row, point.value) for point in verdict.evidence.points[-nights:]]
-    is_known = verdict.candidate and _is_comparable(row, verdict) and len(newest) == nights
+    is_known = verdict.candidate and is_comparable(row, verdict) and len(newest) == nights
     return is_known and all(share is not None and share >= HALF for share in newest)
 
 
-def is_beyond(row: IssueRow, verdict: Verdict) -> bool:
-    """Whether tonight's regression goes beyond the row's new level, which was accepted.
+def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
+    """Whether a verdict goes beyond the row's new level.
 
     It must exceed that level by more than noise explains, and by more than half of the row's change or 3%, whichever
     is less.
     """
-    return verdict.is_red and _exceeds(row, verdict)
-
-
-def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
-    now = verdict.newest_level
-    share = share_left(row, now) if now is not None else None
+    share = share_left(row, verdict.newest_level)
     size = _size(row)
     least = max(min(HALF, MIN_LOG_EFFECT / size), NOISES * _noise(row, verdict)) if size else HALF
     return share is not None and share - 1 > least
@@ -119,44 +111,29 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
         verdict.series
         for verdict in finding.verdicts
         if (row := known.get(verdict.series))
-        and _is_at_new_level(row, verdict.old)
+        and (share_left(row, verdict.old) or 0.0) >= HALF
         and _exceeds(row, verdict)
     }
 
 
-def _is_at_new_level(row: IssueRow, level: float | None) -> bool:
-    share = share_left(row, level) if level is not None else None
-    return share is not None and share >= HALF
-
-
-def _slow_is_back(row: IssueRow, verdict: Verdict) -> bool | None:
+def _is_back(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | None:
     if verdict.is_red:
         return False
-    now = verdict.newest_level
-    if verdict.verdict in _SILENT or now is None or not _is_comparable(row, verdict):
+    if verdict.verdict in _SILENT:
         return None
-    share = share_left(row, now)
+    if kind == "broken":
+        return None if verdict.new is None else verdict.new >= 1
+    if not is_comparable(row, verdict):
+        return None
+    share = share_left(row, verdict.newest_level)
     if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
     return share < HALF and share <= max(QUARTER, NOISES * _noise(row, verdict))
 
 
-def _is_comparable(row: IssueRow, verdict: Verdict) -> bool:
+def is_comparable(row: IssueRow, verdict: Verdict) -> bool:
     """Whether both are of the same machine, as far as is known."""
     return len({row.machine, verdict.evidence.machine} - {""}) < 2
-
-
-def _verdict_passes(verdict: Verdict) -> bool | None:
-    if verdict.is_red:
-        return False
-    if verdict.verdict in _SILENT or verdict.new is None:
-        return None
-    return verdict.new >= 1
-
-
-def _all_known(answers: Iterable[bool | None]) -> bool | None:
-    known = [answer for answer in answers if answer is not None]
-    return all(known) if known else None
 
 
 def _noise(row: IssueRow, verdict: Verdict) -> float:
@@ -198,7 +175,7 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     Regressions that people have accepted, or whose issue they have closed by hand, are left to them up to the level
     they saw.
     """
-    same = [issue for issue in issues if finding.fingerprint in issue.memory.fingerprints]
+    same = [issue for issue in issues if is_about(issue, finding)]
     is_named = finding.kind in NAMED_KINDS
     issues = same if is_named else [issue for issue in issues if issue.memory.kind not in NAMED_KINDS]
     opened = [issue for issue in same if _is_live(issue)]
@@ -219,6 +196,11 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
         if issue in same and not finding.verdicts:  # an old bisection, and nothing has regressed tonight
             return IssueMatch("settled", finding, issue)
     return IssueMatch("new", finding)
+
+
+def is_about(issue: TrackedIssue, finding: IssueFinding) -> bool:
+    """Whether the issue has the finding's cause."""
+    return not set(finding.names).isdisjoint(issue.memory.fingerprints)
 
 
 def is_over(issue: TrackedIssue, rules: IssueRules) -> bool:
@@ -274,7 +256,7 @@ def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) ->
     These are not in it, or go beyond it, or are ``held`` by another issue, or have regressed to a level at which its
     change is undone, so that they had been better than ever before.
     """
-    same = finding.fingerprint in issue.memory.fingerprints
+    same = is_about(issue, finding)
     if finding.kind in NAMED_KINDS:
         return ()
     known = {row.series: row for row in issue.memory.rows}
@@ -282,14 +264,14 @@ def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) ->
         verdict.series
         for verdict in finding.verdicts
         if (row := known.get(verdict.series))
-        and (is_beyond(row, verdict) or (not same and _is_undone(row, verdict.new)))
+        and ((verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new)))
     }
     settled = {row.series for row in finding.rows if same or row.series in known} - worse - held
     return tuple(row for row in finding.rows if row.series not in settled)
 
 
 def _is_undone(row: IssueRow, level: float | None) -> bool:
-    share = share_left(row, level) if level is not None else None
+    share = share_left(row, level)
     return share is not None and share <= QUARTER
 
 

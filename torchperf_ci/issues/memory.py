@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.document import Hidden
+from torchperf_ci.json_files import typed
 from torchperf_ci.markdown import fitted
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
@@ -147,18 +148,13 @@ def _row_to_json(row: IssueRow, positions: Mapping[str, int]) -> dict[str, objec
     return {
         "series": [positions[name] for name in astuple(row.series)],
         "levels": [row.old, row.new],
-        "effect": [effect.ratio, effect.low, _none_for_infinity(effect.high), effect.pairs]
+        "effect": [effect.ratio, effect.low, effect.high if effect.high < inf else None, effect.pairs]
         if effect
         else None,
         "night": row.night,
         "proven": row.proven,
         **({"machine": row.machine} if row.machine else {}),
     }
-
-
-def _none_for_infinity(end: float) -> float | None:
-    """None instead of infinity, which JSON does not have."""
-    return end if end < inf else None
 
 
 _LARGEST = 1e300
@@ -188,30 +184,16 @@ def _memory_from_json(members: Any) -> IssueMemory | None:
     """The stored memory, or None if it is invalid. Raises :class:`IndexError` if a name is missing."""
     if not _validator().is_valid(members):
         return None
-    return IssueMemory(
-        kind=members["kind"],
-        fingerprints=tuple(members["fingerprints"]),
-        rows=tuple(_row_from_json(item, members["names"]) for item in members["rows"]),
-        opened=members["opened"],
-        reported=members["reported"],
-        recovered=tuple(members["recovered"]),
-        accepted=members["accepted"],
-        stranded=members.get("stranded", ""),
-    )
+    memory = typed({**members, "rows": []}, IssueMemory)
+    return replace(memory, rows=tuple(_row_from_json(item, members["names"]) for item in members["rows"]))
 
 
 def _row_from_json(item: Any, names: Sequence[str]) -> IssueRow:
     series = Series(*(names[position] for position in item["series"]))
     old, new = item["levels"]
-    effect = _effect_from_json(item["effect"])
+    ratio, low, high, pairs = item["effect"] or [None] * 4
+    effect = Effect(ratio, low or 0.0, inf if high is None else high, pairs) if ratio is not None else None
     return IssueRow(series, old, new, effect, item["night"], item["proven"], item.get("machine", ""))
-
-
-def _effect_from_json(item: Sequence[Any] | None) -> Effect | None:
-    if item is None:
-        return None
-    ratio, low, high, pairs = item
-    return Effect(ratio, low or 0.0, inf if high is None else high, pairs)
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,7 @@ from torchperf_ci.culprits.culprit_text import byline, culprit_name
 from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link, Paragraph, counted, short
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
-from torchperf_ci.issues.lifecycle import IssueAction, plan_actions
+from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
 from torchperf_ci.issues.matching import is_there
 from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
@@ -40,22 +40,30 @@ class IssueText:
     comment: str = ""
 
 
+_MAY_STRAND: tuple[ActionKind, ...] = ("extend", "locate", "strand")
+"""The actions that may also be told that the machine of the numbers is another now."""
+
+
 def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
     """The text to write for an action."""
+    comment = _comment_of(action, context)
+    if action.what in _MAY_STRAND and action.issue and action.memory.stranded > action.issue.memory.stranded:
+        comment = "\n".join(filter(None, (comment, stranded_comment(action.verdicts, context))))
     if action.what in ("open", "locate"):
         (finding, *_) = action.findings
-        comment = located_comment(finding, context) if action.what == "locate" else ""
         return IssueText(issue_body(finding, action.memory, context), issue_title(finding), comment)
     written = next((finding for finding in action.findings if finding.document), None)
     if written:
         body = issue_body(written, action.memory, context)
     else:
         body = renewed_body(action.issue.body if action.issue else "", action.memory)
-    return IssueText(body, comment=_comment_of(action, context))
+    return IssueText(body, comment=comment)
 
 
 def _comment_of(action: IssueAction, context: IssueContext) -> str:
     match action.what:
+        case "locate":
+            return located_comment(action.findings[0], context)
         case "extend":
             return new_evidence_comment(action.rows, context)
         case "recover" if action.over:
@@ -67,8 +75,6 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
             return relapsed_comment(action.memory, _levels_now(action), finding, context, _range_now(action))
         case "accept":
             return accepted_comment(action.memory, context)
-        case "strand":
-            return stranded_comment(action.verdicts, context)
         case _:
             return ""
 
@@ -143,7 +149,8 @@ def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
 
 def stranded_comment(verdicts: Iterable[Verdict], context: IssueContext) -> str:
     """Report that the machine is another, so that nobody can see a recovery; ``verdicts`` say in what it differs."""
-    why = next(verdict.why for verdict in verdicts if verdict.verdict == "not-comparable")
+    moved = (verdict.why for verdict in verdicts if verdict.verdict == "not-comparable")
+    why = next(moved, "for a week, only on other machines of its kind")
     now = f"Measured under other conditions on the night of {context.night} ({short(why, 300)})."
     open_ = " As long as these last, no night shows whether this change is still there, so this issue stays open. "
     shows = (
@@ -300,23 +307,27 @@ def _do_action(
             done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
 
 
+_STATES: Mapping[ActionKind, Mapping[str, str]] = {
+    "recover": {"state": "closed", "state_reason": "completed"},
+    "accept": {"state": "closed", "state_reason": "not_planned"},
+    "reopen": {"state": "open", "state_reason": "reopened"},
+}
+"""The new state of an issue after an action, in GitHub's words."""
+
+
 def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text: IssueText) -> None:
-    match action.what:
-        case "recover":
-            tracker.close(issue, text.body)
-        case "accept":
-            tracker.close(issue, text.body, "not_planned")
-        case "reopen":
-            tracker.reopen(issue, text.body)
-        case _ if (text.title or issue.title, text.body.strip()) != (issue.title, issue.body.strip()):
-            tracker.edit(issue, text.body, title=text.title or None)
+    state = _STATES.get(action.what, {})
+    title = {"title": text.title} if text.title not in ("", issue.title) else {}
+    if state or title or text.body.strip() != issue.body.strip():
+        tracker.change(issue, body=text.body, **title, **state)
 
 
 def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue, other: TrackedIssue) -> None:
     """Close an issue and remove our label and memory, so that it is not found again."""
     labels = [label for label in issue.labels if label != TORCHPERF_LABEL]
     with suppress(LockedError, StaleError):  # people may change it in the meantime
-        tracker.close(issue, MEMORY_MARKER.sub("", issue.body).lstrip(), "duplicate", labels)
+        body = MEMORY_MARKER.sub("", issue.body).lstrip()
+        tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
         tracker.comment(issue, duplicate_comment(other.number))
 
 

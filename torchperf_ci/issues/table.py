@@ -113,14 +113,12 @@ def _levels_table(
         *(Column(levels_head, "number"), Column("change (95%)", "number"), Column(last_head)),
     )
     machines = machine_names(rows)
-    cells = [
-        (
-            _metric_name(row.series),
-            machines[_machine(row.series)],
-            *map(_unbroken, (*_levels_and_change(row), text)),
-        )
-        for row, text in zip(rows, last, strict=True)
-    ]
+    cells = []
+    for row, last_text in zip(rows, last, strict=True):
+        verdict = _as_verdict(row)
+        texts = (levels_text(verdict), difference_text(verdict), last_text)
+        numbers = (NoWrap(text) if text else "" for text in texts)
+        cells.append((_metric_name(row.series), machines[_machine(row.series)], *numbers))
     return _table(rows, columns, cells, most)
 
 
@@ -166,12 +164,6 @@ def _is_time(row: IssueRow) -> bool:
     return is_latency(row.series.metric)
 
 
-def _levels_and_change(row: IssueRow) -> tuple[str, str]:
-    """The levels and the change, such as ``1.213 → 1.251 ms`` and ``+3.1% (+2.4…+3.9)``."""
-    verdict = _as_verdict(row)
-    return levels_text(verdict), difference_text(verdict)
-
-
 def _as_verdict(row: IssueRow) -> Verdict:
     """The row as a verdict, because numbers are formatted for verdicts."""
     return Verdict(row.series, "regressed", "", row.effect, row.old, row.new)
@@ -182,7 +174,3 @@ def _source(row: IssueRow) -> str:
     if not row.proven:
         return "history"
     return f"{row.effect.pairs} pairs" if row.effect and row.effect.pairs else "pairs"
-
-
-def _unbroken(text: str) -> Words:
-    return NoWrap(text) if text else ""

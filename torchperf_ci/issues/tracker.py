@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError
+from torchperf_ci.errors import CredentialsError, NotDeliveredError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, authenticated_login
 from torchperf_ci.issues.memory import IssueMemory, recall
 from torchperf_ci.markdown import LOGIN
@@ -43,28 +43,6 @@ class TrackedIssue:
     expected: bool = False
 
 
-def read_tracked_issue(issue: Issue, login: str) -> TrackedIssue | None:
-    """The issue if it is ours, where ``login`` is our own, else None. Makes no requests: lists contain all fields."""
-    labels = tuple(label.name for label in issue.labels)
-    if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != login:
-        return None
-    body = issue.body or ""
-    memory = recall(body)
-    if memory is None or issue.html_url.endswith(f"/pull/{issue.number}"):
-        return None
-    return TrackedIssue(
-        issue.number,
-        issue.html_url,
-        issue.title,
-        body,
-        memory,
-        is_open=issue.state == "open",
-        labels=labels,
-        expected=EXPECTED_LABEL in labels,
-    )
-
-
-_MAY_NOT = (401, 403)
 _GONE_STATUSES = (301, 404, 410)
 
 
@@ -84,26 +62,6 @@ def is_gone(error: GitHubRefusedError) -> bool:
     return error.status in _GONE_STATUSES
 
 
-def explain_refusal(error: GitHubRefusedError, repository: str, what: str) -> TorchperfError:
-    """An error that tells the user what to do."""
-    if error.status == 410:
-        return NotDeliveredError(
-            f"{repository} has issues disabled ({error}): enable them under Settings → General → Features, or "
-            "name another repository, with `issues: {repo: owner/name}` in torchperf.yml or with --repo"
-        )
-    if error.status in _MAY_NOT:
-        return CredentialsError(
-            f"the token in GITHUB_TOKEN may not {what} in {repository}: {error}; "
-            "give the job `permissions: issues: write`"
-        )
-    if error.status == 404:
-        return CredentialsError(
-            f"{repository} is not there, or the token in GITHUB_TOKEN does not see it: {error}; "
-            "it needs `permissions: issues: write`, and a job's own token sees no other private repository"
-        )
-    return NotDeliveredError(f"GitHub refuses to {what} in {repository}: {error}")
-
-
 _COLOUR = "d4863b"
 _MEANINGS = {
     TORCHPERF_LABEL: "Opened by torchperf, which finds it again by this label",
@@ -111,32 +69,20 @@ _MEANINGS = {
 }
 
 
-@dataclass(frozen=True)
-class IssueLabels:
-    """The labels that a new issue gets, and the missing ones that the token may not create."""
-
-    usable: tuple[str, ...]
-    refused: tuple[str, ...] = ()
-
-
-def make_labels(ask: GitHubClient, wanted: Sequence[str]) -> IssueLabels:
+def make_labels(ask: GitHubClient, wanted: Sequence[str]) -> list[str]:
     """Create our label, those that are ``wanted`` too, and the one for accepting, so that people can choose it.
 
-    Raises :class:`GitHubRefusedError` if our own label cannot be created, because no issue would be found again.
+    Returns the missing labels that the token may not create. Raises :class:`GitHubRefusedError` if our own label cannot
+    be created, because no issue would be found again.
     """
     _make_label(ask, TORCHPERF_LABEL)
-    names = dict.fromkeys((*wanted, EXPECTED_LABEL))
-    refused = tuple(name for name in names if not _is_made(ask, name))
-    usable = dict.fromkeys((TORCHPERF_LABEL, *(name for name in wanted if name not in refused)))
-    return IssueLabels(tuple(usable), refused)
-
-
-def _is_made(ask: GitHubClient, name: str) -> bool:
-    try:
-        _make_label(ask, name)
-    except GitHubRefusedError:
-        return False
-    return True
+    refused = []
+    for name in dict.fromkeys((*wanted, EXPECTED_LABEL)):
+        try:
+            _make_label(ask, name)
+        except GitHubRefusedError:
+            refused.append(name)
+    return refused
 
 
 def _make_label(ask: GitHubClient, name: str) -> None:
@@ -158,10 +104,6 @@ def _has_label(ask: GitHubClient, name: str) -> bool:
             raise
         return False
     return True
-
-
-CloseReason = Literal["completed", "not_planned", "duplicate", "reopened"]
-"""GitHub's reasons for closing or reopening an issue."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +133,9 @@ class IssueTracker:
     def open(self, title: str, body: str) -> TrackedIssue:
         """Open an issue with all labels that are available."""
         with self._explaining("open an issue"):
-            labels, create = list(self._made.usable), self.ask.repository.create_issue
+            wanted = dict.fromkeys((TORCHPERF_LABEL, *self.labels))
+            labels = [name for name in wanted if name not in self._refused]
+            create = self.ask.repository.create_issue
             issue = self.ask(lambda: create(title=title, body=body, labels=labels), again=False)
             opened = self._known(issue)
             if opened is None:  # it would not be found again, so each night would open another one
@@ -199,27 +143,19 @@ class IssueTracker:
                 raise CredentialsError(self._not_ours(issue))
         return opened
 
-    def edit(self, issue: TrackedIssue, body: str, *, title: str | None = None) -> None:
-        """Replace the body of an issue, and its title if one is given.
+    def change(self, issue: TrackedIssue, **changes: Any) -> None:
+        """Change an issue's body, and whatever else ``changes`` say as GitHub names it.
 
-        Raises :class:`StaleError` if the issue has changed since it was read.
+        Raises :class:`StaleError` if somebody has edited, closed, moved or deleted it since it was read.
         """
-        self._change(issue, body=body, **({"title": title} if title else {}))
-
-    def close(
-        self,
-        issue: TrackedIssue,
-        body: str,
-        reason: CloseReason = "completed",
-        labels: Sequence[str] | None = None,
-    ) -> None:
-        """Close an issue with a last body; raises like :meth:`edit`."""
-        given = {} if labels is None else {"labels": list(labels)}
-        self._change(issue, body=body, state="closed", state_reason=reason, **given)
-
-    def reopen(self, issue: TrackedIssue, body: str) -> None:
-        """Reopen an issue with a new body; raises like :meth:`edit`."""
-        self._change(issue, body=body, state="open", state_reason="reopened")
+        with self._explaining(f"edit #{issue.number}", issue):
+            now = self._at(issue)
+            self.ask(now.complete)
+            if not self._is_as_it_was(issue, now):
+                raise StaleError(issue.number)
+            self.ask(lambda: now.edit(**changes))
+            if now.html_url != issue.url:  # moved at the same moment, and GitHub applied the edit there
+                raise StaleError(issue.number)
 
     def comment(self, issue: TrackedIssue, text: str) -> None:
         """Comment on an issue. Raises :class:`LockedError` if it is locked, :class:`StaleError` if it is gone."""
@@ -229,22 +165,11 @@ class IssueTracker:
     @property
     def refused_labels(self) -> Sequence[str]:
         """Missing labels that the token may not create; known once an issue was opened."""
-        return self._made.refused if "_made" in vars(self) else ()
+        return self._refused if "_refused" in vars(self) else ()
 
     @cached_property
-    def _made(self) -> IssueLabels:
+    def _refused(self) -> Sequence[str]:
         return make_labels(self.ask, self.labels)
-
-    def _change(self, issue: TrackedIssue, **changes: Any) -> None:
-        """Read the issue again and change it, unless somebody has edited, closed, moved or deleted it since."""
-        with self._explaining(f"edit #{issue.number}", issue):
-            now = self._at(issue)
-            self.ask(now.complete)
-            if not self._is_as_it_was(issue, now):
-                raise StaleError(issue.number)
-            self.ask(lambda: now.edit(**changes))
-            if now.html_url != issue.url:  # moved at the same moment, and GitHub applied the edit there
-                raise StaleError(issue.number)
 
     def _is_as_it_was(self, issue: TrackedIssue, now: Issue) -> bool:
         known = self._known(now)
@@ -255,7 +180,24 @@ class IssueTracker:
         return self.ask.repository.get_issue(issue.number)
 
     def _known(self, issue: Issue) -> TrackedIssue | None:
-        return read_tracked_issue(issue, self.login)
+        """The issue if it is ours, else None. Makes no requests: lists contain all fields."""
+        labels = tuple(label.name for label in issue.labels)
+        if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != self.login:
+            return None
+        body = issue.body or ""
+        memory = recall(body)
+        if memory is None or issue.html_url.endswith(f"/pull/{issue.number}"):
+            return None
+        return TrackedIssue(
+            issue.number,
+            issue.html_url,
+            issue.title,
+            body,
+            memory,
+            is_open=issue.state == "open",
+            labels=labels,
+            expected=EXPECTED_LABEL in labels,
+        )
 
     def _not_ours(self, issue: Issue) -> str:
         author = issue.user.login if issue.user else "nobody"
@@ -275,7 +217,15 @@ class IssueTracker:
                 raise StaleError(issue.number) from error
             if error.status == 403 and "locked" in str(error).lower():
                 raise LockedError(what) from error
-            raise explain_refusal(error, self.ask.name, what) from error
+            if error.status == 410:
+                msg = (
+                    f"{self.ask.name} has issues disabled ({error}): enable them under Settings → General → "
+                    "Features, or name another repository, with `issues: {repo: owner/name}` in torchperf.yml or "
+                    "with --repo"
+                )
+                raise NotDeliveredError(msg) from error
+            where = f"{what} in {self.ask.name}"
+            raise error.explained(where, "issues: write") from error
 
 
 def author_login(ask: GitHubClient, culprit: Culprit, server: str) -> str | None:

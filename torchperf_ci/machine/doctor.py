@@ -8,6 +8,7 @@ from torchperf_ci.machine.examination import (
     DoctorFinding,
     MachineState,
     device_steadiness,
+    finding,
     machine_state,
     steadiness,
 )
@@ -26,8 +27,8 @@ COOL_MARGIN = 10
 HOT_CELSIUS = 75
 """The limit in °C for a GPU that does not report its own."""
 GIB = 2**30
-ENOUGH_MEMORY = 4 * GIB
-ENOUGH_DISK = 5 * GIB
+ENOUGH_MEMORY, ENOUGH_DISK = 4.0, 5.0
+"""In GiB."""
 CLOCK_STEP = 1e-6
 FAST_CLOCKS = ("", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase", "tod")
 """Clock sources that are read without a system call; empty where the system does not name its source."""
@@ -49,7 +50,7 @@ def diagnose(machine: MachineState) -> tuple[DoctorFinding, ...]:
         steadiness(machine),
         *device_steadiness(machine),
         *gpu_findings(machine),
-        *(check(machine) for check in (*CPU_CHECKS, *SYSTEM_CHECKS)),
+        *(check(machine) for check in CHECKS),
     )
 
 
@@ -74,33 +75,26 @@ def governor(machine: MachineState) -> DoctorFinding:
     """Does the governor change the clock with the load?"""
     why = "other governors raise the clock only once load has begun, so short steps run slower"
     state = ", ".join(machine.host.governors)
-    if not state:
-        return DoctorFinding("governor", "ok", "the machine shows no frequency scaling", why)
-    if state == "performance":
-        return DoctorFinding("governor", "ok", "performance", why)
-    return DoctorFinding(
-        "governor", "warn", state, why, f"{TUNE}, or: cpupower frequency-set --governor performance"
-    )
+    do = f"{TUNE}, or: cpupower frequency-set --governor performance"
+    shown = state or "the machine shows no frequency scaling"
+    return finding("governor", state in ("", "performance"), shown, why, do)
 
 
 def turbo(machine: MachineState) -> DoctorFinding:
     """Can the clock exceed what the processor can sustain?"""
     why = "a boosted clock depends on temperature and on what other cores do"
-    if machine.host.turbo is None:
-        return DoctorFinding("turbo", "ok", "the machine has no switch for it", why)
-    if not machine.host.turbo:
-        return DoctorFinding("turbo", "ok", "off", why)
-    return DoctorFinding("turbo", "warn", "on", why, f"{TUNE}, or switch it off in the firmware")
+    states = {None: "the machine has no switch for it", False: "off", True: "on"}
+    do = f"{TUNE}, or switch it off in the firmware"
+    return finding("turbo", not machine.host.turbo, states[machine.host.turbo], why, do)
 
 
 def smt(machine: MachineState) -> DoctorFinding:
     """Do two hardware threads share a core?"""
     why = "a sibling on the same core takes up to half of it, whenever it has work"
     processor = machine.host.processor
-    if processor.threads <= processor.cores:
-        return DoctorFinding("smt", "ok", f"one thread on each of {processor.cores} cores", why)
     state = f"{processor.threads} threads on {processor.cores} cores"
-    return DoctorFinding("smt", "warn", state, why, f"{TUNE}, or switch it off in the firmware")
+    do = f"{TUNE}, or switch it off in the firmware"
+    return finding("smt", processor.threads <= processor.cores, state, why, do)
 
 
 def idle_states(machine: MachineState) -> DoctorFinding:
@@ -111,48 +105,25 @@ def idle_states(machine: MachineState) -> DoctorFinding:
         for state in machine.host.idle_states
         if state.latency_us > DEEP_MICROSECONDS and not state.disabled
     ]
-    if not deep:
-        return DoctorFinding("idle states", "ok", "none is deep", why)
-    return DoctorFinding("idle states", "warn", ", ".join(deep), why, TUNE)
+    return finding("idle states", not deep, ", ".join(deep) or "none is deep", why, TUNE)
 
 
 def isolation(machine: MachineState) -> DoctorFinding:
     """Are there CPUs that the scheduler keeps free of other work?"""
     why = "daemons, interrupts and the timer tick take time from a worker on a shared CPU"
     isolated, tickless = set(machine.host.isolated), set(machine.host.tickless)
-    if isolated and isolated <= tickless:
-        return DoctorFinding(
-            "isolation", "ok", f"{len(isolated)} CPUs are isolated and free of the tick", why
-        )
-    if isolated:
-        state, do = f"{len(isolated)} CPUs are isolated, but not free of the tick", "add nohz_full for them"
-    else:
-        state, do = "no CPU is isolated", "boot a dedicated runner with isolcpus= and nohz_full="
-    return DoctorFinding("isolation", "ok" if isolated else "warn", state, why, do)
-
-
-def numa(machine: MachineState) -> DoctorFinding:
-    """Does the machine have several NUMA nodes?"""
-    why = "memory on another node takes longer to reach, and a worker that moves leaves its memory behind"
-    nodes = machine.host.numa_nodes
-    if nodes == 1:
-        return DoctorFinding("numa", "ok", "one node", why)
-    do = "nothing, if the threads fit on one node: workers are pinned there"
-    return DoctorFinding("numa", "ok", f"{nodes} nodes", why, do)
+    tick = "free of the tick" if isolated <= tickless else "but not free of the tick (nohz_full)"
+    state = f"{len(isolated)} CPUs are isolated, {tick}" if isolated else "no CPU is isolated"
+    do = "boot a dedicated runner with isolcpus= and nohz_full="
+    return finding("isolation", bool(isolated), state, why, do)
 
 
 def heat(machine: MachineState) -> DoctorFinding:
     """Has heat throttled a core since boot?"""
     why = "a core that is too hot lowers its clock"
     events = machine.host.throttle_events
-    if not events:
-        return DoctorFinding("heat", "ok", "no core has been throttled since boot", why)
-    return DoctorFinding(
-        "heat", "warn", f"cores were throttled {events} times since boot", why, "improve the cooling"
-    )
-
-
-CPU_CHECKS = (governor, turbo, smt, idle_states, isolation, numa, heat)
+    state = f"cores were throttled {events} times since boot"
+    return finding("heat", not events, state, why, "improve the cooling")
 
 
 def gpu_findings(machine: MachineState) -> list[DoctorFinding]:
@@ -164,78 +135,57 @@ def gpu_findings(machine: MachineState) -> list[DoctorFinding]:
         do = "install the vendor's driver and its Python package (nvidia-ml-py, or ROCm's amdsmi)"
         why = "without them clocks, throttling, energy and other users of the GPU are invisible"
         return [DoctorFinding("gpu tools", "bad", condition.problem, why, do)]
-    return [
-        gpu_processes(condition),
-        clock_rights(machine),
-        *gpu_persistence(condition),
-        gpu_throttling(machine),
-        *gpu_temperature(condition),
-    ]
+    findings = [gpu_processes(condition), clock_rights(machine), gpu_throttling(machine)]
+    if condition.persistence is not None:
+        findings.append(gpu_persistence(on=condition.persistence))
+    if condition.temperature is not None:
+        findings.append(gpu_temperature(condition.temperature, condition.slowdown_temperature))
+    return findings
 
 
 def gpu_processes(condition: GpuCondition) -> DoctorFinding:
     """Do other processes compute on the GPU?"""
     why = "another process takes turns on the GPU and fills its memory and caches"
-    count = len(condition.processes)
-    if not count:
-        return DoctorFinding("gpu processes", "ok", "none", why)
-    state = f"{count} compute on it: {', '.join(map(str, condition.processes))}"
-    return DoctorFinding(
-        "gpu processes", "bad", state, why, "end them, or choose another GPU (CUDA_VISIBLE_DEVICES)"
-    )
+    others = condition.processes
+    state = f"{len(others)} compute on it: {', '.join(map(str, others))}" if others else "none"
+    do = "end them, or choose another GPU (CUDA_VISIBLE_DEVICES)"
+    return finding("gpu processes", not others, state, why, do, "bad")
 
 
 def clock_rights(machine: MachineState) -> DoctorFinding:
     """Are we allowed to lock the GPU's clock?"""
     why = "a free clock follows temperature and power from run to run"
-    if machine.administrator:
-        return DoctorFinding("gpu clock rights", "ok", "running as root: --tune can lock the clock", why)
+    root = machine.administrator
+    state = "running as root: --tune can lock the clock" if root else "not root: the clock cannot be locked"
     do = "run as root with --tune, or let an administrator lock it (nvidia-smi --lock-gpu-clocks)"
-    return DoctorFinding("gpu clock rights", "warn", "not root: the clock cannot be locked", why, do)
+    return finding("gpu clock rights", root, state, why, do)
 
 
-def gpu_persistence(condition: GpuCondition) -> list[DoctorFinding]:
+def gpu_persistence(*, on: bool) -> DoctorFinding:
     """Does the driver stay loaded between processes?"""
     why = "otherwise the GPU is initialized again, with cold clocks, for each process"
-    if condition.persistence is None:
-        return []
-    if condition.persistence:
-        return [DoctorFinding("gpu persistence", "ok", "on", why)]
-    return [
-        DoctorFinding(
-            "gpu persistence", "warn", "off", why, "run with --tune, or: nvidia-smi --persistence-mode=1"
-        )
-    ]
+    do = "run with --tune, or: nvidia-smi --persistence-mode=1"
+    return finding("gpu persistence", on, "on" if on else "off", why, do)
 
 
 def gpu_throttling(machine: MachineState) -> DoctorFinding:
     """Is the GPU's clock throttled right now?"""
     why = "a throttled GPU measures its cooling and its power supply"
-    voiding, warning = machine.throttling.voiding, machine.throttling.warning
-    if voiding:
+    now = machine.throttling
+    if now.voiding:
         do = "improve the cooling or the power supply; samples taken now are void"
-        return DoctorFinding("gpu throttling", "bad", ", ".join(voiding), why, do)
-    if warning:
-        return DoctorFinding(
-            "gpu throttling", "warn", ", ".join(warning), why, "lock a lower clock: run with --tune"
-        )
-    if not machine.throttling.known:
-        return DoctorFinding(
-            "gpu throttling", "warn", "not told", why, "install a newer driver from the vendor"
-        )
-    return DoctorFinding("gpu throttling", "ok", "none", why)
+        return finding("gpu throttling", False, ", ".join(now.voiding), why, do, "bad")
+    state = ", ".join(now.warning) or ("none" if now.known else "not told")
+    do = "lock a lower clock: run with --tune" if now.warning else "install a newer driver from the vendor"
+    return finding("gpu throttling", state == "none", state, why, do)
 
 
-def gpu_temperature(condition: GpuCondition) -> list[DoctorFinding]:
+def gpu_temperature(celsius: int, limit: int | None) -> DoctorFinding:
     """Is the GPU too warm to start?"""
     why = "leakage and throttling grow with temperature"
-    if condition.temperature is None:
-        return []
-    limit = condition.slowdown_temperature
-    state = f"{condition.temperature} °C" + (f", slows down at {limit} °C" if limit else "")
-    if condition.temperature < (limit - COOL_MARGIN if limit else HOT_CELSIUS):
-        return [DoctorFinding("gpu temperature", "ok", state, why)]
-    return [DoctorFinding("gpu temperature", "warn", state, why, "let it cool down, or improve the cooling")]
+    state = f"{celsius} °C" + (f", slows down at {limit} °C" if limit else "")
+    cool = celsius < (limit - COOL_MARGIN if limit else HOT_CELSIUS)
+    return finding("gpu temperature", cool, state, why, "let it cool down, or improve the cooling")
 
 
 def virtual_machine(machine: MachineState) -> DoctorFinding:
@@ -243,7 +193,7 @@ def virtual_machine(machine: MachineState) -> DoctorFinding:
     why = "other guests take CPU time, caches and memory bandwidth, and nothing here can see it all"
     host = machine.host
     if not host.hypervisor:
-        return DoctorFinding("virtual machine", "ok", "bare metal", why)
+        return finding("virtual machine", True, "bare metal", why, "")
     maker = "" if host.hypervisor == "unknown" else f" ({host.hypervisor})"
     state = f"virtual{maker}, {host.steal or 0:.1%} of CPU time was stolen since boot"
     level: FindingLevel = "bad" if (host.steal or 0) > STEAL_LIMIT else "warn"
@@ -256,10 +206,8 @@ def cpu_quota(machine: MachineState) -> DoctorFinding:
         "a process that has used up its quota is paused until the next period, which shows up as a slow step"
     )
     quota = machine.host.cpu_quota
-    if quota is None:
-        return DoctorFinding("cpu quota", "ok", "none", why)
     do = "give the container CPUs (--cpuset-cpus) instead of a quota (--cpus)"
-    return DoctorFinding("cpu quota", "warn", f"{quota:g} CPUs", why, do)
+    return finding("cpu quota", quota is None, "none" if quota is None else f"{quota:g} CPUs", why, do)
 
 
 def other_load(machine: MachineState) -> DoctorFinding:
@@ -270,42 +218,33 @@ def other_load(machine: MachineState) -> DoctorFinding:
     state = (
         f"load {host.load:.2f} on {host.processor.threads} CPUs, some task waited {pressure:.0%} of the time"
     )
-    if pressure <= PRESSURE_LIMIT and host.load <= LOAD_PER_THREAD * host.processor.threads:
-        return DoctorFinding("other load", "ok", state, why)
-    do = f"stop other jobs on this machine, or {PAIRS}"
-    return DoctorFinding("other load", "bad" if pressure > PRESSURE_LIMIT else "warn", state, why, do)
+    waits, do = pressure > PRESSURE_LIMIT, f"stop other jobs on this machine, or {PAIRS}"
+    quiet = not waits and host.load <= LOAD_PER_THREAD * host.processor.threads
+    return finding("other load", quiet, state, why, do, "bad" if waits else "warn")
 
 
 def memory(machine: MachineState) -> DoctorFinding:
-    """Is enough memory free?"""
+    """Is enough memory free? macOS only says how much there is."""
     why = "a machine short of memory reclaims it during the measurement, or kills the worker"
-    host = machine.host
-    if not host.memory_available:
-        return DoctorFinding("memory", "ok", f"{host.memory_total / GIB:.1f} GiB in total", why)
-    state = f"{host.memory_available / GIB:.1f} of {host.memory_total / GIB:.1f} GiB are free"
-    if host.memory_available >= ENOUGH_MEMORY:
-        return DoctorFinding("memory", "ok", state, why)
-    return DoctorFinding(
-        "memory", "warn", state, why, "stop what uses the memory, or select smaller workloads"
-    )
+    total, free = machine.host.memory_total / GIB, machine.host.memory_available / GIB
+    state = f"{free:.1f} of {total:.1f} GiB are free" if free else f"{total:.1f} GiB in total"
+    do = "stop what uses the memory, or select smaller workloads"
+    return finding("memory", not 0 < free < ENOUGH_MEMORY, state, why, do)
 
 
 def swap(machine: MachineState) -> DoctorFinding:
     """Is memory swapped out?"""
     why = "swapped-out memory comes back in the middle of a measurement"
-    used = machine.host.swap_used
-    if not used:
-        return DoctorFinding("swap", "ok", "none is used", why)
-    return DoctorFinding("swap", "warn", f"{used / GIB:.1f} GiB are used", why, "swapoff -a")
+    used = machine.host.swap_used / GIB
+    return finding("swap", not used, f"{used:.1f} GiB are used", why, "swapoff -a")
 
 
 def disk(machine: MachineState) -> DoctorFinding:
     """Is there enough disk space for compiled code?"""
     why = "the compiler's cache, a fresh one for each cold compilation, must fit"
-    state = f"{machine.disk_free / GIB:.1f} GiB free for it"
-    if machine.disk_free >= ENOUGH_DISK:
-        return DoctorFinding("disk", "ok", state, why)
-    return DoctorFinding("disk", "warn", state, why, "free some space, or point TMPDIR elsewhere")
+    free = machine.disk_free / GIB
+    do = "free some space, or point TMPDIR elsewhere"
+    return finding("disk", free >= ENOUGH_DISK, f"{free:.1f} GiB free for it", why, do)
 
 
 def timer(machine: MachineState) -> DoctorFinding:
@@ -313,30 +252,20 @@ def timer(machine: MachineState) -> DoctorFinding:
     why = "steps of a few microseconds are timed with it"
     source = machine.host.clock_source
     state = f"{source + ', ' if source else ''}steps of {machine.clock_step * 1e9:.0f} ns"
-    if source in FAST_CLOCKS and machine.clock_step <= CLOCK_STEP:
-        return DoctorFinding("timer", "ok", state, why)
+    good = source in FAST_CLOCKS and machine.clock_step <= CLOCK_STEP
     do = "boot with the processor's own clock (clocksource=tsc on x86)"
-    return DoctorFinding("timer", "warn", state, why, do)
+    return finding("timer", good, state, why, do)
 
 
 def compiler(machine: MachineState) -> DoctorFinding:
     """Can inductor compile for the CPU?"""
     why = "inductor writes C++ for the CPU, and a launcher for each GPU kernel"
-    state = (machine.compilers or {}).get("cxx")
-    if state:
-        return DoctorFinding("compiler", "ok", state, why)
-    return DoctorFinding(
-        "compiler", "bad", "no C++ compiler", why, "install g++ (on macOS: xcode-select --install)"
-    )
+    found = machine.compiler
+    do = "install g++ (on macOS: xcode-select --install)"
+    return finding("compiler", bool(found), found or "no C++ compiler", why, do, "bad")
 
 
-SYSTEM_CHECKS = (
-    virtual_machine,
-    cpu_quota,
-    other_load,
-    memory,
-    swap,
-    disk,
-    timer,
-    compiler,
+CHECKS = (
+    *(governor, turbo, smt, idle_states, isolation, heat),
+    *(virtual_machine, cpu_quota, other_load, memory, swap, disk, timer, compiler),
 )

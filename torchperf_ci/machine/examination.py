@@ -14,7 +14,7 @@ from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.machine.devices.interface import Device, GpuCondition, Throttling
-from torchperf_ci.machine.host import Host, compilers, read_host
+from torchperf_ci.machine.host import Host, cxx_compiler, read_host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,6 +45,13 @@ class DoctorFinding:
     state: str
     why: str
     do: str = ""
+
+
+def finding(
+    check: str, ok: bool, state: str, why: str, do: str, level: FindingLevel = "warn"
+) -> DoctorFinding:
+    """The finding of a check, which says what to ``do`` unless it is ``ok``."""
+    return DoctorFinding(check, "ok" if ok else level, state, why, "" if ok else do)
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class MachineState:
     noise: BlockNoise
     condition: GpuCondition | None = None
     throttling: Throttling = field(default_factory=Throttling)
-    compilers: Mapping[str, str] | None = None
+    compiler: str = ""
     disk_free: int = 0
     clock_step: float = 0.0
     administrator: bool = False
@@ -128,7 +135,7 @@ def machine_state(device: Device, exercise: DeviceExercise | None = None) -> Mac
         noise=measure_noise(),
         condition=device.condition(),
         throttling=device.throttling(),
-        compilers=compilers(),
+        compiler=cxx_compiler(),
         disk_free=shutil.disk_usage(existing).free,
         clock_step=_clock_step(),
         administrator=os.geteuid() == 0,
@@ -148,15 +155,13 @@ def steadiness(machine: MachineState) -> DoctorFinding:
     why = "variation of the machine itself hides what a commit changed"
     noise = machine.noise
     measured = f"equal blocks of {noise.typical * 1e3:.0f} ms vary by {noise.cv:.1%}"
-    if noise.resolvable <= USUAL_CHANGE:
-        state = f"{measured}: this machine can resolve {USUAL_CHANGE:.0%} without pairs"
-        return DoctorFinding("steadiness", "ok", state, why)
-    state = (
-        f"{measured}: this machine cannot resolve {USUAL_CHANGE:.0%} without pairs, "
-        f"only {noise.resolvable:.0%} at best"
-    )
+    level = _level(noise)
+    can = "can" if level == "ok" else "cannot"
+    state = f"{measured}: this machine {can} resolve {USUAL_CHANGE:.0%} without pairs"
+    if level != "ok":
+        state += f", only {noise.resolvable:.0%} at best"
     do = "fix what the other findings name, or measure in pairs: --anchor, or torchperf compare"
-    return DoctorFinding("steadiness", _level(noise), state, why, do)
+    return finding("steadiness", level == "ok", state, why, do, level)
 
 
 def device_steadiness(machine: MachineState) -> list[DoctorFinding]:
@@ -174,7 +179,7 @@ def device_steadiness(machine: MachineState) -> list[DoctorFinding]:
     worst = max(noise.values(), key=lambda block: block.resolvable)
     do = "lock its clock, fix what the other findings name, or measure in pairs: torchperf compare"
     level = _level(worst)
-    return [DoctorFinding("gpu steadiness", level, state, why, "" if level == "ok" else do)]
+    return [finding("gpu steadiness", level == "ok", state, why, do, level)]
 
 
 def _level(noise: BlockNoise) -> FindingLevel:

@@ -30,33 +30,28 @@ def sample_gpu(device: Device, *, closely: bool) -> Iterator[list[GpuReading]]:
     The intervals are aligned to the clock, so that a counter with regular updates is equally old at each reading. A
     device without readings is left alone.
     """
-    first = device.reading()
-    readings = [] if first is None else [first]
-    if not readings:
-        yield readings
-        return
+    readings: list[GpuReading] = []
     over = threading.Event()
 
-    def read() -> None:
-        while not over.wait(INTERVAL_SECONDS - time.monotonic() % INTERVAL_SECONDS):
-            _add(device, readings)
+    def add() -> None:
+        if (reading := device.reading()) is not None:
+            readings.append(reading)
 
-    thread = threading.Thread(target=read, daemon=True)
-    if closely:
+    def repeat() -> None:
+        while not over.wait(INTERVAL_SECONDS - time.monotonic() % INTERVAL_SECONDS):
+            add()
+
+    add()
+    thread = threading.Thread(target=repeat, daemon=True)
+    if closely and readings:
         thread.start()
     try:
         yield readings
     finally:
         over.set()
-        if closely:
+        if thread.ident:
             thread.join()
-        _add(device, readings)
-
-
-def _add(device: Device, found: list[GpuReading]) -> None:
-    reading = device.reading()
-    if reading is not None:
-        found.append(reading)
+        add()
 
 
 def summarize_samples(readings: Sequence[GpuReading]) -> Mapping[str, str]:

@@ -61,7 +61,6 @@ class Host:
     idle_states: tuple[IdleState, ...] = ()
     isolated: tuple[int, ...] = ()
     tickless: tuple[int, ...] = ()
-    numa_nodes: int = 1
     cpu_quota: float | None = None
     memory_total: int = 0
     memory_available: int = 0
@@ -92,7 +91,6 @@ def read_host(root: Path = Path("/")) -> Host:
         idle_states=tuple(_idle_states(root)),
         isolated=numbers(text(root / CPUS / "isolated")),
         tickless=numbers(text(root / CPUS / "nohz_full")),
-        numa_nodes=len(numbers(text(root / "sys/devices/system/node/online"))) or 1,
         cpu_quota=_cpu_quota(root),
         memory_total=memory.get("MemTotal", 0),
         memory_available=memory.get("MemAvailable", 0),
@@ -210,23 +208,11 @@ def _cpu_quota(root: Path) -> float | None:
     return min(quotas, default=None)
 
 
-def compilers() -> Mapping[str, str]:
-    """The version lines of ``cxx`` (``CXX``, else g++, c++ or clang++) and ``nvcc``, if they are installed."""
-    candidates = {
-        "cxx": [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"],
-        "nvcc": ["nvcc"],
-    }
-    found = {
-        kind: next(filter(None, map(shutil.which, programs)), None) for kind, programs in candidates.items()
-    }
-    versions = {kind: _version(program) for kind, program in found.items() if program}
-    return {kind: version for kind, version in versions.items() if version}
-
-
-def _version(program: str) -> str:
-    """The line of ``--version`` with the version: for nvcc the one with its release, for the others the first."""
-    lines = program_output(program, "--version").splitlines()
-    return next((line for line in lines if "release" in line), lines[0] if lines else "")
+def cxx_compiler() -> str:
+    """The first line that the C++ compiler (``CXX``, else g++, c++ or clang++) prints of itself; empty without one."""
+    candidates = [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"]
+    found = next(filter(None, map(shutil.which, candidates)), "")
+    return program_output(found, "--version").partition("\n")[0]
 
 
 MIB = 2**20
@@ -327,7 +313,7 @@ def _observed(host: Host) -> dict[str, str]:
         "load": f"{host.load:.2f}",
         "cpu_pressure": "" if host.cpu_pressure is None else f"{host.cpu_pressure:.3f}",
         "toolkit_python": platform.python_version(),
-        **{f"compiler_{kind}": version for kind, version in compilers().items()},
+        "compiler_cxx": cxx_compiler(),
     }
 
 

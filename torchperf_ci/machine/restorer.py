@@ -1,16 +1,16 @@
 """A separate process that remembers states of the machine and restores them when its parent has ended.
 
 It is started by path (``python restorer.py``) and needs only the standard library, and a vendor's library for that
-vendor's states. It reads one request per line from standard input and answers each with a line on standard output:
+vendor's states. It reads one request per line from standard input:
 
 * ``{"kind": "file", "path": "/sys/…"}``: the content of a file
 * ``{"kind": "nvml_persistence", "uuid": "GPU-…"}``: the persistence mode
 * ``{"kind": "nvml_clocks", "uuid": "GPU-…"}``: unlocked clocks; NVML cannot report an earlier lock
 * ``{"kind": "amdsmi_perf_level", "uuid": "…"}``: the performance level
 
-``{"ok": true}`` means that the state is remembered, ``{"ok": false, "why": …}`` that it could not be restored and
-must not be changed. At end of file, however the parent ended, the states are restored in reverse order, and the last
-line is ``{"failed": […]}``.
+It answers each with a line on standard output: empty if the state is remembered, else why it could not be restored and
+must not be changed. At end of file, however the parent ended, the states are restored in reverse order, and a line that
+begins with ``not restored: `` names each that stayed changed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import contextlib
 import json
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,38 +38,41 @@ def main() -> None:
         request = json.loads(line)
         try:
             undos.append((_name(request), REMEMBER[request["kind"]](request)))
-            _answer({"ok": True})
+            print(flush=True)
         except Exception as error:  # noqa: BLE001  # vendors' libraries raise arbitrary exceptions
-            _answer({"ok": False, "why": _reason(error)})
-    failed = [problem for name, undo in reversed(undos) if (problem := _attempt(name, undo))]
-    for problem in failed:
-        print(f"torchperf: not restored: {problem}", file=sys.stderr)
-    with contextlib.suppress(BrokenPipeError):
-        _answer({"failed": failed})
+            print(_reason(error), flush=True)
+    for name, undo in reversed(undos):
+        try:
+            undo()
+        except Exception as error:  # noqa: BLE001  # the other states must still be restored
+            print(f"torchperf: not restored: {name}: {_reason(error)}", file=sys.stderr)
+            with contextlib.suppress(BrokenPipeError):
+                print(f"not restored: {name}: {_reason(error)}", flush=True)
+
+
+def _back_to(read: Callable[[], str], write: Callable[[str], object]) -> Undo:
+    """Restore what ``read`` returns now, unless it is unchanged."""
+    before = read()
+
+    def undo() -> None:
+        if read() != before:
+            write(before)
+
+    return undo
 
 
 def remember_file(request: Mapping[str, str]) -> Undo:
-    """Restore the content of a file, unless it is unchanged."""
+    """Restore the content of a file."""
     path = Path(request["path"])
-    before = path.read_text()
-
-    def undo() -> None:
-        if path.read_text() != before:
-            path.write_text(before)
-
-    return undo
+    return _back_to(path.read_text, path.write_text)
 
 
 def remember_nvml_persistence(request: Mapping[str, str]) -> Undo:
-    """Restore the persistence mode, unless it is unchanged."""
+    """Restore the persistence mode."""
     nvml, gpu = _nvidia(request["uuid"])
-    before = nvml.nvmlDeviceGetPersistenceMode(gpu)
-
-    def undo() -> None:
-        if nvml.nvmlDeviceGetPersistenceMode(gpu) != before:
-            nvml.nvmlDeviceSetPersistenceMode(gpu, before)
-
-    return undo
+    return _back_to(
+        partial(nvml.nvmlDeviceGetPersistenceMode, gpu), partial(nvml.nvmlDeviceSetPersistenceMode, gpu)
+    )
 
 
 def remember_nvml_clocks(request: Mapping[str, str]) -> Undo:
@@ -83,16 +87,11 @@ def remember_nvml_clocks(request: Mapping[str, str]) -> Undo:
 
 
 def remember_amdsmi_perf_level(request: Mapping[str, str]) -> Undo:
-    """Restore the performance level, unless it is unchanged."""
+    """Restore the performance level."""
     amdsmi, gpu = _amd(request["uuid"])
-    before = amdsmi.amdsmi_get_gpu_perf_level(gpu)
-    level = amdsmi.AmdSmiDevPerfLevel[before.removeprefix("AMDSMI_DEV_PERF_LEVEL_")]
-
-    def undo() -> None:
-        if amdsmi.amdsmi_get_gpu_perf_level(gpu) != before:
-            amdsmi.amdsmi_set_gpu_perf_level(gpu, level)
-
-    return undo
+    read = partial(amdsmi.amdsmi_get_gpu_perf_level, gpu)
+    level = amdsmi.AmdSmiDevPerfLevel[read().removeprefix("AMDSMI_DEV_PERF_LEVEL_")]
+    return _back_to(read, lambda _before: amdsmi.amdsmi_set_gpu_perf_level(gpu, level))
 
 
 REMEMBER: Mapping[str, Callable[[Mapping[str, str]], Undo]] = {
@@ -118,15 +117,6 @@ def _amd(uuid: str) -> tuple[Any, Any]:
     return amdsmi, next(gpu for gpu in gpus if amdsmi.amdsmi_get_gpu_device_uuid(gpu) == uuid)
 
 
-def _attempt(name: str, undo: Undo) -> str:
-    """Restore one state; return ``""``, or what stayed changed and why."""
-    try:
-        undo()
-    except Exception as error:  # noqa: BLE001  # the other states must still be restored
-        return f"{name}: {_reason(error)}"
-    return ""
-
-
 def _name(request: Mapping[str, str]) -> str:
     return request.get("path") or f"{request['kind']} of {request['uuid']}"
 
@@ -135,10 +125,6 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return " ".join(str(error).split()) or type(error).__name__
-
-
-def _answer(message: Mapping[str, object]) -> None:
-    print(json.dumps(message), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,15 +8,14 @@ import select
 import socket
 import subprocess
 import sys
-import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import NotRestoredError
-from torchperf_ci.machine.devices.interface import Device, TuningChange, TuningRefusal, VendorToolError
+from torchperf_ci.machine.devices.interface import Device, TuningChange, VendorToolError
 from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, online_cpus, text
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ RUNNER_MARK = "RUNNER_TRACKING_ID"
 SILENT = "the restoring process does not answer"
 
 _held: set[str] = set()
-"""Names of the CPUs that this process has claimed. The system releases them when the process ends in any way."""
+"""Names of what this process has claimed. The system releases them when the process ends in any way."""
 
 
 def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int, ...]:
@@ -60,16 +59,16 @@ def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
     """The first ``count`` CPUs that this process can claim, then already claimed ones, spread over the processes."""
     mine: list[int] = []
     for cpu in cpus:
-        if len(mine) < count and _take(cpu, root):
+        if len(mine) < count and _claim(f"cpu {cpu}", root):
             mine.append(cpu)
     taken = [cpu for cpu in cpus if cpu not in mine]
     first = os.getpid() % len(taken) if taken else 0
     return [*mine, *taken[first:], *taken[:first]][:count]
 
 
-def _take(cpu: int, root: Path) -> bool:
-    """Claim the CPU for the lifetime of this process, by an abstract socket name that only one socket can have."""
-    name = f"\0torchperf {root} cpu {cpu}"
+def _claim(what: str, root: Path) -> bool:
+    """Claim a CPU or the tuning for the lifetime of this process, by a socket name that only one socket can have."""
+    name = f"\0torchperf {root} {what}"
     if name not in _held:
         holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -130,7 +129,7 @@ def _may_use(cpu: int) -> bool:
     return True
 
 
-def host_changes(root: Path) -> Iterator[TuningChange | TuningRefusal]:
+def host_changes(root: Path) -> Iterator[TuningChange]:
     """Yield the changes that can be made to the host, in order.
 
     Each is determined only when it is due: once SMT siblings are off, later changes concern only the remaining CPUs.
@@ -141,34 +140,35 @@ def host_changes(root: Path) -> Iterator[TuningChange | TuningRefusal]:
     yield _idle_states(root)
 
 
-def _smt(root: Path) -> TuningChange | TuningRefusal:
+def _smt(root: Path) -> TuningChange:
     control = root / CPUS / "smt/control"
     state = text(control)
     if state not in ("on", "off", "forceoff"):
-        return TuningRefusal("smt", f"the kernel says {state!r}" if state else "no switch for it here")
+        why = f"the kernel says {state!r}" if state else "no switch for it here"
+        return TuningChange("smt", refusal=why)
     return _written("smt", "off", "off", [control] if state == "on" else [])
 
 
-def _governor(root: Path) -> TuningChange | TuningRefusal:
+def _governor(root: Path) -> TuningChange:
     files = cpu_files(root, "cpufreq/scaling_governor")
     if not files:
-        return TuningRefusal("governor", "no frequency scaling here, as in most virtual machines")
+        return TuningChange("governor", refusal="no frequency scaling here, as in most virtual machines")
     return _written("governor", "performance", "performance", files)
 
 
-def _turbo(root: Path) -> TuningChange | TuningRefusal:
+def _turbo(root: Path) -> TuningChange:
     """Turn turbo off: a boosted clock depends on temperature and on the load of neighbouring cores."""
     for name, off in (("intel_pstate/no_turbo", "1"), ("cpufreq/boost", "0")):
         if (root / CPUS / name).exists():
             return _written("turbo", "off", off, [root / CPUS / name])
-    return TuningRefusal("turbo", "no switch for it here, as in most virtual machines")
+    return TuningChange("turbo", refusal="no switch for it here, as in most virtual machines")
 
 
-def _idle_states(root: Path) -> TuningChange | TuningRefusal:
+def _idle_states(root: Path) -> TuningChange:
     states = cpu_files(root, "cpuidle/state*")
     deep = [state for state in states if (number(state / "latency") or 0) > DEEP_MICROSECONDS]
     if not deep:
-        return TuningRefusal("deep_idle_states", "there are none here")
+        return TuningChange("deep_idle_states", refusal="there are none here")
     return _written("deep_idle_states", "off", "1", [state / "disable" for state in deep])
 
 
@@ -187,15 +187,6 @@ class CannotRestoreError(Exception):
     """A state that could not be restored, so it must not be changed; the message says why."""
 
 
-@dataclass(frozen=True)
-class RestorerAnswer:
-    """An answer of the restorer: ``ok`` if a state is remembered, else ``why`` not; at the end, what ``failed``."""
-
-    ok: bool = False
-    why: str = ""
-    failed: tuple[str, ...] | None = None
-
-
 class Restorer:
     """Remembers states of the machine and restores them on request, or when this process dies in any way.
 
@@ -208,70 +199,38 @@ class Restorer:
             [sys.executable, str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            bufsize=0,
+            text=True,
             start_new_session=True,
             env=environment,
         )
-        self._input = cast("IO[bytes]", self._process.stdin)
-        self._output = cast("IO[bytes]", self._process.stdout)
-        self._received = b""
         self._answers = True
 
     def remember(self, state: Mapping[str, str]) -> None:
         """Remember one state, given as :mod:`restorer` describes; raises :class:`CannotRestoreError`."""
-        answer = self._ask(state) if self._answers else None
+        assert self._process.stdin
+        assert self._process.stdout
+        with suppress(BrokenPipeError):
+            print(json.dumps(state), file=self._process.stdin, flush=True)
+        poller = select.poll()  # unlike select(), without a limit on the file descriptor's number
+        poller.register(self._process.stdout, select.POLLIN)
         # After a timeout, a late answer would be mistaken for that to the next request, so ask nothing more.
-        self._answers = answer is not None
-        if not (answer and answer.ok):
-            raise CannotRestoreError(answer.why if answer else SILENT)
+        self._answers = self._answers and bool(poller.poll(1000 * ANSWER_SECONDS))
+        answer = self._process.stdout.readline() if self._answers else ""
+        if answer != "\n":
+            raise CannotRestoreError(answer.strip() or SILENT)
 
     def restore(self) -> None:
         """Restore every state; raises :class:`NotRestoredError` for those that stayed changed."""
-        self._input.close()
-        answer = self._receive()
-        while answer and answer.failed is None:
-            answer = self._receive()
-        self._output.close()
-        if answer:
-            self._process.wait(ANSWER_SECONDS)
-        if failed := answer.failed if answer else (SILENT,):
+        try:
+            told, _ = self._process.communicate(timeout=ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            told = ""
+        failed = [line for line in told.splitlines() if line.startswith("not restored: ")]
+        if self._process.returncode != 0:
+            failed.append(SILENT)
+        if failed:
             msg = "tuning left this machine changed; set back by hand:\n" + "\n".join(failed)
             raise NotRestoredError(msg)
-
-    def _ask(self, state: Mapping[str, str]) -> RestorerAnswer | None:
-        try:
-            self._input.write(json.dumps(dict(state)).encode() + b"\n")
-        except BrokenPipeError:
-            return None
-        return self._receive()
-
-    def _receive(self) -> RestorerAnswer | None:
-        """Return one answer, or None if none arrives in time."""
-        import msgspec
-
-        deadline = time.monotonic() + ANSWER_SECONDS
-        poller = select.poll()  # unlike select(), without a limit on the file descriptor's number
-        poller.register(self._output, select.POLLIN)
-        while b"\n" not in self._received:
-            left = max(deadline - time.monotonic(), 0)
-            if not poller.poll(1000 * left):
-                return None
-            received = os.read(self._output.fileno(), 2**16)
-            if not received:
-                return None
-            self._received += received
-        line, _, self._received = self._received.partition(b"\n")
-        return msgspec.json.decode(line, type=RestorerAnswer)
-
-
-@contextmanager
-def restoring() -> Iterator[Restorer]:
-    """A restorer for the duration of the block; every state is restored at its end."""
-    restorer = Restorer()
-    try:
-        yield restorer
-    finally:
-        restorer.restore()
 
 
 @dataclass(frozen=True)
@@ -287,28 +246,32 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
     """Tune the host and ``device`` for the duration of the block.
 
     A separate process restores everything when the block ends, or when this process dies, even by SIGKILL. Take the
-    fingerprint inside the block. Raises :class:`NotRestoredError` at the end if something stayed changed.
+    fingerprint inside the block. Raises :class:`NotRestoredError` at the end if something stayed changed. Two processes
+    do not tune at once: the first one, when it ends, would undo what the second one measures with.
     """
+    if sys.platform == "linux" and not _claim("tuning", root):
+        yield TuningReport({}, {"all": "another torchperf is tuning this machine"})
+        return
     applied: dict[str, str] = {}
     refused: dict[str, str] = {}
-    with restoring() as restorer:
-        for step in chain(host_changes(root), device.changes()):
-            outcome = step if isinstance(step, TuningRefusal) else _attempt(step, restorer)
-            if isinstance(outcome, TuningRefusal):
-                refused[outcome.name] = outcome.why
+    restorer = Restorer()
+    try:
+        for change in chain(host_changes(root), device.changes()):
+            if why := change.refusal or _refusal_of(change, restorer):
+                refused[change.name] = why
             else:
-                applied[outcome.name] = outcome.value
+                applied[change.name] = change.value
         yield TuningReport(applied, refused)
+    finally:
+        restorer.restore()
 
 
-def _attempt(change: TuningChange, restorer: Restorer) -> TuningChange | TuningRefusal:
-    """Make the change, if it is allowed and can be undone."""
+def _refusal_of(change: TuningChange, restorer: Restorer) -> str:
+    """Make the change, if it is allowed and can be undone; else return why not."""
     try:
         for state in change.undo:
             restorer.remember(state)
         change.apply()
-    except OSError as error:
-        return TuningRefusal(change.name, error.strerror or str(error))
-    except (CannotRestoreError, VendorToolError) as error:
-        return TuningRefusal(change.name, str(error))
-    return change
+    except (OSError, CannotRestoreError, VendorToolError) as error:
+        return getattr(error, "strerror", None) or str(error)
+    return ""

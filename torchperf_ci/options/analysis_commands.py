@@ -200,12 +200,13 @@ class ReportOptions:
         "--verdicts", "Verdicts files from check or compare", metavar="FILE", many=True
     )
     culprits: Sequence[str] = option("--culprits", "Culprits files from bisect", metavar="FILE", many=True)
-    to: str = option(
+    to: Sequence[str] = option(
         "--to",
         "summary (the job's; printed outside a job), comment (one on the pull request, kept up to date), issues (one "
-        "per cause, opened, updated and closed), or a directory for report.md and report.html",
+        "per cause, opened, updated and closed), or a directory for report.md and report.html; or several of them",
         metavar="summary|comment|issues|DIR",
-        default="summary",
+        otherwise="summary",
+        many=True,
     )
     unjudged: bool = option(
         "--unjudged",

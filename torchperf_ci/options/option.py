@@ -29,11 +29,6 @@ COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-
 BACKENDS = ("eager", "inductor", *(f"inductor:{mode}" for mode in COMPILE_MODES))
 
 
-def text(value: str) -> str:
-    """Any text."""
-    return value
-
-
 def positive_int(value: str) -> int:
     """A whole number from 1."""
     number = int(value)
@@ -125,7 +120,7 @@ class Option:
 
     flag: str
     help: str
-    kind: Callable[[str], Any] = text
+    kind: Callable[[str], Any] = str
     metavar: str = ""
     default: str = ""
     otherwise: str = ""
@@ -202,7 +197,7 @@ class Option:
             raise UsageError(msg) from None
 
 
-def option(flag: str, text: str, kind: Callable[[str], Any] = text, heading: str = "", **more: Any) -> Any:
+def option(flag: str, text: str, kind: Callable[[str], Any] = str, heading: str = "", **more: Any) -> Any:
     """Return a dataclass field for a new :class:`Option` of a command; ``heading`` is as in :func:`shared`."""
     return shared(Option(flag, text, kind, **more), heading)
 

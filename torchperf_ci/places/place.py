@@ -57,8 +57,6 @@ class PlaceAccess:
     duration: int = 3600
     """Lifetime of the role's credentials in seconds, from 900 to the role's maximum; they are renewed in time."""
 
-    audience: str = "sts.amazonaws.com"
-
     git_token: str = field(default="", repr=False)
     """Token for the job's own GitHub server; without one git looks for credentials as usual."""
 

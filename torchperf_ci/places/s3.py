@@ -69,24 +69,21 @@ def make_client(access: PlaceAccess) -> tuple[S3Client, bool]:
         session.register_component("credential_provider", CredentialResolver([identity]))
     try:
         anonymous = session.get_credentials() is None
+        config = Config(
+            connect_timeout=CONNECT_TIMEOUT,
+            read_timeout=READ_TIMEOUT,
+            retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+            max_pool_connections=CONNECTIONS,
+            signature_version=UNSIGNED if anonymous else None,
+        )
         client = boto3.Session(botocore_session=session).client(
-            "s3", region_name=access.region, endpoint_url=access.endpoint, config=_config(anonymous=anonymous)
+            "s3", region_name=access.region, endpoint_url=access.endpoint, config=config
         )
     except (BotoCoreError, ValueError) as error:
         msg = f"S3 cannot be used with these settings: {error}; correct the AWS_* variables, profile or endpoint"
         raise CredentialsError(msg) from error
     client.meta.events.register("before-send.s3", _stop_when_late)
     return client, anonymous
-
-
-def _config(*, anonymous: bool) -> Config:
-    config = Config(
-        connect_timeout=CONNECT_TIMEOUT,
-        read_timeout=READ_TIMEOUT,
-        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
-        max_pool_connections=CONNECTIONS,
-    )
-    return config.merge(Config(signature_version=UNSIGNED)) if anonymous else config
 
 
 @contextmanager
@@ -142,27 +139,6 @@ def error_code(error: Exception) -> str:
 def is_refusal(error: Exception) -> bool:
     """Whether S3 refused the request because of missing permissions."""
     return error_code(error) in {"AccessDenied", "403"}
-
-
-def explain_s3_error(error: Exception, where: str, action: str, *, anonymous: bool) -> str:
-    """Say in one sentence where ``action`` (``s3:PutObject``) failed, why, and what to do."""
-    if isinstance(error, ClientError):
-        advice = _ADVICE.get("AccessDenied" if is_refusal(error) else error_code(error), "").format(
-            action=action
-        )
-        if anonymous and is_refusal(error):
-            advice = _ANONYMOUS
-        message = error.response.get("Error", {}).get("Message", "").rstrip(".")
-        return (
-            f"{where}: {action} was refused: {error_code(error)} ({message}){'; ' if advice else ''}{advice}"
-        )
-    if isinstance(error, OutOfTimeError):
-        return f"{where}: not done when the time was up; try again later, or allow more time"
-    if isinstance(error, NoCredentialsError):
-        return f"{where}: {_ANONYMOUS}"
-    if isinstance(error, (HTTPClientError, UnreachableError)):
-        return f"{where}: cannot be reached: {error}; check the network, its proxy, and AWS_ENDPOINT_URL"
-    return f"{where}: {error}"
 
 
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{3,63}")
@@ -294,4 +270,22 @@ class S3Place(RecordPlace):
             raise (PlaceForbiddenError if forbidden else kind)(self._explain(error, where, action)) from error
 
     def _explain(self, error: Exception, where: str, action: str) -> str:
-        return explain_s3_error(error, where, action, anonymous=bool(self._made and self._made[1]))
+        """Say in one sentence where ``action`` (``s3:PutObject``) failed, why, and what to do."""
+        if isinstance(error, ClientError):
+            code = "AccessDenied" if is_refusal(error) else error_code(error)
+            is_anonymous = bool(self._made and self._made[1])
+            advice = (
+                _ANONYMOUS
+                if is_anonymous and is_refusal(error)
+                else _ADVICE.get(code, "").format(action=action)
+            )
+            message = error.response.get("Error", {}).get("Message", "").rstrip(".")
+            refusal = f"{where}: {action} was refused: {error_code(error)} ({message})"
+            return f"{refusal}; {advice}" if advice else refusal
+        if isinstance(error, OutOfTimeError):
+            return f"{where}: not done when the time was up; try again later, or allow more time"
+        if isinstance(error, NoCredentialsError):
+            return f"{where}: {_ANONYMOUS}"
+        if isinstance(error, (HTTPClientError, UnreachableError)):
+            return f"{where}: cannot be reached: {error}; check the network, its proxy, and AWS_ENDPOINT_URL"
+        return f"{where}: {error}"

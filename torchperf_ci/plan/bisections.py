@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.metrics import bisected_as
-from torchperf_ci.plan.jobs import MOST_JOBS, MeasurementJob, UniqueNames
+from torchperf_ci.plan.jobs import MOST_JOBS, MeasurementJob, unique_name
 from torchperf_ci.records.files import job_folder
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict, read_verdicts, write_verdicts
@@ -30,22 +30,12 @@ Machine = tuple[str, str]
 """A device and an architecture, as in series."""
 
 
-@dataclass(frozen=True)
-class RunnersOfSeries:
-    """The runner of each measured case and of each machine. ``only`` is the runner if there is a single one."""
+def runners_of_series(jobs: Sequence[MeasurementJob], records: Path) -> Callable[[Series], str]:
+    """Return a function that names the runner of a series; empty if unknown.
 
-    by_case: Mapping[Series, str]
-    by_machine: Mapping[Machine, str]
-    only: str = ""
-
-    def runner_of(self, series: Series) -> str:
-        """Return the runner that measured the series, else one with the same machine; empty if unknown."""
-        near = self.by_machine.get((series.device, series.arch))
-        return self.by_case.get(_case(series)) or near or self.only
-
-
-def runners_of_series(jobs: Sequence[MeasurementJob], records: Path) -> RunnersOfSeries:
-    """Find which runner measured what, from the artifacts of ``jobs`` below ``records``; some may be missing."""
+    It is the one that measured the case or, as new metrics have no records yet, one with the same machine; or else the
+    only one there is. Known from the artifacts of ``jobs`` below ``records``; some may be missing.
+    """
     by_case: dict[Series, str] = {}
     by_machine: dict[Machine, str] = {}
     for job in jobs:
@@ -54,7 +44,8 @@ def runners_of_series(jobs: Sequence[MeasurementJob], records: Path) -> RunnersO
             by_case.setdefault(_case(series), job.runner)
             by_machine.setdefault((series.device, series.arch), job.runner)
     runners = {job.runner for job in jobs}
-    return RunnersOfSeries(by_case, by_machine, "".join(runners) if len(runners) == 1 else "")
+    only = "".join(runners) if len(runners) == 1 else ""
+    return lambda series: by_case.get(_case(series)) or by_machine.get((series.device, series.arch)) or only
 
 
 def _case(series: Series) -> Series:
@@ -82,39 +73,18 @@ class Regression:
         """The verdict with the largest change, among proven verdicts if there are any."""
         return max(self.verdicts, key=lambda one: (one.is_red, size_of_change(one)))
 
-    @property
-    def is_proven(self) -> bool:
-        """Whether history alone proves that something regressed."""
-        return self.largest.is_red
+
+LeftOut = tuple[Verdict, str]
+"""A series that regressed and is not bisected, and why."""
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """A series that regressed and is not bisected, and why."""
+def regressions(
+    verdicts: Iterable[Verdict], runner_of: Callable[[Series], str]
+) -> tuple[list[Regression], list[LeftOut]]:
+    """Group what got worse by runner and range, proven ones and large changes first.
 
-    verdict: Verdict
-    why: str
-
-
-@dataclass(frozen=True)
-class Regressions:
-    """The regressions to bisect, proven ones and large changes first; and proven ones that cannot be bisected."""
-
-    all: tuple[Regression, ...]
-    left_out: tuple[LeftOut, ...]
-
-
-@dataclass(frozen=True)
-class BudgetShares:
-    """The regressions that are bisected, each within ``deadline`` seconds, and those that exceed the budget."""
-
-    chosen: tuple[Regression, ...]
-    deadline: int
-    waiting: tuple[Regression, ...]
-
-
-def regressions(verdicts: Iterable[Verdict], runner_of: Callable[[Series], str]) -> Regressions:
-    """Group what got worse by runner and range. Ranges that only overlap are separate regressions."""
+    Ranges that only overlap are separate regressions. What is proven and cannot be bisected is returned apart.
+    """
     groups: dict[tuple[str, CommitEnds], list[Verdict]] = defaultdict(list)
     left_out: list[LeftOut] = []
     for verdict in verdicts:
@@ -122,30 +92,29 @@ def regressions(verdicts: Iterable[Verdict], runner_of: Callable[[Series], str])
             continue
         runner, ends = runner_of(verdict.series), verdict.evidence.commits.range
         if why := _obstacle(verdict, runner, ends):
-            left_out += [LeftOut(verdict, why)] if verdict.is_red else []
+            left_out += [(verdict, why)] if verdict.is_red else []
         elif ends:
             groups[runner, ends].append(verdict)
     ordered = sorted(
         (Regression(runner, ends, tuple(group)) for (runner, ends), group in groups.items()),
         key=lambda regression: (
-            not regression.is_proven,
+            not regression.largest.is_red,
             -size_of_change(regression.largest),
             regression.runner,
             regression.range,
         ),
     )
-    return Regressions(tuple(ordered), tuple(left_out))
+    return ordered, left_out
 
 
-def budget_shares(ordered: Sequence[Regression], budget: float) -> BudgetShares:
-    """Divide ``budget`` seconds of machine time.
+def budget_shares(count: int, budget: float) -> tuple[int, int]:
+    """Divide ``budget`` seconds of machine time among ``count`` regressions: how many get a share, and its seconds.
 
-    It is shared equally by as many regressions as can have :data:`LEAST` seconds each, but at least one. A share is at
-    most :data:`LONGEST` seconds.
+    It is shared equally by as many as can have :data:`LEAST` seconds each, but at least one. A share is at most
+    :data:`LONGEST` seconds.
     """
-    fitting = min(len(ordered), max(1, int(budget // LEAST)), MOST_JOBS)
-    deadline = ceil(min(budget / fitting, LONGEST)) if fitting else 0
-    return BudgetShares(tuple(ordered[:fitting]), deadline, tuple(ordered[fitting:]))
+    fitting = min(count, max(1, int(budget // LEAST)), MOST_JOBS)
+    return fitting, ceil(min(budget / fitting, LONGEST)) if fitting else 0
 
 
 def size_of_change(verdict: Verdict) -> float:
@@ -209,15 +178,15 @@ def plan_bisections(
         msg = f"--records {records}: no such directory: give the one with the jobs' artifacts"
         raise UsageError(msg)
     verdicts = [verdict for path in files for verdict in read_verdicts(path).verdicts]
-    worse = regressions(verdicts, runners_of_series(jobs, records).runner_of)
-    divided = budget_shares(worse.all, budget)
+    worse, left_out = regressions(verdicts, runners_of_series(jobs, records))
+    fitting, deadline = budget_shares(len(worse), budget)
     kinds = {job.runner: job for job in jobs}
-    names = UniqueNames()
+    taken: set[str] = set()
     chosen = {
-        _bisection_job(regression, kinds[regression.runner], names, divided.deadline): regression
-        for regression in divided.chosen
+        _bisection_job(regression, kinds[regression.runner], taken, deadline): regression
+        for regression in worse[:fitting]
     }
-    return BisectionPlan(chosen, divided.waiting, worse.left_out)
+    return BisectionPlan(chosen, worse[fitting:], left_out)
 
 
 def write_bisections(plan: BisectionPlan, folder: Path) -> None:
@@ -230,10 +199,10 @@ def write_bisections(plan: BisectionPlan, folder: Path) -> None:
 
 
 def _bisection_job(
-    regression: Regression, job: MeasurementJob, names: UniqueNames, deadline: int
+    regression: Regression, job: MeasurementJob, taken: set[str], deadline: int
 ) -> BisectionJob:
     good, bad = regression.range
-    name = names.unique(regression.runner, good[:_SHOWN], bad[:_SHOWN])
+    name = unique_name(taken, regression.runner, good[:_SHOWN], bad[:_SHOWN])
     search = _search_key(regression)
     return BisectionJob(name, job.runner, job.labels, job.device, good, bad, f"{name}.json", deadline, search)
 

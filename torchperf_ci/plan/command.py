@@ -189,7 +189,7 @@ def _left_out(plan: BisectionPlan) -> list[tuple[str, str]]:
     """Return what is not bisected and why. The text contains names from outside."""
     return [
         *((_regression_text(regression), _WAITS) for regression in plan.waiting),
-        *((_change_text(left_out.verdict), left_out.why) for left_out in plan.left_out),
+        *((_change_text(verdict), why) for verdict, why in plan.left_out),
     ]
 
 

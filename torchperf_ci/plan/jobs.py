@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -24,21 +24,15 @@ LONGEST_NAME = 80
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
-class UniqueNames:
-    """Makes names that are unique, also when case is ignored."""
-
-    def __init__(self) -> None:
-        self._given: set[str] = set()
-
-    def unique(self, *parts: str) -> str:
-        """Join ``parts`` to a name of safe characters, with a number appended if the name is already taken."""
-        wanted = _UNSAFE.sub("-", "-".join(parts)).strip("-.")[:LONGEST_NAME] or "job"
-        name, number = wanted, 1
-        while name.casefold() in self._given:
-            number += 1
-            name = f"{wanted}-{number}"
-        self._given.add(name.casefold())
-        return name
+def unique_name(taken: set[str], *parts: str) -> str:
+    """Join ``parts`` to a name of safe characters that is not ``taken`` yet in any case, if need be with a number."""
+    wanted = _UNSAFE.sub("-", "-".join(parts)).strip("-.")[:LONGEST_NAME] or "job"
+    name, number = wanted, 1
+    while name.casefold() in taken:
+        number += 1
+        name = f"{wanted}-{number}"
+    taken.add(name.casefold())
+    return name
 
 
 MOST_JOBS = 256
@@ -84,15 +78,19 @@ def jobs_of(given: config.Config) -> Sequence[MeasurementJob]:
     for name, suite in suites.items():
         _check_suite_name(name)
         _check_workloads(name, suite)
-    names = UniqueNames()
+    taken: set[str] = set()
     jobs = [
-        _job(names, (runner, given.runners[runner]), name, (number, suite.shards))
+        _job(taken, runner, given.runners[runner], name, f"{number}/{suite.shards}")
         for name, suite in suites.items()
         for runner in suite.runners or given.runners
         for number in range(1, suite.shards + 1)
     ]
     if len(jobs) > MOST_JOBS:
-        msg = f"{len(jobs)} jobs exceed GitHub's limit of {MOST_JOBS} per matrix: {_advice(suites, given)}"
+        most, _ = Counter(job.suite for job in jobs).most_common(1)[0]
+        msg = (
+            f"{len(jobs)} jobs exceed GitHub's limit of {MOST_JOBS} per matrix: give fewer shards to suite {most!r}, "
+            "which has the most, or plan two files, with --config"
+        )
         raise UsageError(msg)
     return jobs
 
@@ -115,15 +113,10 @@ def matrix(rows: Iterable[Any]) -> Mapping[str, object]:
     return {"include": [asdict(row) for row in rows]}
 
 
-def _job(
-    names: UniqueNames, runner: tuple[str, config.Runner], suite: str, shard: tuple[int, int]
-) -> MeasurementJob:
-    name, kind = runner
-    number, of = shard
-    parts = (name, suite, f"{number}-of-{of}") if of > 1 else (name, suite)
-    return MeasurementJob(
-        names.unique(*parts), name, kind.labels, kind.device, kind.tune, suite, f"{number}/{of}"
-    )
+def _job(taken: set[str], name: str, runner: config.Runner, suite: str, shard: str) -> MeasurementJob:
+    parts = (name, suite) if shard == "1/1" else (name, suite, shard.replace("/", "-of-"))
+    unique = unique_name(taken, *parts)
+    return MeasurementJob(unique, name, runner.labels, runner.device, runner.tune, suite, shard)
 
 
 def _check_suite_name(suite: str) -> None:
@@ -142,13 +135,6 @@ def _check_workloads(name: str, suite: config.Suite) -> None:
         if not any(sign in wanted for sign in "/*?[") and not wanted.endswith(".py") and wanted not in SUITES:
             what = f"suite in suites.{name}.workloads"
             raise UnknownNameError(what, wanted, SUITES, "torchperf list")
-
-
-def _advice(suites: Mapping[str, config.Suite], given: config.Config) -> str:
-    """Return advice on how to reduce the number of jobs."""
-    jobs = {name: suite.shards * len(suite.runners or given.runners) for name, suite in suites.items()}
-    name = max(jobs, key=lambda one: jobs[one])
-    return f"give fewer shards to suite {name!r}, which has {jobs[name]}, or plan two files, with --config"
 
 
 NEWEST_RUNS = 5

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.errors import UsageError
 from torchperf_ci.receive.request import (
     RefusedRequestError,
-    UploadResponse,
     keep,
     opened_for_uploads,
     read_request,
@@ -30,14 +29,6 @@ LambdaEvent = Mapping[str, Any]
 """The event that AWS passes to a function."""
 
 
-def receive(body: bytes, place: RecordPlace, accepted: UploaderCredentials) -> UploadResponse:
-    """Store the ``content`` of a request under its ``s3_path``, or return a response that says why not."""
-    try:
-        return keep(read_request(body, accepted), place)
-    except RefusedRequestError as refused:
-        return refused.response
-
-
 def handler(event: LambdaEvent, _context: object) -> dict[str, object]:
     """Answer a function URL's event (payload format 2.0) with a response of the same format.
 
@@ -47,7 +38,7 @@ def handler(event: LambdaEvent, _context: object) -> dict[str, object]:
     """
     place, accepted = _set_up()
     try:
-        response = receive(_body(event), place, accepted)
+        response = keep(read_request(_body(event), accepted), place)
     except RefusedRequestError as refused:
         response = refused.response
     log(_client(event), response.line)

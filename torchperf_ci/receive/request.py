@@ -23,22 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def accepted_credentials(environ: Mapping[str, str]) -> UploaderCredentials:
-    """Return the credentials that uploaders must send. Raises :class:`UsageError` if the environment has none."""
-    username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
-    if not (username and password):
-        msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
-        raise UsageError(msg)
-    return UploaderCredentials(username, password)
-
-
 def opened_for_uploads(target: str) -> tuple[RecordPlace, UploaderCredentials]:
     """Return the place where uploads are kept and the credentials that uploaders must send.
 
     Raises :class:`UsageError` for an invalid target, or if the environment has no credentials.
     """
-    accepted = accepted_credentials(os.environ)
-    return open_place(target, PlaceAccess(deadline=PUT_SECONDS)), accepted
+    username, password = (os.environ.get(f"UPLOADER_{name}", "") for name in ("USERNAME", "PASSWORD"))
+    if not (username and password):
+        msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
+        raise UsageError(msg)
+    return open_place(target, PlaceAccess(deadline=PUT_SECONDS)), UploaderCredentials(username, password)
 
 
 def are_equal(given: tuple[str, str], accepted: tuple[str, str]) -> bool:

@@ -75,6 +75,7 @@ class LocatedRecord:
 class RefusedElement:
     """An element that was refused: its text as it stands in the file, and all reasons.
 
+    The text is empty for a file that is refused as a whole, and for the lost end of a truncated one.
     Bytes that are not UTF-8 are kept as lone surrogates in ``text`` (Python's ``surrogateescape``).
     """
 
@@ -99,18 +100,6 @@ class RecordsReading:
     def size(self) -> int:
         """Characters of all elements; their size in memory is several times as much."""
         return sum(len(item.text) for item in self.records) + sum(len(item.text) for item in self.refused)
-
-    @property
-    def all_refused(self) -> list[RefusedElement]:
-        """The refused elements, and those without text: a file as a whole, or the end of a truncated one."""
-        told = {reason for item in self.refused for reason in item.reasons}
-        rest = [
-            RefusedElement(problem.file, problem.line, problem.path, (problem.reason,), "")
-            for problem in self.problems
-            if problem.severity == "refused"
-            and not told & {problem.reason, f"{problem.path}: {problem.reason}"}
-        ]
-        return [*self.refused, *rest]
 
 
 def read_records(
@@ -155,13 +144,14 @@ def guarded(parse: Callable[[], RecordsReading], content: bytes, name: str) -> R
         raise
     except Exception as error:  # noqa: BLE001  # a bug of ours; the other files matter more than a traceback
         reason = f"cannot be read, which is a bug of torchperf: {type(error).__name__}: {error}"[:_TOLD]
-        text = content.decode("utf-8", "surrogateescape")
-        return replace(refused_file(name, reason), refused=(RefusedElement(name, 1, "$", (reason,), text),))
+        return refused_file(name, reason, content.decode("utf-8", "surrogateescape"))
 
 
-def refused_file(name: str, reason: str) -> RecordsReading:
-    """Return the reading of a file that is refused as a whole; its text is not copied."""
-    return RecordsReading((), (), (Problem(name, 1, "$", reason, "refused"),))
+def refused_file(name: str, reason: str, text: str = "") -> RecordsReading:
+    """Return the reading of a file that is refused as a whole."""
+    found = FoundInFile(name)
+    found.refuse("$", reason, text)
+    return found.reading()
 
 
 def _parsed(content: bytes, name: str) -> RecordsReading:
@@ -171,10 +161,8 @@ def _parsed(content: bytes, name: str) -> RecordsReading:
         checkpoint()
         reader.take(piece)
     if damage:
-        reader.note(len(text), "$", damage, "refused")
-    if not (reader.records or reader.problems):
-        reader.note(len(text), "$", "holds no record", "flag")
-    return RecordsReading(tuple(reader.records), tuple(reader.refused), tuple(reader.problems))
+        reader.refuse("$", damage, "", reader.line(len(text)))
+    return reader.reading("holds no record")
 
 
 def text_of(content: bytes) -> tuple[str, str | None]:
@@ -190,54 +178,59 @@ def text_of(content: bytes) -> tuple[str, str | None]:
     return text, damage
 
 
-class _PieceSorter:
-    """Sorts the pieces of one text into records, refused elements and problems."""
+class FoundInFile:
+    """Collects the records, the refused elements and the problems of one file."""
 
-    def __init__(self, file: str, text: str) -> None:
-        self._file = file
-        self._text = text
-        self._counted = 0, 1
+    def __init__(self, file: str) -> None:
+        self.file = file
         self.records: list[LocatedRecord] = []
         self.refused: list[RefusedElement] = []
         self.problems: list[Problem] = []
 
+    def note(self, path: str, reason: str, severity: Severity, line: int = 1) -> None:
+        """Add a problem."""
+        self.problems.append(Problem(self.file, line, path, reason, severity))
+
+    def refuse(self, path: str, reason: str, text: str, line: int = 1) -> None:
+        """Add an element that is refused for one reason."""
+        self.note(path, reason, "refused", line)
+        told = reason if path == "$" else f"{path}: {reason}"
+        self.refused.append(RefusedElement(self.file, line, path, (told,), text))
+
+    def reading(self, nothing: str = "") -> RecordsReading:
+        """Return what was found; ``nothing`` says that there was neither a record nor a problem."""
+        if not (self.records or self.problems):
+            self.note("$", nothing, "flag")
+        return RecordsReading(tuple(self.records), tuple(self.refused), tuple(self.problems))
+
+
+class _PieceSorter(FoundInFile):
+    """Sorts the pieces of one text, which come in their order."""
+
+    def __init__(self, file: str, text: str) -> None:
+        super().__init__(file)
+        self._text = text
+        self._counted = 0, 1
+
     def take(self, piece: Element | Broken) -> None:
+        text = self._text[piece.start : piece.end]
         if isinstance(piece, Broken):
-            self.note(piece.at, piece.path, piece.reason, "refused")
-            self._refuse(piece, (piece.reason,))
-        else:
-            self._take_element(piece)
-
-    def note(self, position: int, path: str, reason: str, severity: Severity) -> None:
-        self.problems.append(Problem(self._file, self._line(position), path, reason, severity))
-
-    def _take_element(self, element: Element) -> None:
-        findings = check_record(element.value)
+            self.refuse(piece.path, piece.reason, text, self.line(piece.at))
+            return
+        line, findings = self.line(piece.start), check_record(piece.value)
         for finding in findings:
-            self.note(
-                element.start, element.path + path_text(finding.steps), finding.reason, finding.severity
-            )
+            self.note(piece.path + path_text(finding.steps), finding.reason, finding.severity, line)
         reasons = tuple(
-            f"{element.path}{path_text(finding.steps)}: {finding.reason}"
+            f"{piece.path}{path_text(finding.steps)}: {finding.reason}"
             for finding in findings
             if finding.severity == "refused"
         )
-        if isinstance(element.value, dict) and not reasons:
-            text = self._text[element.start : element.end]
-            self.records.append(
-                LocatedRecord(element.value, self._file, self._line(element.start), element.path, text)
-            )
+        if isinstance(piece.value, dict) and not reasons:
+            self.records.append(LocatedRecord(piece.value, self.file, line, piece.path, text))
         else:
-            self._refuse(element, reasons)
+            self.refused.append(RefusedElement(self.file, line, piece.path, reasons, text))
 
-    def _refuse(self, piece: Element | Broken, reasons: tuple[str, ...]) -> None:
-        text = self._text[piece.start : piece.end]
-        if text:
-            self.refused.append(
-                RefusedElement(self._file, self._line(piece.start), piece.path, reasons, text)
-            )
-
-    def _line(self, position: int) -> int:
+    def line(self, position: int) -> int:
         """Return the line of ``position``, counted from that of the previous call: pieces come in order."""
         before, line = self._counted
         first, last = sorted((before, position))

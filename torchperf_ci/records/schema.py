@@ -10,22 +10,24 @@ import json
 import math
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from torchperf_ci.records.fast_validation import compiled, is_plain_json
 from torchperf_ci.records.files import checkpoint
 from torchperf_ci.records.parser import RepeatedKeys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from jsonschema import ValidationError
-    from jsonschema.protocols import Validator
-
-    from torchperf_ci.records.fast_validation import Check
+    Schema = Mapping[str, Any]
+    """A JSON Schema, or a part of one."""
+    Check = Callable[[Any], "Sequence[RecordFinding]"]
+    """Returns what is wrong with a value."""
+    Rule = Callable[[Any], "str | None"]
+    """Returns the one thing that is wrong with a value, if any."""
 
 
 Severity = Literal["refused", "changed", "flag"]
@@ -83,22 +85,16 @@ LATEST_SECOND = 10_413_791_999
 _EXACT_IN_FLOAT64 = 2**53
 
 
-def column_changes(column: str, value: object) -> Iterator[tuple[tuple[int, ...], str]]:
-    """Yield each place in ``value``, which the schema accepts, where the database would store something else, and what.
-
-    ``column`` is the type of the column. Outside of arrays ``None`` is the same as an absent member, and no change.
-    """
-    if isinstance(value, list) and column in _NULL_ELEMENT:
-        yield from (((index,), _NULL_ELEMENT[column]) for index, item in enumerate(value) if item is None)
-    elif value is not None and (rule := _COLUMN_RULES.get(column)) and (reason := rule(value)):
-        yield (), reason
-
-
 def _text_change(value: object) -> str | None:
-    return None if isinstance(value, str) else f"{excerpt(value)} is not a string; it is stored as its text"
+    return (
+        None
+        if isinstance(value, str | None)
+        else f"{excerpt(value)} is not a string; it is stored as its text"
+    )
 
 
-def _float32_change(value: object) -> str | None:
+def float32_change(value: object) -> str | None:
+    """Return what the database would store instead of ``value``, which the schema accepts; None if it is kept."""
     if isinstance(value, str | bool):
         return _number_in_disguise(value)
     if not isinstance(value, int | float):
@@ -149,13 +145,12 @@ def _number_in_disguise(value: str | bool) -> str:
     return f"{excerpt(value)} is not a number; it is stored as {int(bool(value))}"
 
 
-_COLUMN_RULES: Mapping[str, Callable[[object], str | None]] = {
+_COLUMN_RULES: Mapping[str, Rule] = {
     "String": _text_change,
-    "Float32": _float32_change,
+    "Float32": float32_change,
     "UInt32": _unsigned(32),
     "UInt64": _unsigned(64),
 }
-
 _NULL_ELEMENT: Mapping[str, str] = {
     "Array(Float32)": "null is stored as 0, as if it had been measured",
     "Array(String)": "null is stored as an empty string",
@@ -170,54 +165,51 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _FLOAT_COLUMNS = {("metric", "benchmark_values"), ("metric", "target_value")}
 
 
-def json_defects(element: object) -> Iterator[tuple[Steps, str]]:
+def is_plain_json(value: Any, depth: int) -> bool:
+    """Whether a value has JSON's types only, valid Unicode, finite numbers, and at most ``depth`` levels of nesting."""
+    kind = type(value)
+    if kind is str:
+        return _is_text(value)
+    if kind is float:
+        return math.isfinite(value)
+    if kind is not dict and kind is not list:
+        return kind is int or kind is bool or value is None
+    checkpoint()
+    if depth == 0:
+        return not value
+    if kind is dict:
+        return all(map(_is_text, value)) and all(map(is_plain_json, value.values(), repeat(depth - 1)))
+    return all(map(is_plain_json, value, repeat(depth - 1)))
+
+
+def _is_text(value: str) -> bool:
+    return value.isascii() or not _LONE_SURROGATE.search(value)
+
+
+def json_defects(value: object, steps: Steps = ()) -> Iterator[tuple[Steps, str]]:
     """Yield each place in a decoded value that valid JSON could not hold, with the reason; safe for deep nesting."""
-    yield from (((), reason) for reason in _own_defects((), element))
-    steps: list[str | int] = []
-    levels = [_children(element)]  # one iterator per level uses less memory than a list of all open values
-    while levels:
-        checkpoint()
-        child = next(levels[-1], None)
-        if child is None:
-            levels.pop()
-            del steps[-1:]
-            continue
-        key, value = child
-        if len(levels) > MAX_DEPTH:
-            yield tuple(steps[:3]), f"is nested more than {MAX_DEPTH} levels deep"
-            return
-        if isinstance(value, dict | list | str | float):
-            place = (*steps, key)
-            yield from ((place, reason) for reason in _own_defects(place, value))
-        if isinstance(value, dict | list):
-            steps.append(key)
-            levels.append(_children(value))
-
-
-def _children(value: object) -> Iterator[tuple[str | int, object]]:
-    if isinstance(value, dict):
-        return iter(value.items())
-    return iter(enumerate(value)) if isinstance(value, list) else iter(())
+    checkpoint()
+    if len(steps) > MAX_DEPTH:
+        yield steps[:3], f"is nested more than {MAX_DEPTH} levels deep"
+        return
+    yield from ((steps, reason) for reason in _own_defects(steps, value))
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, item in inner:
+        yield from json_defects(item, (*steps, step))
 
 
 def _own_defects(steps: Steps, value: object) -> Iterator[str]:
     if isinstance(value, RepeatedKeys):
         yield f"the key {excerpt(value.repeated)} stands there more than once; keep the one that is meant"
     texts = value if isinstance(value, dict) else [value]
-    if any(isinstance(text, str) and _LONE_SURROGATE.search(text) for text in texts):
+    if any(isinstance(text, str) and not _is_text(text) for text in texts):
         yield "holds bytes or escapes that are not valid Unicode text; write it as UTF-8"
     if isinstance(value, float) and not math.isfinite(value) and steps[:2] not in _FLOAT_COLUMNS:
         yield f"{excerpt(value)} is no JSON number; only benchmark_values and target_value may hold it"
 
 
-_SCHEMA_FILE = Path(__file__).with_name("v3.schema.json")
-_SEVERITIES: Mapping[str, Severity] = {"clickhouse": "changed", "recommended": "flag", "latest": "flag"}
-
-MOST_REFUSALS = 100
-"""Reasons to refuse a record after which the search for more ends."""
-
-MOST_CHANGES = 100
-"""Most changed values that are reported for one record."""
+MOST_FINDINGS = 100
+"""Changed values of a record, or reasons to refuse it, after which no more are told."""
 
 
 @dataclass(frozen=True)
@@ -228,142 +220,147 @@ class RecordFinding:
     reason: str
     severity: Severity
 
+    def below(self, step: str | int) -> RecordFinding:
+        """Return the same about the value around it."""
+        return replace(self, steps=(step, *self.steps))
+
 
 def check_record(element: Any) -> tuple[RecordFinding, ...]:
     """Return what is wrong with a decoded element; it is a valid record if nothing is ``refused``."""
-    if is_plain_json(element, MAX_DEPTH) and _is_flawless()(element):
-        return ()
-    return searched_for_faults(element)
+    if not is_plain_json(element, MAX_DEPTH):
+        defects = islice(json_defects(element), MOST_FINDINGS)
+        # A value that JSON cannot hold, or that is ambiguous, is not worth validating.
+        if unsafe := tuple(RecordFinding(steps, reason, "refused") for steps, reason in defects):
+            return unsafe
+    return tuple(_schema_check()(element))
 
 
-def searched_for_faults(element: Any) -> tuple[RecordFinding, ...]:
-    """Like :func:`check_record`, but always by the general validator: a hundred times slower, but gives reasons."""
-    unsafe = tuple(RecordFinding(steps, reason, "refused") for steps, reason in json_defects(element))
-    # A value that JSON cannot hold, or that is ambiguous, is not worth validating.
-    return unsafe or _against_schema(element)
-
-
-@lru_cache(maxsize=1)
-def schema() -> Mapping[str, object]:
+def schema() -> Schema:
     """Return the JSON Schema of a v3 record, as published in ``v3.schema.json``."""
-    loaded: Mapping[str, object] = json.loads(_SCHEMA_FILE.read_text(encoding="utf-8"))
+    loaded: Schema = json.loads(Path(__file__).with_name("v3.schema.json").read_text(encoding="utf-8"))
     return loaded
 
 
 @lru_cache(maxsize=1)
-def _is_flawless() -> Check:
-    return compiled(schema(), {"clickhouse": _keeps, "recommended": _has_all, "latest": _up_to})
+def _schema_check() -> Check:
+    published = schema()
+    return compiled(published, published["$defs"])
 
 
-def _keeps(column: str) -> Check:
-    """Return a check of whether a column stores a value unchanged, by the rules of :func:`column_changes`."""
-    if column in _NULL_ELEMENT:
-        return lambda value: type(value) is not list or None not in value
-    rule = _COLUMN_RULES.get(column)
-    return lambda value: value is None or rule is None or rule(value) is None
+def compiled(rules: Schema, definitions: Schema) -> Check:
+    """Compile a JSON Schema to a check. ``definitions`` are those to which ``$ref`` leads."""
+    if "$ref" in rules:
+        rules = {**definitions[rules["$ref"].removeprefix("#/$defs/")], **rules}
+    refusals = [rule(rules[name]) for name, rule in _REFUSALS.items() if name in rules]
+    change = _COLUMN_RULES.get(rules.get("clickhouse", ""))
+    checks = [check(rules[name]) for name, check in _CHECKS.items() if name in rules]
+    members = {name: compiled(rule, definitions) for name, rule in rules.get("properties", {}).items()}
+    if members:
+        checks.append(_members(members))
+    if "additionalProperties" in rules:
+        checks.append(_values(compiled(rules["additionalProperties"], definitions)))
+    if "items" in rules:
+        checks.append(_items(compiled(rules["items"], definitions), _NULL_ELEMENT[rules["clickhouse"]]))
+
+    def check(value: Any) -> Sequence[RecordFinding]:
+        for rule in refusals:
+            if reason := rule(value):
+                return [RecordFinding((), reason, "refused")]
+        if change and (reason := change(value)):
+            return [RecordFinding((), reason, "changed")]
+        return [finding for inner in checks for finding in inner(value)] if checks else ()
+
+    return check
 
 
-def _has_all(names: list[str]) -> Check:
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    "array": (list,),
+    "boolean": (bool,),
+    "integer": (int,),  # not 4.0: ClickHouse reads 4 followed by rubbish, and rejects the file
+    "null": (type(None),),
+    "number": (int, float),
+    "object": (dict,),
+    "string": (str,),
+}
+
+
+def _type(names: str | list[str]) -> Rule:
+    listed = [names] if isinstance(names, str) else names
+    kinds = {kind for name in listed for kind in _TYPES[name]}
+    expected = " or ".join(name for name in listed if name != "null")
     return lambda value: (
-        type(value) is not dict or not any(value.get(name) in (None, "", []) for name in names)
+        None if type(value) in kinds else f"{excerpt(value)} is of the wrong type: {expected} expected"
     )
 
 
-def _up_to(most: int) -> Check:
-    return lambda value: type(value) is not int or value <= most
+def _minimum(least: int) -> Rule:
+    return lambda value: f"{excerpt(value)} is negative" if isinstance(value, int) and value < least else None
 
 
-def _against_schema(element: Any) -> tuple[RecordFinding, ...]:
-    findings: list[RecordFinding] = []
-    refused: set[Steps] = set()
-    for error in _validator().iter_errors(element):
-        finding = _finding(error)
-        if finding.severity == "refused":
-            refused.add(finding.steps)
-        elif len(findings) - len(refused) >= MOST_CHANGES:
-            continue
-        findings.append(finding)
-        if len(refused) == MOST_REFUSALS:
+def _pattern(pattern: str) -> Rule:
+    search = re.compile(pattern).search
+    return lambda value: (
+        f"{excerpt(value)} is not a number" if isinstance(value, str) and not search(value) else None
+    )
+
+
+def _required(names: list[str]) -> Check:
+    return lambda value: [
+        RecordFinding((), f"{name} is missing", "refused") for name in names if name not in value
+    ]
+
+
+def _recommended(names: list[str]) -> Check:
+    return lambda value: [
+        RecordFinding((name,), "is missing or empty", "flag")
+        for name in (() if value is None else names)
+        if value.get(name) in (None, "", [])
+    ]
+
+
+def _latest(most: int) -> Check:
+    reason = "is after the year 2299, as milliseconds are; write Unix time in seconds"
+    return lambda value: (
+        [RecordFinding((), f"{value} {reason}", "flag")] if isinstance(value, int) and value > most else []
+    )
+
+
+_REFUSALS: Mapping[str, Callable[[Any], Rule]] = {"type": _type, "minimum": _minimum, "pattern": _pattern}
+_CHECKS: Mapping[str, Callable[[Any], Check]] = {
+    "required": _required,
+    "recommended": _recommended,
+    "latest": _latest,
+}
+
+
+def _members(checks: Mapping[str, Check]) -> Check:
+    return lambda value: [
+        finding.below(name)
+        for name, check in checks.items()
+        if value and name in value
+        for finding in check(value[name])
+    ]
+
+
+def _values(check: Check) -> Check:
+    return lambda value: _first((value or {}).items(), check, check(None))
+
+
+def _items(check: Check, null: str) -> Check:
+    of_null = [RecordFinding((), null, "changed")]
+    return lambda value: _first(enumerate(value or ()), check, of_null)
+
+
+def _first(
+    inner: Iterable[tuple[str | int, object]], check: Check, of_null: Sequence[RecordFinding]
+) -> list[RecordFinding]:
+    """Return the first things wrong with the values inside of a value; of more, only one that refuses it."""
+    found: list[RecordFinding] = []
+    for step, value in inner:
+        for finding in of_null if value is None else check(value):
+            checkpoint()
+            if len(found) < MOST_FINDINGS or finding.severity == "refused":
+                found.append(finding.below(step))
+        if len(found) >= MOST_FINDINGS and found[-1].severity == "refused":
             break
-    return tuple(item for item in findings if item.severity == "refused" or item.steps not in refused)
-
-
-@lru_cache(maxsize=1)
-def _validator() -> Validator:
-    from jsonschema import Draft202012Validator, validators
-
-    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer)
-    typed = Draft202012Validator.VALIDATORS["type"]
-
-    def interruptible(*arguments: Any) -> Any:
-        """The keyword as it is, which every value of a record passes through."""
-        checkpoint()
-        return typed(*arguments)
-
-    rules = {
-        "clickhouse": _clickhouse_keyword,
-        "recommended": _recommended_keyword,
-        "latest": _latest_keyword,
-        "type": interruptible,
-    }
-    extended: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]
-        Draft202012Validator, rules, type_checker=checker
-    )
-    return extended(schema())
-
-
-def _is_integer(_checker: object, value: object) -> bool:
-    """JSON Schema calls 4.0 an integer too; ClickHouse reads 4 followed by rubbish, and rejects the file."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _clickhouse_keyword(
-    _v: Validator, column: str, value: object, _schema: Mapping[str, object]
-) -> Iterator[ValidationError]:
-    from jsonschema import ValidationError
-
-    yield from (ValidationError(reason, path=steps) for steps, reason in column_changes(column, value))
-
-
-def _recommended_keyword(
-    _v: Validator, names: list[str], value: object, _rules: Mapping[str, object]
-) -> Iterator[ValidationError]:
-    from jsonschema import ValidationError
-
-    if isinstance(value, dict):
-        for name in names:
-            if value.get(name) in (None, "", []):
-                yield ValidationError("is missing or empty", path=(name,))
-
-
-def _latest_keyword(
-    _v: Validator, most: int, value: object, _rules: Mapping[str, object]
-) -> Iterator[ValidationError]:
-    from jsonschema import ValidationError
-
-    if isinstance(value, int) and value > most:
-        yield ValidationError(
-            f"{value} is after the year 2299, as milliseconds are; write Unix time in seconds"
-        )
-
-
-def _finding(error: ValidationError) -> RecordFinding:
-    steps = tuple(error.absolute_path)
-    if error.validator in _SEVERITIES:
-        return RecordFinding(steps, error.message, _SEVERITIES[str(error.validator)])
-    return RecordFinding(steps, _refusal(error), "refused")
-
-
-def _refusal(error: ValidationError) -> str:
-    found = excerpt(error.instance)
-    rule: Any = error.validator_value
-    match error.validator:
-        case "required":
-            return "metric is missing"
-        case "minimum":
-            return f"{found} is negative"
-        case "type":
-            kinds = [rule] if isinstance(rule, str) else [kind for kind in rule if kind != "null"]
-            return f"{found} is of the wrong type: {' or '.join(kinds)} expected"
-        case _:
-            return f"{found} is not a number"
+    return found

@@ -25,19 +25,22 @@ _WORDS = ("summary", "comment", "issues")
 
 def report_command(options: ReportOptions) -> int:
     """Publish the report. A regression does not make this command fail, only the command that judged."""
-    _check_destination(options.to)
+    destinations = options.to or ["summary"]
+    for to in destinations:
+        _check_destination(to)
     inputs = read_inputs(options)
     if inputs.judgements:
         say(headline(inputs.judgements))
     for bisection in inputs.bisections:
         say(f"bisection: {bisection_headline(bisection)}")
-    try:
-        _tell_destination(inputs, options)
-    except NotDeliveredError as error:
-        if options.on_failure != "warn":
-            raise
-        say(f"warning: {error}")
-        actions.annotate([actions.Annotation("warning", str(error), title="Not reported")])
+    for to in destinations:
+        try:
+            _tell_destination(to, inputs, options)
+        except NotDeliveredError as error:
+            if options.on_failure != "warn":
+                raise
+            say(f"warning: {error}")
+            actions.annotate([actions.Annotation("warning", str(error), title="Not reported")])
     return 0
 
 
@@ -49,9 +52,9 @@ def _check_destination(to: str) -> None:
         raise UsageError(msg)
 
 
-def _tell_destination(inputs: ReportInputs, options: ReportOptions) -> None:
+def _tell_destination(to: str, inputs: ReportInputs, options: ReportOptions) -> None:
     """Publish to the destination. Its module is imported on use, as only some need the GitHub client or renderer."""
-    match options.to:
+    match to:
         case "comment":
             from torchperf_ci.report import pull_request_comment
 

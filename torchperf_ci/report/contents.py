@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,7 +46,7 @@ def read_inputs(options: ReportOptions) -> ReportInputs:
             "alone"
         )
         raise UsageError(msg)
-    if options.unjudged and options.to != "comment":
+    if options.unjudged and [*options.to] != ["comment"]:
         msg = "--unjudged is for an earlier comment: give --to comment, too"
         raise UsageError(msg)
     return ReportInputs(
@@ -92,18 +91,7 @@ def tell_in_summary(text: str) -> None:
     if actions.in_actions():
         actions.append_summary(text)
         return
-    with actions.literal():
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-
-def repository_name(options: ReportOptions, environ: Mapping[str, str], configured: str | None = None) -> str:
-    """Return ``--repo``, else the configured repository, else the job's. Raises :class:`UsageError` without any."""
-    name: str = options.repo or configured or environ.get("GITHUB_REPOSITORY", "")
-    if not name:
-        msg = f"{options.to} in which repository? give --repo"
-        raise UsageError(msg)
-    return name
+    print(end=text, flush=True)
 
 
 def why_silent(options: ReportOptions, environ: Mapping[str, str]) -> str:

@@ -21,12 +21,7 @@ from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues, published_document
 from torchperf_ci.issues.tracker import IssueTracker, author_login
 from torchperf_ci.markdown import escaped, to_markdown
-from torchperf_ci.report.contents import (
-    repository_name,
-    tell_in_summary,
-    why_silent,
-    write_files,
-)
+from torchperf_ci.report.contents import tell_in_summary, why_silent, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,9 +42,8 @@ def tell_in_issues(inputs: ReportInputs, options: ReportOptions) -> None:
         say(f"no issue was changed, {counted(len(drafts), 'draft')} written: {why}")
         return
     chosen, rules = _chosen(options)
-    name = repository_name(options, os.environ, chosen.repo)
     findings = findings_of(inputs.judgements, inputs.bisections, rules.night, chosen.broken_nights)
-    with github_client(name, os.environ, Deadline.after(_SECONDS)) as ask:
+    with github_client(options.repo or chosen.repo, os.environ, Deadline.after(_SECONDS)) as ask:
         context = partial(_context, ask if chosen.mention_authors else None, rules.night)
         night = NightToPublish(findings, inputs.verdicts, rules, context)
         _tell(publish_issues(IssueTracker(ask, chosen.labels), night))

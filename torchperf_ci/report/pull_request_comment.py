@@ -15,15 +15,10 @@ from typing import TYPE_CHECKING
 from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
+from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError
 from torchperf_ci.github import GITHUB, GitHubRefusedError, authenticated_login, github_client, github_server
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
-from torchperf_ci.report.contents import (
-    report_markdown,
-    repository_name,
-    why_silent,
-    write_files,
-)
+from torchperf_ci.report.contents import report_markdown, why_silent, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -86,26 +81,18 @@ def _of_run(run: EventRun, here: EventRepository) -> MeasuredHead:
     """Return the commit of a run. In a fork, a run lists the upstream's pull requests, which are ignored."""
     pulls = (pull.number for pull in run.pull_requests if pull.base.repo.id == here.id)
     repository = run.head_repository.full_name if run.head_repository else ""
-    workflow = _workflow_file(run.path or "")
+    workflow, *_ = (run.path or "").partition("@")
     return MeasuredHead(run.head_sha, repository, run.head_branch or "", tuple(pulls), run.html_url, workflow)
 
 
 def _of_pull_request(pull: EventPullRequest | None, environ: Mapping[str, str]) -> MeasuredHead:
     url = run_url(environ)
     after_owner_and_name = environ.get("GITHUB_WORKFLOW_REF", "").split("/")[2:]
-    workflow = _workflow_file("/".join(after_owner_and_name))
+    workflow, *_ = "/".join(after_owner_and_name).partition("@")  # followed by the branch
     if not pull:
         return MeasuredHead(run_url=url, workflow=workflow)
-    if not pull.head:
-        reason = "GITHUB_EVENT_PATH holds a pull request without a head"
-        raise UnknownIdentityError(reason)
     repository = pull.head.repo.full_name if pull.head.repo else ""
     return MeasuredHead(pull.head.sha, repository, pull.head.ref, (pull.number,), url, workflow)
-
-
-def _workflow_file(path: str) -> str:
-    """Return a workflow's path without the ``@`` and the branch that GitHub may append."""
-    return path.partition("@")[0]
 
 
 class PullRequestMovedOnError(Exception):
@@ -130,12 +117,12 @@ def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[Pu
         names = " and ".join(f"#{pull.number}" for pull in at_head)
         msg = f"{measured.sha} is the head of the pull requests {names}: give one with --pull-request"
         raise UsageError(msg)
-    if open_ones:
-        heads = " and ".join(f"#{pull.number} to {pull.head.sha}" for pull in open_ones)
-        msg = f"the measured {measured.sha} is no longer the head, the pull request has moved on: {heads}"
-        raise PullRequestMovedOnError(msg)
     if candidates:
-        msg = f"the pull request {' and '.join(f'#{number}' for number in candidates)} is no longer open"
+        now = " and ".join(
+            f"#{number} {f'has moved on to {pull.head.sha}' if pull.state == 'open' else 'is no longer open'}"
+            for number, pull in candidates.items()
+        )
+        msg = f"the measured {measured.sha or 'commit'} has no pull request anymore: {now}"
         raise PullRequestMovedOnError(msg)
     branch = f" on {measured.repository}:{measured.branch}" if measured.branch else ""
     msg = (
@@ -188,15 +175,10 @@ def _listed(ask: GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> lis
     try:
         return ask.all(call)
     except GitHubRefusedError as error:
-        if error.status == 403:
-            msg = (
-                f"the token in GITHUB_TOKEN may not list pull requests, it needs pull-requests: read: {error}"
-            )
-            raise CredentialsError(msg) from error
         if error.status in (404, 422):  # no such commit, or branch
             return []
-        msg = f"pull requests cannot be listed: {error}"
-        raise NotDeliveredError(msg) from error
+        what = "list pull requests"
+        raise error.explained(what, "pull-requests: read") from error
 
 
 MARKER = "<!-- torchperf report -->"
@@ -319,15 +301,9 @@ def _delete(ask: GitHubClient, comment: IssueComment) -> None:
 
 
 def _explained(error: GitHubRefusedError, repository: str, number: int) -> TorchperfError:
-    said = str(error).lower()
-    if "locked" in said:
+    if "locked" in str(error).lower():
         return NotDeliveredError(f"the conversation of {repository}#{number} is locked: {error}")
-    if error.status in (401, 403, *_GONE):
-        return CredentialsError(
-            f"the token in GITHUB_TOKEN may not comment on {repository}#{number}: {error}; "
-            "give the job `permissions: pull-requests: write`"
-        )
-    return NotDeliveredError(f"the comment on {repository}#{number} was refused: {error}")
+    return error.explained(f"comment on {repository}#{number}", "pull-requests: write")
 
 
 _SECONDS = 120.0
@@ -342,7 +318,7 @@ def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
         write_files(Path(options.out), {"comment.md": text})
         say(f"no comment written: {why}")
         return
-    with github_client(repository_name(options, os.environ), os.environ, Deadline.after(_SECONDS)) as ask:
+    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as ask:
         try:
             pulls = find_pull_requests(ask, of)
         except PullRequestMovedOnError as reason:

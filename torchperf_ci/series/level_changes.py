@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from dataclasses import dataclass
+from itertools import groupby, pairwise, repeat
 from math import log1p
 from pathlib import Path
 from statistics import median
@@ -21,7 +21,7 @@ from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.stats.segmentation import MIN_EFFECT, change_points, sides
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -163,7 +163,9 @@ def _places_with_sides(
 ) -> list[list[tuple[int, NDArray[np.float64], NDArray[np.float64]]]]:
     """Return the change points of each row, each with the values of the levels before and after it."""
     places_of_rows: list[list[int]] = [[] for _ in rows]
-    for some in _batches(rows):
+    by_length = sorted(range(len(rows)), key=lambda number: rows[number].size)
+    for start in range(0, len(rows), _TOGETHER):
+        some = by_length[start : start + _TOGETHER]
         padded = np.full((len(some), rows[some[-1]].size), np.nan)
         for line, number in enumerate(some):
             padded[line, : rows[number].size] = rows[number]
@@ -173,13 +175,6 @@ def _places_with_sides(
         [(place, *sides(row, place, places)) for place in places]
         for row, places in zip(rows, places_of_rows, strict=True)
     ]
-
-
-def _batches(rows: Sequence[NDArray[np.float64]]) -> Iterator[list[int]]:
-    """Yield batches of row numbers, sorted by row length."""
-    order = sorted(range(len(rows)), key=lambda number: rows[number].size)
-    for start in range(0, len(order), _TOGETHER):
-        yield order[start : start + _TOGETHER]
 
 
 SETTLED_RUNS = 2
@@ -226,13 +221,11 @@ def newest_ratios(
         values[number, values.shape[1] - len(newest) :] = np.log(newest)
     judged = judge(values, np.log1p(least))
     proven = judged.up.proven | judged.down.proven
-    newest_of_rows: list[NewestRuns | None] = [None] * len(rows)
-    for number in np.flatnonzero(proven).tolist():
-        change, low, high = (float(one[number]) for one in (judged.change, judged.low, judged.high))
-        newest_of_rows[number] = NewestRuns(
-            int(judged.runs[number]), Effect.of_logs(change, low, high, pairs=0)
-        )
-    return newest_of_rows
+    effects = map(Effect.of_logs, judged.change, judged.low, judged.high, repeat(0))
+    return [
+        NewestRuns(int(runs), effect) if is_proven else None
+        for runs, effect, is_proven in zip(judged.runs, effects, proven, strict=True)
+    ]
 
 
 def newest_differing(values: Sequence[float]) -> NewestRuns | None:
@@ -244,40 +237,28 @@ def newest_differing(values: Sequence[float]) -> NewestRuns | None:
     )
 
 
-@dataclass(frozen=True)
-class MachinePart:
-    """The points of a series that share one fingerprint, as ascending indices into the series."""
-
-    facts: Mapping[str, str]
-    indices: list[int] = field(default_factory=list)
-
-
-def parts_of(points: Sequence[Point]) -> list[MachinePart]:
-    """Split a series by fingerprint, ordered by first point; machines that alternate have one part each."""
-    parts: list[MachinePart] = []
-    part: MachinePart | None = None
+def parts_of(points: Sequence[Point]) -> list[list[int]]:
+    """Return the ascending indices of the points that share a fingerprint, for each, ordered by first point."""
+    parts: list[list[int]] = []
+    part: list[int] = []
     for index, point in enumerate(points):
-        if part is None or part.facts is not point.fingerprint:  # successive points usually share the mapping
-            part = _part_of(point.fingerprint, parts)
-        part.indices.append(index)
+        facts = point.fingerprint
+        if (
+            not part or points[part[0]].fingerprint is not facts
+        ):  # successive points usually share the mapping
+            part = next((known for known in parts if points[known[0]].fingerprint == facts), [])
+            if not part:
+                parts.append(part)
+        part.append(index)
     return parts
 
 
-def _part_of(facts: Mapping[str, str], parts: list[MachinePart]) -> MachinePart:
-    """Return the part with these facts, adding it if there is none."""
-    for part in parts:
-        if part.facts == facts:
-            return part
-    parts.append(MachinePart(facts))
-    return parts[-1]
-
-
-def machine_changes(points: Sequence[Point], parts: Sequence[MachinePart]) -> list[MachineChange]:
+def machine_changes(points: Sequence[Point], parts: Sequence[Sequence[int]]) -> list[MachineChange]:
     """Return where a part begins after all earlier parts have ended: the series has moved to another machine."""
     changes = []
     for number, part in enumerate(parts[1:], start=1):
-        first = part.indices[0]
-        if all(earlier.indices[-1] < first for earlier in parts[:number]):
-            differs = differing_facts(points[first - 1].fingerprint, part.facts)
+        first = part[0]
+        if all(earlier[-1] < first for earlier in parts[:number]):
+            differs = differing_facts(points[first - 1].fingerprint, points[first].fingerprint)
             changes.append(MachineChange(first, points[first], differs))
     return changes

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
 
 
-NOTHING_TO_MEASURE = ("unsupported", "skipped")
+_NOTHING_TO_MEASURE = frozenset(("unsupported", "skipped"))
 """Statuses of cases that neither passed nor failed."""
-_NOTHING_TO_MEASURE = frozenset(NOTHING_TO_MEASURE)
 _OUTCOMES = frozenset((0.0, 1.0))
 
 
@@ -113,8 +112,6 @@ def _outcome_words(point: Point) -> list[str]:
 
 DISTURBED_MARK = "⚠ "
 """Prefix of a note that readers must not overlook."""
-MOST_DISTURBED_RUNS = 5
-"""Disturbed runs that are listed one by one; the rest are counted."""
 LONGEST_DISTURBANCE = 300
 """Characters quoted from a record."""
 
@@ -126,19 +123,10 @@ def disturbances(points: Points) -> Sequence[str]:
         for point in row:
             if series.metric in (STATUS, LATENCY):
                 runs[series.group, point.run][series] = point
-    notes = [
+    return [
         f"{DISTURBED_MARK}disturbed during the measurement on {_machine_name(group)}, run {run}: {words}"
         for (group, run), taken in runs.items()
         if (words := "; ".join(_disturbances_of_run(taken)))
-    ]
-    more = len(notes) - MOST_DISTURBED_RUNS
-    return [
-        *notes[:MOST_DISTURBED_RUNS],
-        *(
-            [f"{DISTURBED_MARK}{counted(more, 'more run was', 'more runs were')} disturbed while measuring"]
-            if more > 0
-            else []
-        ),
     ]
 
 

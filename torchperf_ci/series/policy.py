@@ -77,7 +77,7 @@ def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] =
     median is zero or negative have no ratio and are compared as amounts.
     """
     kind = metric_rule.kind
-    if kind == "outcome" and not _is_outcome((*old, *new)):
+    if kind == "outcome" and {number for point in (*old, *new) for number in point.repetitions} - {0.0, 1.0}:
         kind = "ratio"
     if kind == "ratio" and (values := numbers(old)) and median(values) <= 0:
         kind = "amount"
@@ -93,7 +93,3 @@ def _towards(target: float, level: float | None) -> str:
     if not target or level is None or target == level:
         return ""
     return UP if target > level else DOWN
-
-
-def _is_outcome(points: Iterable[Point]) -> bool:
-    return {number for point in points for number in point.repetitions} <= {0.0, 1.0}

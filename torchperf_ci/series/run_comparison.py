@@ -49,8 +49,8 @@ class SeriesComparison:
     series: Series
     old: float | None
     new: float | None
-    effect: Effect | None
     word: ComparisonWord
+    effect: Effect | None = None
     worse: int = 0
     why: str = ""
 
@@ -119,7 +119,7 @@ def _absent(series: Series, old: Mapping[Series, Point], new: Mapping[Series, Po
     reason = (not_measured(status).get(series.metric) or _failure(status)) if status else ""
     why = f"{side}: {reason}" if reason else f"not in the {side} run"
     before, now = (number_of(series, each[series]) if series in each else None for each in (old, new))
-    return SeriesComparison(series, before, now, None, "not comparable", why=why)
+    return SeriesComparison(series, before, now, "not comparable", why=why)
 
 
 def _failure(status: Point) -> str:
@@ -139,7 +139,7 @@ def _compared(
     """Compare one series. ``beyond`` is the least log-ratio that is beyond noise, in units of ``sigma``."""
     series, past, before, now = row.series, row.past, old.value, new.value
     if why := _why_not_comparable(series, old, new):
-        return SeriesComparison(series, before, now, None, "not comparable", why=why)
+        return SeriesComparison(series, before, now, "not comparable", why=why)
     if before is None or now is None:
         return _compared_words(series, old, new)
     rule = rule_of_points(series.metric, past.telling if past else [old, new], policy)
@@ -147,18 +147,17 @@ def _compared(
     is_beyond = before != now
     if rule.kind == "ratio":
         if before <= 0 or now <= 0:
-            return SeriesComparison(series, before, now, None, "not comparable", why=_NO_RATIO)
+            return SeriesComparison(series, before, now, "not comparable", why=_NO_RATIO)
         log_ratio = log(now / before)
         half = inf if sigma is None else _HALF * sigma
         effect = Effect.of_logs(log_ratio, log_ratio - half, log_ratio + half, pairs=0)
         if sigma is None:
-            return SeriesComparison(series, before, now, effect, "noise unknown", why=_TOO_FEW)
+            return SeriesComparison(series, before, now, "noise unknown", effect, why=_TOO_FEW)
         is_beyond = abs(log_ratio) > beyond * sigma
     if not is_beyond:
-        return SeriesComparison(series, before, now, effect, "within noise")
-    return SeriesComparison(
-        series, before, now, effect, "beyond noise", rule.worse * (1 if now > before else -1)
-    )
+        return SeriesComparison(series, before, now, "within noise", effect)
+    worse = rule.worse * (1 if now > before else -1)
+    return SeriesComparison(series, before, now, "beyond noise", effect, worse)
 
 
 def _compared_words(series: Series, old: Point, new: Point) -> SeriesComparison:
@@ -166,9 +165,9 @@ def _compared_words(series: Series, old: Point, new: Point) -> SeriesComparison:
     words = outcome_word(old), outcome_word(new)
     before, now = number_of(series, old), number_of(series, new)
     if words[0] == words[1]:
-        return SeriesComparison(series, before, now, None, "within noise")
+        return SeriesComparison(series, before, now, "within noise")
     worse = bool(passed(old)) - bool(passed(new))
-    return SeriesComparison(series, before, now, None, "beyond noise", worse, " → ".join(words))
+    return SeriesComparison(series, before, now, "beyond noise", worse=worse, why=" → ".join(words))
 
 
 def _why_not_comparable(series: Series, old: Point, new: Point) -> str:

@@ -13,7 +13,6 @@ from torchperf_ci.series.level_changes import (
     ChangeWord,
     LevelChange,
     LevelStep,
-    MachinePart,
     NewestRuns,
     SeriesHistory,
     SeriesName,
@@ -84,10 +83,9 @@ def segment_all(
     ]
 
 
-def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: MachinePart) -> _PartRuns:
+def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: Sequence[int]) -> _PartRuns:
     """Merge the points of each run into one value; in a CSV file each line is a run."""
-    some = [(index, points[index]) for index in part.indices]
-    known = [(value, index) for index, point in some if (value := _value(point, rule)) is not None]
+    known = [(value, index) for index in part if (value := _value(points[index], rule)) is not None]
     values, indices = [value for value, _ in known], [index for _, index in known]
     runs: Sequence[str | int] = (
         indices if isinstance(name, Path) else [points[index].run for index in indices]

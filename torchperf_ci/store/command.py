@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, config
-from torchperf_ci.actions import SUMMARY_LIMIT
 from torchperf_ci.console import UNLIMITED, is_terminal, print_document, print_table, say, width_of
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
@@ -217,7 +216,7 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
         return
     document = Document(f"❌ Ingest: {counts}", [Note(complaints)])
     print_document(document, sys.stderr, rest="left out here")
-    actions.append_summary(to_markdown(document, SUMMARY_LIMIT // 2))
+    actions.append_summary(to_markdown(document))
     actions.annotate(actions.Annotation("warning", text, title="torchperf ingest") for text in complaints)
     msg = (
         f"{counted(len(outcome.refused), 'element')} refused, to be seen in the table torchperf_refused; "

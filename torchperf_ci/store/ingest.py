@@ -21,7 +21,7 @@ from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
 from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError, Store
 from torchperf_ci.store.kept_results import keep_judged
-from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable
+from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable, UnreadObject, lines_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,13 +155,36 @@ class _BatchIngest:
         self._read_as = f" as {given}" if given else ""  # what was refused before may be read now
         self.incoming = StagingTable(store, bucket)
         self._judged: dict[str, str] = {}
+        self._settled: set[str] = set()
+        """Keys that are known with the content that they have now."""
 
     def take(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
-        """Ingest objects whose bodies have been read."""
+        """Ingest objects whose bodies are there. What the engine takes for a record as it is, only the engine reads."""
         known = self.known([item.key for item in batch])
         new = [item for item in batch if (item.key, item.tag) not in known]
+        self._settled.update(item.key for item in batch if (item.key, item.tag) in known)
         outcome = IngestOutcome(known=len(batch) - len(new))
-        for part in self._parts(new):
+        for part in in_batches(map(self._unread, new), PART_SIZE):
+            plain, others = [each for each in part if each.lines], [each for each in part if not each.lines]
+            if plain and self._add_unread(plain):
+                outcome += self.settle({each.item.key: each.item.tag for each in plain}, [])
+            else:
+                others = part
+            outcome += self._read_and_take([each.item for each in others])
+        return outcome
+
+    def _unread(self, item: PlacedObject) -> UnreadObject:
+        lines = [] if item.unfit or self._given else lines_of_records(item.body)
+        head = f'{{"_meta":{self._meta(item.key)},' if lines else ""
+        return UnreadObject(item, [head + line.removeprefix("{") for line in lines])
+
+    def _add_unread(self, objects: Sequence[UnreadObject]) -> bool:
+        self.incoming.clear()
+        return self.incoming.add_unread([line.encode() for each in objects for line in each.lines])
+
+    def _read_and_take(self, objects: Sequence[PlacedObject]) -> IngestOutcome:
+        outcome = IngestOutcome()
+        for part in self._parts(objects):
             self.incoming.clear()
             refused = self._load({item.key: reading for item, reading in part})
             outcome += self.settle({item.key: item.tag for item, _ in part}, refused)
@@ -170,11 +193,8 @@ class _BatchIngest:
     def take_whole(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
         """Do the same, and also remember objects without records, so that they are not fetched again."""
         outcome = self.take(batch)
-        tags = {item.key: item.tag for item in batch}
-        known = set(self.known_of(tags)).union(
-            key.removeprefix(f"{self._bucket}/") for key in outcome.conflicts
-        )
-        self.remember({key: tag for key, tag in tags.items() if key not in known})
+        done = self._settled.union(key.removeprefix(f"{self._bucket}/") for key in outcome.conflicts)
+        self.remember({item.key: item.tag for item in batch if item.key not in done})
         return outcome
 
     def known_of(self, tags: Mapping[str, str]) -> Iterator[str]:
@@ -199,7 +219,7 @@ class _BatchIngest:
             if is_own_file(reading):
                 self._judged[item.key] = reading.refused[0].text
                 continue
-            if not (reading.records or reading.all_refused):
+            if not (reading.records or reading.refused):
                 continue
             part.append((item, reading))
             size += reading.size
@@ -224,7 +244,7 @@ class _BatchIngest:
 
     def _load(self, readings: Mapping[str, RecordsReading]) -> list[tuple[str, RefusedElement]]:
         """Add all valid records of some objects to the incoming ones; return the others, with their objects' keys."""
-        refused = [(key, item) for key, reading in readings.items() for item in reading.all_refused]
+        refused = [(key, item) for key, reading in readings.items() for item in reading.refused]
         lines = {
             key: [self._line(key, item) for item in reading.records] for key, reading in readings.items()
         }
@@ -255,12 +275,15 @@ class _BatchIngest:
 
     def _line(self, key: str, item: LocatedRecord) -> bytes:
         """Return the record's verbatim text with the object that it came from as ``_meta``."""
-        meta = json.dumps({"bucket": self._bucket, "key": key}, ensure_ascii=False)
+        meta = self._meta(key)
         if "_meta" in item.record:
             named = {name: value for name, value in item.record.items() if name != "_meta"}
             return json.dumps({**named, "_meta": json.loads(meta)}, ensure_ascii=False).encode()
         members = item.text.removeprefix("{").lstrip()
         return f'{{"_meta":{meta}{"" if members.startswith("}") else ","}{members}'.encode()
+
+    def _meta(self, key: str) -> str:
+        return json.dumps({"bucket": self._bucket, "key": key}, ensure_ascii=False)
 
     def settle(self, tags: Mapping[str, str], refused: Sequence[tuple[str, RefusedElement]]) -> IngestOutcome:
         """Publish the incoming table, keep what was refused, and remember which objects are done.
@@ -285,6 +308,7 @@ class _BatchIngest:
 
     def remember(self, tags: Mapping[str, str]) -> None:
         """Remember that these objects need not be read again."""
+        self._settled.update(tags)
         self._insert(
             "torchperf_ingested", [{"key": key, "tag": tags[key] + self._read_as} for key in sorted(tags)]
         )

@@ -7,6 +7,7 @@ wrong.
 
 from __future__ import annotations
 
+import json
 import os.path
 import time
 from bisect import bisect_left, bisect_right
@@ -14,12 +15,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError
+from torchperf_ci.places.place import unpacked
+from torchperf_ci.records.files import MAX_BYTES
 from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, Store, statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from botocore.credentials import Credentials
+
+    from torchperf_ci.places.place import PlacedObject
 
 
 _MOST_MEMORY = 2 << 30
@@ -138,6 +143,41 @@ class IncomingObject:
     is_same: bool
 
 
+@dataclass(frozen=True)
+class UnreadObject:
+    """An object, and its records for the engine, if it may read them itself."""
+
+    item: PlacedObject
+    lines: Sequence[str]
+
+    @property
+    def size(self) -> int:
+        """Characters of the lines."""
+        return sum(map(len, self.lines))
+
+
+def lines_of_records(body: bytes) -> list[str]:
+    """Return the lines if each seems to be a record, as torchperf writes them; otherwise the content must be read."""
+    content = unpacked(body, MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        return []
+    try:
+        lines = [line for line in content.decode().split("\n") if line]
+        return lines if all(map(_is_plain, lines)) else []
+    except (ValueError, RecursionError):
+        return []
+
+
+def _is_plain(line: str) -> bool:
+    record = json.loads(line)
+    return (
+        isinstance(record, dict)
+        and isinstance(record.get("metric"), dict)
+        and "_meta" not in record
+        and line.startswith("{")
+    )
+
+
 class StagingTable:
     """The temporary table of incoming records."""
 
@@ -170,6 +210,14 @@ class StagingTable:
         if self._count() != len(lines):
             msg = f"{self._store.name} was interrupted while records came in; nothing is half done, so run this again"
             raise StoreUnreachableError(msg)
+
+    def add_unread(self, lines: Sequence[bytes]) -> bool:
+        """Do the same with lines that nobody has read; return False if some may not be one record each."""
+        try:
+            self._store.insert("torchperf_incoming", self._columns, b"\n".join(lines))
+        except RefusedStatementError:
+            return False
+        return self._count() == len(lines) and not self._store.rows(statement("doubtful"))
 
     def add_s3(self, reader: S3Reader, keys: Sequence[str]) -> bool:
         """Let the engine read objects itself; return False if it accepted something that may not be a record.

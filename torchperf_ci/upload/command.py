@@ -217,7 +217,6 @@ def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) ->
         refused_count=len(prepared.refused),
         changed=tuple(source.problems("changed")),
         judged_left_out=len(source.judged) if is_api(way.to) else 0,
-        refused_files=source.refused_files,
         unread=source.unread,
     )
 

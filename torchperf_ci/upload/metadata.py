@@ -6,6 +6,7 @@ import json
 import os
 import re
 import socket
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -25,26 +26,19 @@ from torchperf_ci.identity import (
 )
 from torchperf_ci.machine.devices.interface import DeviceIdentity
 from torchperf_ci.machine.devices.system_files import program_output
-from torchperf_ci.records.reading import LocatedRecord, RefusedElement
 from torchperf_ci.records.record import SYNTHETIC, synthetic_id
-from torchperf_ci.records.schema import Problem, column_changes, is_rounded
-from torchperf_ci.upload.payload import (
-    API_LIMIT,
-    Oversized,
-    Payload,
-    pack_judged,
-    pack_objects,
-    pack_requests,
-)
+from torchperf_ci.records.schema import Problem, float32_change, is_rounded
+from torchperf_ci.upload.payload import Payload, pack_judged, pack_objects, pack_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from torchperf_ci.options.storage_commands import UploadOptions
+    from torchperf_ci.records.reading import LocatedRecord, RefusedElement
     from torchperf_ci.upload.payload import CompleteRecord, RecordsSource
 
 
-_NAME_IT = "or say what was measured with --repo-name, --head-branch and --head-sha"
+_NAME_IT = ", or say what was measured with --repo-name, --head-branch and --head-sha"
 _BY_HAND = "give --repo DIR, or --repo-name, --head-branch and --head-sha"
 
 
@@ -71,16 +65,6 @@ class Metadata:
         return {"timestamp": self.timestamp or timestamp, "schema_version": "v3", **own}
 
 
-@dataclass(frozen=True)
-class WorkflowRun:
-    """A job in one attempt of a workflow run."""
-
-    workflow_id: int
-    attempt: int
-    job: JobIdentity
-    synthetic: str = ""
-
-
 def gather_metadata(given: UploadOptions, environ: Mapping[str, str], content: str, name: str) -> Metadata:
     """Return the metadata given by flags, else that of the job in ``environ``, else of the current checkout.
 
@@ -89,69 +73,40 @@ def gather_metadata(given: UploadOptions, environ: Mapping[str, str], content: s
     :class:`UsageError`.
     """
     change = _change(given, environ)
-    run = _run_of_job(given, environ) if in_actions(environ) else _run_by_hand(given, change, content, name)
+    if in_actions(environ):
+        workflow, attempt, job, synthetic = _run_of_job(given, environ)
+    else:
+        own = synthetic_id(change.repo, change.branch, change.sha, content)
+        workflow, attempt = given.workflow_id or own, given.run_attempt or 1
+        job = JobIdentity(given.job_id or own, name)
+        synthetic = "" if given.job_id else "this is no job of GitHub Actions"
     return Metadata(
-        name=given.benchmark_name or run.job.name,
+        name=given.benchmark_name or job.name,
         repo=change.repo,
         head_branch=change.branch,
         head_sha=change.sha,
-        workflow_id=run.workflow_id,
-        run_attempt=run.attempt,
-        job_id=run.job.id,
+        workflow_id=workflow,
+        run_attempt=attempt,
+        job_id=job.id,
         timestamp=change.date,
-        synthetic=run.synthetic,
+        synthetic=synthetic,
     )
 
 
-def _change(given: UploadOptions, environ: Mapping[str, str]) -> MeasuredCommit:
-    repo, branch, sha = given.repo_name, given.head_branch, given.head_sha
-    if given.repo:
-        if repo or branch or sha:
-            msg = "--repo tells repository, branch and commit: leave out --repo-name, --head-branch and --head-sha"
-            raise UsageError(msg)
-        return _read_checkout(Path(given.repo))
-    if repo and branch and sha:
-        return MeasuredCommit(repo, branch, sha)
-    if repo:
-        msg = "--repo-name needs --head-branch and --head-sha: those of this job or checkout are another repository's"
-        raise UsageError(msg)
-    if not in_actions(environ):
-        return _change_here(branch, sha)
-    try:
-        own = commit_of_job(environ)
-    except UnknownIdentityError as error:
-        msg = f"{error}; {_BY_HAND}"
-        raise UsageError(msg) from None
-    return MeasuredCommit(own.repo, branch or own.branch, sha or own.sha)
-
-
-def _change_here(branch: str | None, sha: str | None) -> MeasuredCommit:
-    if branch or sha:
-        msg = f"--head-branch and --head-sha need --repo-name outside of a job; {_BY_HAND}"
-        raise UsageError(msg)
-    return replace(_read_checkout(Path()), date=None)
-
-
-def _read_checkout(folder: Path) -> MeasuredCommit:
-    try:
-        return read_checkout(folder)
-    except UnknownIdentityError as error:
-        msg = f"{error}, {_NAME_IT}"
-        raise UsageError(msg) from None
-
-
-def _run_of_job(given: UploadOptions, environ: Mapping[str, str]) -> WorkflowRun:
-    workflow = given.workflow_id or _number(environ, "GITHUB_RUN_ID", "--workflow-id")
-    attempt = given.run_attempt or _number(environ, "GITHUB_RUN_ATTEMPT", "--run-attempt")
+def _run_of_job(given: UploadOptions, environ: Mapping[str, str]) -> tuple[int, int, JobIdentity, str]:
+    """Return the workflow run, its attempt, the job, and why its id is one of ours, if it is."""
+    with _usage_error("; give --workflow-id"):
+        workflow = given.workflow_id or job_number(environ, "GITHUB_RUN_ID")
+    with _usage_error("; give --run-attempt"):
+        attempt = given.run_attempt or job_number(environ, "GITHUB_RUN_ATTEMPT")
     name = environ.get("GITHUB_JOB", "")
     if given.job_id:
-        return WorkflowRun(workflow, attempt, JobIdentity(given.job_id, name))
+        return workflow, attempt, JobIdentity(given.job_id, name), ""
     try:
-        return WorkflowRun(workflow, attempt, find_job(environ, workflow, attempt))
+        return workflow, attempt, find_job(environ, workflow, attempt), ""
     except UnknownIdentityError as error:
-        return WorkflowRun(
-            workflow, attempt, JobIdentity(_job_id_of_ours(workflow, attempt, environ), name), str(error)
-        )
+        job = JobIdentity(_job_id_of_ours(workflow, attempt, environ), name)
+        return workflow, attempt, job, str(error)
 
 
 def _job_id_of_ours(workflow: int, attempt: int, environ: Mapping[str, str]) -> int:
@@ -160,22 +115,37 @@ def _job_id_of_ours(workflow: int, attempt: int, environ: Mapping[str, str]) -> 
     return synthetic_id(str(workflow), str(attempt), *(environ.get(name, "") for name in names))
 
 
-def _run_by_hand(given: UploadOptions, change: MeasuredCommit, content: str, name: str) -> WorkflowRun:
-    own = synthetic_id(change.repo, change.branch, change.sha, content)
-    workflow, job = given.workflow_id or own, given.job_id or own
-    return WorkflowRun(
-        workflow,
-        given.run_attempt or 1,
-        JobIdentity(job, name),
-        "" if given.job_id else "this is no job of GitHub Actions",
-    )
+def _change(given: UploadOptions, environ: Mapping[str, str]) -> MeasuredCommit:
+    repo, branch, sha = given.repo_name, given.head_branch, given.head_sha
+    if given.repo:
+        if repo or branch or sha:
+            msg = "--repo tells repository, branch and commit: leave out --repo-name, --head-branch and --head-sha"
+            raise UsageError(msg)
+        with _usage_error(_NAME_IT):
+            return read_checkout(Path(given.repo))
+    if repo and branch and sha:
+        return MeasuredCommit(repo, branch, sha)
+    if repo:
+        msg = "--repo-name needs --head-branch and --head-sha: those of this job or checkout are another repository's"
+        raise UsageError(msg)
+    if in_actions(environ):
+        with _usage_error(f"; {_BY_HAND}"):
+            own = commit_of_job(environ)
+        return MeasuredCommit(own.repo, branch or own.branch, sha or own.sha)
+    if branch or sha:
+        msg = f"--head-branch and --head-sha need --repo-name outside of a job; {_BY_HAND}"
+        raise UsageError(msg)
+    with _usage_error(_NAME_IT):
+        return replace(read_checkout(Path()), date=None)
 
 
-def _number(environ: Mapping[str, str], variable: str, flag: str) -> int:
+@contextmanager
+def _usage_error(advice: str) -> Iterator[None]:
+    """Turn an unknown identity into a :class:`UsageError` that ends with ``advice``."""
     try:
-        return job_number(environ, variable)
+        yield
     except UnknownIdentityError as error:
-        msg = f"{error}; give {flag}"
+        msg = f"{error}{advice}"
         raise UsageError(msg) from None
 
 
@@ -268,7 +238,7 @@ def inexact(metric: Mapping[str, object]) -> dict[str, str]:
 
 
 def _is_inexact(value: object) -> bool:
-    return is_rounded(value) or any(True for _ in column_changes("Float32", value))
+    return is_rounded(value) or bool(float32_change(value))
 
 
 def _noted(part: Mapping[str, Any] | None, notes: Mapping[str, str]) -> dict[str, Any]:
@@ -305,18 +275,16 @@ def prepare(
         file.name: [completion.complete(_measured(found), file.timestamp) for found in file.reading.records]
         for file in source.files
     }
-    oversized: list[Oversized] = []
+    oversized: list[RefusedElement] = []
     if api:
         records = [record for file in files.values() for record in file]
         suffix = options.model or (str(metadata.job_id) if in_actions(os.environ) else "")
         payloads, oversized = pack_requests(records, suffix)
     else:
         payloads = pack_objects(files) + pack_judged(source.judged, metadata.repo, metadata.workflow_id)
-    refused = [_oversized_element(item) for item in oversized]
+    faults = [Problem(item.file, item.line, item.path, item.reasons[0], "refused") for item in oversized]
     return PreparedUpload(
-        tuple(payloads),
-        (*source.refused, *refused),
-        (*source.problems("refused"), *(_oversized_problem(item) for item in refused)),
+        tuple(payloads), (*source.refused, *oversized), (*source.problems("refused"), *faults)
     )
 
 
@@ -328,13 +296,3 @@ def _measured(found: LocatedRecord) -> Mapping[str, Any]:
     if not found.tool or found.record.get("head_sha") != os.environ.get("GITHUB_SHA", ""):
         return found.record
     return {name: value for name, value in found.record.items() if name not in ("head_sha", "head_branch")}
-
-
-def _oversized_element(item: Oversized) -> RefusedElement:
-    reason = f"takes {item.size} bytes of a request, and an upload API has {API_LIMIT} for all; send it to a bucket"
-    text = json.dumps(item.record)
-    return RefusedElement(str(item.record["name"]), 1, "$", (reason,), text)
-
-
-def _oversized_problem(item: RefusedElement) -> Problem:
-    return Problem(item.file, item.line, item.path, item.reasons[0], "refused")

@@ -18,7 +18,6 @@ from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.records.files import (
     MAX_BYTES,
-    MAX_FILES,
     MAX_UPLOAD,
     MAX_VALUES,
     SUFFIXES,
@@ -74,13 +73,7 @@ class RecordsSource:
     @property
     def refused(self) -> list[RefusedElement]:
         """The elements that are not valid records, and the files that cannot be read."""
-        return [refused for file in self.files for refused in file.reading.all_refused]
-
-    @property
-    def refused_files(self) -> int:
-        """The number of files that were refused as a whole, whatever they hold."""
-        empty = [file.reading for file in self.files if not (file.reading.records or file.reading.refused)]
-        return sum(bool(reading.all_refused) for reading in empty)
+        return [refused for file in self.files for refused in file.reading.refused]
 
     def problems(self, severity: Severity) -> list[Problem]:
         """Return the problems of this severity, in the order of the files."""
@@ -105,11 +98,7 @@ def read_source(source: Path, given: str = "") -> RecordsSource:
     folder, paths = (source.parent, iter([source])) if _is_file(source) else (source, _paths(source))
     files, judged, room = [], [], MAX_UPLOAD
     digests = {False: hashlib.sha256(), True: hashlib.sha256()}  # of records, and of verdicts and culprits
-    for number, path in enumerate(paths):
-        if number == MAX_FILES:
-            more = refused_file(str(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
-            files.append(RecordsFile(folder.name, 0, more))
-            break
+    for path in paths:
         content, timestamp, reading = _read_file(path, folder, room, given)
         is_own = is_own_file(reading)
         kind = kind_of_judged(reading.refused[0].text) if is_own else ""
@@ -200,17 +189,8 @@ def commit_key(record: CompleteRecord, model: str = "", part: int = 1) -> str:
     branch = str(record["head_branch"]).removeprefix("refs/heads/")
     suffix = f"_{safe(model)}" if model else ""
     number = f".part{part}" if part > 1 else ""
-    name = f"benchmark_results{suffix}{number}.json"
-    return "/".join(
-        [
-            "v3",
-            _path(record["repo"]),
-            _path(branch),
-            safe(record["head_sha"]),
-            safe(device_type(record)),
-            name,
-        ]
-    )
+    below = f"{safe(record['head_sha'])}/{safe(device_type(record))}"
+    return f"v3/{_path(record['repo'])}/{_path(branch)}/{below}/benchmark_results{suffix}{number}.json"
 
 
 def device_type(record: CompleteRecord) -> str:
@@ -231,8 +211,13 @@ def distinct(file: str) -> str:
     if safe(file) == file:
         return file
     mark = hashlib.sha256(file.encode("utf-8", "surrogateescape")).hexdigest()[:_MARK]
+    name, suffix = _split_name(file)
+    return f"{safe(name)}-{mark}{suffix}"
+
+
+def _split_name(file: str) -> tuple[str, str]:
     suffix = next((suffix for suffix in SUFFIXES if file.endswith(suffix)), "")
-    return f"{safe(file.removesuffix(suffix))}-{mark}{suffix}"
+    return file.removesuffix(suffix), suffix
 
 
 def _path(name: object) -> str:
@@ -261,14 +246,6 @@ class Payload:
         return self.records or 1
 
 
-@dataclass(frozen=True)
-class Oversized:
-    """A record that does not fit into a request, and its size in a request in bytes."""
-
-    record: CompleteRecord
-    size: int
-
-
 def pack_objects(files: Mapping[str, Sequence[CompleteRecord]]) -> list[Payload]:
     """Pack the complete records of each file into one object: gzipped JSONEachRow.
 
@@ -288,29 +265,33 @@ def _share(row: str) -> float:
 
 def _part_name(file: str, part: int) -> str:
     """Return a name for a part, which cannot have the key of another file: its space adds a hash to the key."""
-    suffix = next((suffix for suffix in SUFFIXES if file.endswith(suffix)), "")
-    return file if part == 1 else f"{file.removesuffix(suffix)} part{part}{suffix}"
+    name, suffix = _split_name(file)
+    return file if part == 1 else f"{name} part{part}{suffix}"
 
 
 def pack_requests(
     records: Iterable[CompleteRecord], model: str = ""
-) -> tuple[list[Payload], list[Oversized]]:
-    """Pack records into requests to an upload API: one per commit and hardware, or several if it is too large."""
+) -> tuple[list[Payload], list[RefusedElement]]:
+    """Pack records into requests to an upload API: one per commit and hardware, or several if it is too large.
+
+    The second list are the records that fit into no request.
+    """
     payloads: list[Payload] = []
-    oversized: list[Oversized] = []
+    refused: list[RefusedElement] = []
     for group in _grouped(records, model).values():
-        sizes = [_size_in_request(_row(record)) for record in group]
-        fitting = [
-            (record, size) for record, size in zip(group, sizes, strict=True) if size <= _ROOM_FOR_RECORDS
-        ]
-        oversized += [
-            Oversized(record, size)
-            for record, size in zip(group, sizes, strict=True)
-            if size > _ROOM_FOR_RECORDS
-        ]
+        sized = [(record, _size_in_request(_row(record))) for record in group]
+        refused += [_oversized(record, size) for record, size in sized if size > _ROOM_FOR_RECORDS]
+        fitting = (item for item in sized if item[1] <= _ROOM_FOR_RECORDS)
         for part, chunk in enumerate(_chunks(fitting, _ROOM_FOR_RECORDS), start=1):
             payloads.append(Payload(commit_key(chunk[0], model, part), _rows(chunk), len(chunk)))
-    return payloads, oversized
+    return payloads, refused
+
+
+def _oversized(record: CompleteRecord, size: int) -> RefusedElement:
+    reason = (
+        f"takes {size} bytes of a request, and an upload API has {API_LIMIT} for all; send it to a bucket"
+    )
+    return RefusedElement(str(record["name"]), 1, "$", (reason,), json.dumps(record))
 
 
 def pack_judged(files: Iterable[ResultFile], repo: str, run: int) -> list[Payload]:

@@ -67,8 +67,7 @@ class UploadReport:
     the reasons why elements were refused, ``refused_count`` the number of those elements, and ``quarantine`` the file
     that holds them (None in a dry run). ``changed`` are values that the database will store differently, and
     ``missing`` says why there was nothing to upload. ``judged_left_out`` is the number of files of verdicts or culprits
-    that the target, an upload API, does not accept, ``refused_files`` that of files refused as a whole, and ``unread``
-    that of files whose suffix is not read.
+    that the target, an upload API, does not accept, and ``unread`` that of files whose suffix is not read.
     """
 
     target: str
@@ -81,7 +80,6 @@ class UploadReport:
     changed: tuple[Problem, ...] = ()
     missing: str = ""
     judged_left_out: int = 0
-    refused_files: int = 0
     unread: int = 0
     reaching: tuple[str, ...] = ()
 
@@ -126,7 +124,6 @@ class UploadReport:
             (self.undelivered, f"{_amount(self.undelivered)} not delivered to {self.target}"),
             (self.conflicts, f"{_amount(self.conflicts)} in conflict with what is there"),
             (self.refused_count, f"{self.refused_count} refused"),
-            (self.refused_files, f"{counted(self.refused_files, 'whole file')} among them"),
             (
                 self.judged_left_out,
                 f"{_files_of_judged(self.judged_left_out)} not sent: an upload API takes none",
@@ -294,8 +291,10 @@ def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -
         for word, deliveries in kinds
         for problem in _problems(deliveries)
     ]
-    found += [_beside(problem, failed, "Record refused") for problem in report.refused]
-    found += [_beside(problem, "warning", "Value changed by the database") for problem in report.changed]
+    found += [Annotation(failed, str(problem), "Record refused") for problem in report.refused]
+    found += [
+        Annotation("warning", str(problem), "Value changed by the database") for problem in report.changed
+    ]
     if report.unread:
         found.append(Annotation("warning", report.headline(), title="Upload"))
     elif report.missing and missing_matters:
@@ -303,10 +302,6 @@ def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -
     if note := _synthetic(report):
         found.append(Annotation("notice", note, title="Upload"))
     return found
-
-
-def _beside(problem: Problem, level: Level, title: str) -> Annotation:
-    return Annotation(level, f"{problem.path}: {problem.reason}", title, problem.file, problem.line)
 
 
 def _synthetic(report: UploadReport) -> str:

@@ -109,11 +109,6 @@ class SpooledBatch:
         """The content of each object by key."""
         return {payload.key: payload.body for payload in self.payloads}
 
-    @property
-    def records(self) -> dict[str, int]:
-        """The number of records in each object by key."""
-        return {payload.key: payload.records for payload in self.payloads}
-
 
 class Spool:
     """A directory of batches, one zip file each; ``target`` is their destination, without credentials."""
@@ -146,8 +141,8 @@ class Spool:
         return batch
 
     def pending(self) -> list[SpooledBatch]:
-        """Return the batches for this target, oldest first. Raises :class:`RecordsError` for an unreadable one."""
-        batches = [self._read(path) for path in sorted(self.root.glob("*.zip"), key=_age)]
+        """Return the batches for this target, by name. Raises :class:`RecordsError` for an unreadable one."""
+        batches = [self._read(path) for path in sorted(self.root.glob("*.zip"))]
         return [batch for batch in batches if batch]
 
     def settle(self, batch: SpooledBatch, kept: Iterable[str]) -> None:
@@ -178,7 +173,8 @@ class Spool:
         return self.root / _DELIVERED / f"{_spool_digest(self.target, source)[:_NAME_LENGTH]}.json"
 
     def _write(self, batch: SpooledBatch) -> None:
-        about = {"target": self.target, "source": batch.source, "records": batch.records}
+        records = {payload.key: payload.records for payload in batch.payloads}
+        about = {"target": self.target, "source": batch.source, "records": records}
         self._make_root()
         try:
             replace_by(batch.path, lambda file: _pack(file, about, batch.bodies))
@@ -221,13 +217,6 @@ def _pack(file: IO[bytes], about: Mapping[str, object], bodies: Mapping[str, byt
         packed.writestr(_ABOUT, json.dumps(about))
         for key, body in bodies.items():
             packed.writestr(key, body)
-
-
-def _age(path: Path) -> tuple[float, str]:
-    try:
-        return path.lstat().st_mtime, path.name
-    except FileNotFoundError:
-        return 0.0, path.name
 
 
 def _spool_digest(*parts: str | bytes) -> str:

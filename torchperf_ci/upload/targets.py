@@ -16,17 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
+from torchperf_ci.document import counted
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
 from torchperf_ci.http_client import HttpAnswer, failure_reason, json_answer, never_arrived
 from torchperf_ci.places import REMOTE_FORMS, REMOTE_PLACES, is_api, is_store, open_place
-from torchperf_ci.places.place import PlaceAccess, PutOutcome, PutResult, UploaderCredentials
+from torchperf_ci.places.place import PutOutcome, PutResult, UploaderCredentials
 from torchperf_ci.upload.payload import API_LIMIT
 from torchperf_ci.upload.spool import SentRequests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from torchperf_ci.places.place import PlaceAccess
     from torchperf_ci.store.ingest import IngestOutcome as Ingested
 
 
@@ -64,43 +67,31 @@ _ADVICE = {
 }
 
 
-class UploadApi:
-    """An upload API, to which objects can be written but not read; ``name`` is its URL."""
+_SENT_REQUESTS = "requests.jsonl"
 
-    def __init__(
-        self,
-        url: str,
-        credentials: Callable[[], UploaderCredentials],
-        tried: Callable[[str], SentRequests],
-        seconds: float,
-    ) -> None:
+
+class UploadApi:
+    """An upload API, to which objects can be written but not read; ``name`` is its URL.
+
+    Each request is noted in a journal in the folder ``spool``.
+    """
+
+    def __init__(self, url: str, access: PlaceAccess, spool: Path) -> None:
         self.name = checked_url(url)
-        self._credentials = credentials
-        self._tried = tried
-        self._seconds = seconds
+        self._access = access
+        self._journal = spool / _SENT_REQUESTS
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         """Send each body, under one deadline; one that fails does not stop the others."""
         try:
-            sender = _UploadApiSender(self.name, self._credentials(), self._tried(self.name), self._seconds)
+            self._credentials = UploaderCredentials.of(os.environ, self._access.mask)
         except CredentialsError as error:
             return dict.fromkeys(bodies, error)
-        return {key: sender.outcome(key, body) for key, body in bodies.items()}
+        self._tried = SentRequests(self._journal, self.name)
+        self._deadline = Deadline.after(self._access.deadline)
+        return {key: self._outcome(key, body) for key, body in bodies.items()}
 
-
-class _UploadApiSender:
-    """Sends the objects of one delivery under a shared deadline, and keeps the journal of its requests."""
-
-    def __init__(
-        self, url: str, credentials: UploaderCredentials, tried: SentRequests, seconds: float
-    ) -> None:
-        self._url = url
-        self._credentials = credentials
-        self._tried = tried
-        self._seconds = seconds
-        self._deadline = Deadline.after(seconds)
-
-    def outcome(self, key: str, body: bytes) -> PutOutcome:
+    def _outcome(self, key: str, body: bytes) -> PutOutcome:
         try:
             return self._put(key, body)
         except (ConflictError, NotDeliveredError) as error:
@@ -124,7 +115,7 @@ class _UploadApiSender:
             problem = f"it answered {answer.status} {answer.message}".rstrip()
             self._forget(key, body, answer.status in _NOT_RUN and not sent_before)
             time.sleep(min(answer.wait, self._deadline.left))
-        msg = f"{key}: {self._url} did not keep it within {self._seconds:g} s: {problem}"
+        msg = f"{key}: {self.name} did not keep it within {self._access.deadline:g} s: {problem}"
         raise NotDeliveredError(msg)
 
     def _ask(self, request: urllib.request.Request) -> HttpAnswer | OSError | http.client.HTTPException:
@@ -152,13 +143,13 @@ class _UploadApiSender:
     def _refusal(self, key: str, answer: HttpAnswer) -> ConflictError | NotDeliveredError:
         if answer.status == http.client.CONFLICT:
             return ConflictError(
-                f"{key}: {self._url} keeps something else under this key, which was not overwritten; "
+                f"{key}: {self.name} keeps something else under this key, which was not overwritten; "
                 "give this upload a key of its own with --model"
             )
         kind = CredentialsError if answer.status in {401, 403} else NotDeliveredError
         advice = _ADVICE.get(answer.status, "look into its logs")
         told = f" ({answer.message})" if answer.message else ""
-        return kind(f"{key}: {self._url} answered {answer.status}{told}: {advice}")
+        return kind(f"{key}: {self.name} answered {answer.status}{told}: {advice}")
 
     def _request(self, key: str, body: bytes) -> urllib.request.Request:
         content = {
@@ -169,10 +160,10 @@ class _UploadApiSender:
         }
         request = json.dumps(content, ensure_ascii=False).encode()
         if len(request) >= API_LIMIT:
-            msg = f"{key}: its request has {len(request)} bytes, and {self._url} takes less than {API_LIMIT}"
+            msg = f"{key}: its request has {len(request)} bytes, and {self.name} takes less than {API_LIMIT}"
             raise NotDeliveredError(msg)
         headers = {"content-type": "application/json"}
-        return urllib.request.Request(self._url, request, headers, method="POST")  # noqa: S310  # see checked_url
+        return urllib.request.Request(self.name, request, headers, method="POST")  # noqa: S310  # see checked_url
 
 
 BUCKET = "torchperf-upload"
@@ -180,20 +171,17 @@ BUCKET = "torchperf-upload"
 
 
 class StoreTarget:
-    """A store at ``chdb://…`` or ``clickhouse://…``, else :class:`UsageError`; ``mask`` is called with its password."""
+    """A store at ``chdb://…`` or ``clickhouse://…``, else :class:`UsageError`."""
 
-    def __init__(self, dsn: str, mask: Callable[[str], None], seconds: float) -> None:
-        from torchperf_ci.store.dsn import (
-            StoreServer,
-            parse_dsn,  # most uploads go elsewhere
-        )
+    def __init__(self, dsn: str, access: PlaceAccess) -> None:
+        from torchperf_ci.store.dsn import StoreServer, parse_dsn  # most uploads go elsewhere
 
         location = parse_dsn(dsn)
         if isinstance(location, StoreServer):
-            mask(location.password)
+            access.mask(location.password)
         self._dsn = dsn
         self._name = str(location)
-        self._seconds = seconds
+        self._seconds = access.deadline
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         """Ingest all bodies under their keys; each object is ingested as a whole or not at all."""
@@ -209,6 +197,11 @@ class StoreTarget:
             return dict.fromkeys(bodies, error)
         except StoreError as error:
             return dict.fromkeys(bodies, NotDeliveredError(str(error)))
+        if ingested.ahead:
+            say(
+                f"{counted(ingested.ahead, 'record')} dated in the future, which stay the newest of their machine "
+                "until then: see the clock there, and that times are in seconds"
+            )
         return self._outcomes(bodies, ingested)
 
     def _outcomes(self, bodies: Mapping[str, bytes], ingested: Ingested) -> dict[str, PutOutcome]:
@@ -230,7 +223,6 @@ _FORMS = (
 _PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):(?!\d*(?:[/?#]|$)).*@", re.DOTALL)
 """From a colon that does not begin a port to the last @, since passwords are not always percent-encoded."""
 _QUERY = re.compile(r"([?#&])(?!secure=(?:true|false)(?:&|$))([^=&]*=)?[^&]*")
-_SENT_REQUESTS = "requests.jsonl"
 
 
 class Target(Protocol):
@@ -255,14 +247,9 @@ def target_address(to: str) -> str:
 def open_target(to: str, access: PlaceAccess, spool: Path) -> Target:
     """Return the target for ``to`` without connecting. Raises :class:`UsageError` for an unknown kind of target."""
     if is_api(to):
-        return UploadApi(
-            to,
-            lambda: UploaderCredentials.of(os.environ, access.mask),
-            lambda url: SentRequests(spool / _SENT_REQUESTS, url),
-            access.deadline,
-        )
+        return UploadApi(to, access, spool)
     if is_store(to):
-        return StoreTarget(to, access.mask, access.deadline)
+        return StoreTarget(to, access)
     if "://" in to and not to.startswith(tuple(REMOTE_PLACES)):
         msg = f"{target_address(to)!r} is nothing that records can be sent to: give {_FORMS}"
         raise UsageError(msg)

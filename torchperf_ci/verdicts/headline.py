@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from operator import attrgetter
+from typing import TYPE_CHECKING, Literal, get_args
 
 from torchperf_ci.metrics import is_latency
 
@@ -30,19 +31,13 @@ VerdictGroup = Literal[
     "new",
     "not-affected",
 ]
-COUNTED: Mapping[VerdictGroup, tuple[str, str]] = {
-    "regressed": ("regressed", "regressed"),
-    "broken": ("broken", "broken"),
-    "candidate": ("looks worse but is unproven", "look worse but are unproven"),
-    "improved": ("improved", "improved"),
-    "fixed": ("fixed", "fixed"),
-    "unchanged": ("unchanged", "unchanged"),
-    "unjudged": ("could not be judged", "could not be judged"),
-    "missing": ("missing", "missing"),
-    "new": ("new", "new"),
-    "not-affected": ("not affected and not measured", "not affected and not measured"),
+"""The groups of verdicts, the most important first."""
+_AFTER_COUNT: Mapping[VerdictGroup, str] = {
+    "candidate": "look worse but are unproven",
+    "unjudged": "could not be judged",
+    "not-affected": "not affected and not measured",
 }
-"""How each group is called after its count, in singular and plural; the most important groups come first."""
+"""How groups are called after their count, if not by their name."""
 
 
 def group_of(verdict: Verdict) -> VerdictGroup:
@@ -55,9 +50,9 @@ def group_of(verdict: Verdict) -> VerdictGroup:
 
 
 def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
-    """The verdicts by group, in the order of :data:`COUNTED`; the largest changes come first in each group."""
-    groups: dict[VerdictGroup, list[Verdict]] = {group: [] for group in COUNTED}
-    for verdict in sorted(verdicts, key=_size_of_change, reverse=True):
+    """The verdicts by group, the most important one first; the largest changes come first in each group."""
+    groups: dict[VerdictGroup, list[Verdict]] = {group: [] for group in get_args(VerdictGroup)}
+    for verdict in sorted(verdicts, key=attrgetter("size"), reverse=True):
         groups[group_of(verdict)].append(verdict)
     return groups
 
@@ -65,11 +60,12 @@ def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
 def count_verdicts(verdicts: Iterable[Verdict]) -> str:
     """The counts of all groups, ``2 regressed, 1 broken, 61 unchanged, 4 could not be judged``; empty if all are 0."""
     counts = {group: len(members) for group, members in grouped(verdicts).items() if members}
-    return ", ".join(f"{count} {COUNTED[group][count > 1]}" for group, count in counts.items())
+    return ", ".join(f"{count} {_after_count(group, count)}" for group, count in counts.items())
 
 
-def _size_of_change(verdict: Verdict) -> float:
-    return verdict.effect.size if verdict.effect else 0.0
+def _after_count(group: VerdictGroup, count: int) -> str:
+    is_one = group == "candidate" and count == 1
+    return "looks worse but is unproven" if is_one else _AFTER_COUNT.get(group, group)
 
 
 JUDGED: tuple[VerdictWord, ...] = ("regressed", "broken", "improved", "fixed", "unchanged")
@@ -77,7 +73,7 @@ _OPEN: tuple[VerdictWord, ...] = ("missing", "noisy", "not-comparable", "new")
 _QUIETER = "a quieter machine (torchperf doctor shows what disturbs it)"
 _TAKES: Mapping[str, Mapping[VerdictWord, str]] = {
     "check": {
-        "noisy": f"more runs, or {_QUIETER}",
+        "noisy": f"more runs or, if a dozen are not enough, {_QUIETER}",
         "not-comparable": "this run on the machine of the earlier ones, or an earlier build on this one",
         "missing": "what the reasons of the missing series call for",
         "new": "more runs of the new series",

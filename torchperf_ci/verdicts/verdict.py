@@ -185,9 +185,8 @@ def _known(measured: RangeEnd) -> Mapping[str, object]:
 
 
 def _measured_commit(members: Any) -> RangeEnd:
-    if not isinstance(members, Mapping):
-        return RangeEnd()
-    return measured_commit(members.get("commit"), members.get("torch"), members.get("timestamp"))
+    known = members if isinstance(members, Mapping) else {}
+    return measured_commit(known.get("commit"), known.get("torch"), known.get("timestamp"))
 
 
 def _build_luck(members: Any) -> BuildLuck | None:
@@ -255,6 +254,11 @@ class Verdict:
     def is_red(self) -> bool:
         """Whether the verdict makes the command exit with 1."""
         return self.verdict in RED_WORDS
+
+    @property
+    def size(self) -> float:
+        """The size of the change, 0 without an effect."""
+        return self.effect.size if self.effect else 0.0
 
     @property
     def newest_level(self) -> float | None:

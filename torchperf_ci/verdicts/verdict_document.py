@@ -89,14 +89,6 @@ _STEPS: Mapping[VerdictGroup, tuple[str, str]] = {
     "broken": ("run it by itself and read its error", ""),
     "candidate": ("measure it again to see whether the change is real", ""),
 }
-_OUTPUTS: Mapping[str, VerdictGroup] = {
-    "regressed": "regressed",
-    "broken": "broken",
-    "candidates": "candidate",
-    "improved": "improved",
-    "fixed": "fixed",
-}
-"""The step outputs that count a group of verdicts."""
 
 
 def verdicts_document(judgements: Sequence[Judgement]) -> Document:
@@ -139,7 +131,7 @@ def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None
         annotations=verdict_annotations(judgement),
         outputs={
             "verdicts": "" if unwritten else out.absolute(),
-            **{name: len(found[group]) for name, group in _OUTPUTS.items()},
+            **{"candidates" if group == "candidate" else group: len(found[group]) for group in _LOUD},
             "judged": covered.judged,
             "unjudged": covered.unjudged,
         },
@@ -321,14 +313,13 @@ _LEAST_NOISE = 0.001
 
 def clearest_chart(verdicts: Iterable[Verdict]) -> Chart | None:
     """The chart of the series that shows its change most clearly; None if no series has enough history."""
-    charts = [(_clearness(verdict), chart) for verdict in verdicts if (chart := _chart_of(verdict))]
-    return max(charts, key=lambda pair: pair[0])[1] if charts else None  # the first one in case of a tie
+    clearest_first = sorted(verdicts, key=_clearness, reverse=True)
+    return next(filter(None, map(_chart_of, clearest_first)), None)
 
 
 def _clearness(verdict: Verdict) -> float:
     """The size of the change in units of its noise."""
-    size = verdict.effect.size if verdict.effect else 0.0
-    return round(size / max(verdict.noise or 0.0, _LEAST_NOISE), 3) if size < inf else 0.0
+    return round(verdict.size / max(verdict.noise or 0.0, _LEAST_NOISE), 3) if verdict.size < inf else 0.0
 
 
 def _chart_of(verdict: Verdict) -> Chart | None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
-from torchperf_ci.series.points import RECENT_RUNS, Point, Series, SeriesGroup, run_id, run_of
-from torchperf_ci.web.numbering import Numbering
+from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, run_id, run_of
+from torchperf_ci.web.columns import Numbering
 
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
@@ -39,14 +39,6 @@ class RunFacts:
     def group(self) -> SeriesGroup:
         """The group of the series that the run measured."""
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
-
-    def shares_branch(self, branch: str) -> bool:
-        """Whether the branch is the run's, as far as both are known."""
-        return not self.branch or branch in ("", self.branch)
-
-    def has_past(self, point: Point) -> bool:
-        """Whether a point of the same kind of machine is of the run, or before it on its branch."""
-        return point.timestamp <= self.end and self.shares_branch(point.branch)
 
 
 @dataclass(frozen=True)

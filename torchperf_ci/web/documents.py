@@ -10,21 +10,18 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections import defaultdict
-from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
-from torchperf_ci.series.past_values import PastValues, past_of_points, past_of_store
+from torchperf_ci.series.past_values import past_of_store
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.kept_results import commit_subjects
 from torchperf_ci.web.catalogue import GroupCatalogue, StoreCatalogue, read_catalogue
+from torchperf_ci.web.changes import ProvenCulprit, bisections_of_store, proven_culprits
 from torchperf_ci.web.kept_facts import KeptFacts, as_json
-from torchperf_ci.web.known_culprits import ProvenCulprit, bisections_of_store, proven_culprits
 from torchperf_ci.web.overview import (
     GroupSummary,
     index_document,
@@ -32,13 +29,14 @@ from torchperf_ci.web.overview import (
     regressions_document,
     summary_of_group,
 )
-from torchperf_ci.web.run_documents import cases_between, compare_document, run_document
+from torchperf_ci.web.run_documents import RunState, compare_document, run_document, run_state
 from torchperf_ci.web.series_document import series_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci import config
+    from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
     from torchperf_ci.web.catalogue import RunFacts
@@ -78,7 +76,7 @@ class Documents:
     ) -> None:
         """``tracker`` is the URL of the repository that has the issues, if it is not the one that was bisected."""
         self._store, self._policy, self._server, self._tracker = store, policy, server, tracker
-        self._whole = _WholeGroup(None, {})
+        self._points: Points = {}
 
     def document(self, path: str) -> bytes:
         """Return the document of a path as JSON. Raises :class:`UnknownDocumentError`, or what reading raises."""
@@ -88,11 +86,11 @@ class Documents:
         raise UnknownDocumentError
 
     def everything(self) -> Iterator[tuple[str, bytes]]:
-        """Yield all documents with their paths; the points of each kind of machine are read only once."""
+        """Yield all documents with their paths; the points of all series of a kind of machine are read at once."""
         for path in _WHOLE:
             yield path, self.document(path)
         for group in self.catalogue.groups:
-            self._read_whole(group)
+            self._points = points_of_store(self._store, [group])
             for path in self._paths_of_group(group):
                 yield path, self.document(path)
 
@@ -119,7 +117,8 @@ class Documents:
         return self._kept.outdated(GroupSummary)
 
     def _summary(self, group: SeriesGroup) -> GroupSummary:
-        return summary_of_group(self.catalogue, group, self._read_whole(group).points, self._policy)
+        points = points_of_store(self._store, [group])
+        return summary_of_group(self.catalogue, group, points, self._policy, self._state)
 
     @cached_property
     def _kept(self) -> KeptFacts:
@@ -154,11 +153,19 @@ class Documents:
     def run(self, run_id: str) -> object:
         """Return ``run/ID.json``."""
         run = self._found(run_id)
-        recent = self.catalogue.recent(run)
-        previous = recent[0] if recent else None
+        previous = next(iter(self.catalogue.recent(run)), None)
         points = self._points_of_runs(run, previous or run)
-        cases = self._cases_between(recent[-1].time if recent else run.time, run)
-        return run_document(run, previous, points, cases, self.catalogue.numberings[run.group])
+        return run_document(
+            run, previous, self._state(run, points), points, self.catalogue.numberings[run.group]
+        )
+
+    def _state(self, run: RunFacts, points: Points) -> RunState:
+        """Return the outcomes of a run. ``points`` are its own and the previous run's, and possibly of others."""
+        recent = self.catalogue.recent(run)
+        start = recent[-1].time if recent else run.time
+        measured = measured_between(self._store, run.group, run.branch, start, run.time)
+        cases = [series.case for one in measured if (series := self.catalogue.by_id.get(one))]
+        return run_state(run, recent[0] if recent else None, points, cases)
 
     def comparison(self, base_id: str, head_id: str) -> object:
         """Return ``compare/BASE/HEAD.json``."""
@@ -180,40 +187,27 @@ class Documents:
         heads = self.catalogue.groups[group].runs[:COMPARED_RUNS]
         return [(recent[0].id, head.id) for head in heads if (recent := self.catalogue.recent(head))]
 
-    def _read_whole(self, group: SeriesGroup) -> _WholeGroup:
-        """Return all points of a kind of machine; they stay in memory until those of another kind are needed."""
-        if self._whole.group != group:
-            self._whole = _WholeGroup(group, points_of_store(self._store, [group]))
-        return self._whole
-
     def _points_of(self, series: Series) -> Sequence[Point]:
         """Return all points of a series."""
-        if self._whole.group == series.group:
-            return self._whole.points[series]
+        if series in self._points:
+            return self._points[series]
         machines = self.catalogue.groups[series.group].machines
         return points_of_store(self._store, series=[series], machines=machines)[series]
 
     def _points_of_runs(self, run: RunFacts, other: RunFacts) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
-        if self._whole.group == run.group:
-            return self._whole.points_of_runs(run, other)
         times = [(one.time, one.end) for one in (run, other)]
         machines = self.catalogue.groups[run.group].machines
         return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
 
-    def _cases_between(self, start: int, run: RunFacts) -> set[Series]:
-        """Return the cases measured on the branch of a run between ``start`` and the run."""
-        if self._whole.group == run.group:
-            return cases_between(self._whole.points, run.branch, start, run.time)
-        measured = measured_between(self._store, run.group, run.branch, start, run.time)
-        return {series.case for one in measured if (series := self.catalogue.by_id.get(one))}
-
     def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
         """Return the newest values of each series on the branch of a run, up to that run."""
-        if self._whole.group == run.group:
-            return self._whole.past(run)
         known = self.catalogue.groups[run.group]
-        begun = [one.time for one in known.runs if run.shares_branch(one.branch) and one.time <= run.time]
+        begun = [
+            one.time
+            for one in known.runs
+            if one.time <= run.time and (not run.branch or one.branch in ("", run.branch))
+        ]
         return past_of_store(
             self._store,
             run.group,
@@ -224,36 +218,6 @@ class Documents:
             last=BASELINE,
             machines=known.machines,
         )
-
-
-@dataclass(frozen=True)
-class _WholeGroup:
-    """All points of a kind of machine in memory, from which many documents are made without reading the store."""
-
-    group: SeriesGroup | None
-    points: Points
-
-    @cached_property
-    def _by_run(self) -> Mapping[str, Mapping[Series, list[Point]]]:
-        """The points by the name of their run."""
-        found: dict[str, dict[Series, list[Point]]] = defaultdict(lambda: defaultdict(list))
-        for series, row in self.points.items():
-            for point in row:
-                found[point.run][series].append(point)
-        return found
-
-    def points_of_runs(self, run: RunFacts, other: RunFacts) -> Points:
-        """Return the points of both runs, which may be the same."""
-        first, second = self._by_run[run.name], self._by_run[other.name]
-        return {series: [*first.get(series, ()), *second.get(series, ())] for series in {**first, **second}}
-
-    def past(self, run: RunFacts) -> Mapping[Series, PastValues]:
-        """Return the newest values of each series on the branch of a run, up to that run."""
-        newest = {
-            series: [*islice((point for point in reversed(row) if run.has_past(point)), BASELINE)]
-            for series, row in self.points.items()
-        }
-        return {series: past_of_points(row[::-1]) for series, row in newest.items() if row}
 
 
 _WHOLE: Mapping[str, Callable[[Documents], object]] = {

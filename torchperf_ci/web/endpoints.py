@@ -1,10 +1,13 @@
-"""The endpoints of the dashboard's server; one thread queries the store, so the event loop is not blocked."""
+"""The endpoints of the dashboard's server; one thread queries the store and caches documents until it changes."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from starlette.exceptions import HTTPException
@@ -13,7 +16,9 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from torchperf_ci.console import say
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.http_server import NoRoomError, SharedBytes, message_response, read_body
-from torchperf_ci.web.documents import UnknownDocumentError
+from torchperf_ci.store.client import AnswerLimits, Store
+from torchperf_ci.store.command import StoreQuery, run_query
+from torchperf_ci.web.documents import Documents, UnknownDocumentError, documents_of_store
 from torchperf_ci.web.query_api import MEDIA_TYPES, question_of
 
 if TYPE_CHECKING:
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from torchperf_ci.web.answers import Answers
+    from torchperf_ci import config
 
 T = TypeVar("T")
 
@@ -36,6 +41,79 @@ UNREAD_SECONDS = 1.0
 """Longest time, in seconds, that an answer to a query waits for others to be read."""
 PIECE = 256 * 2**10
 """Bytes that are sent at a time; of them, the server copies what a client has not read yet."""
+_PARTS = """\
+SELECT table, max(max_block_number) FROM system.parts
+WHERE active AND database = currentDatabase() AND table IN (
+    'oss_ci_benchmark_v3', 'torchperf_values', 'torchperf_judged', 'torchperf_commits'
+)
+GROUP BY table ORDER BY table"""
+_RESULTS = "SELECT count() FROM oss_ci_benchmark_v3"
+"""Together with the newest parts, it changes with each insertion and deletion; the engine knows both without reading
+rows."""
+KEPT_BYTES = 64 * 2**20
+"""Most bytes of documents, as they are and compressed, that are cached; before there are more, all are dropped."""
+LIMITS = AnswerLimits(size=64 * 2**20, seconds=60)
+"""Of the answer to a query; clients that need more query shorter periods."""
+
+
+@dataclass(frozen=True)
+class PackedDocument:
+    """A document with its compressed form, so that neither is made for each request."""
+
+    content: bytes
+    packed: bytes
+    etag: str
+
+    @classmethod
+    def of(cls, content: bytes) -> PackedDocument:
+        """Return the document with this ``content``."""
+        digest = hashlib.sha256(content).hexdigest()[:32]
+        return cls(content, gzip.compress(content, compresslevel=6, mtime=0), f'"{digest}"')
+
+    @property
+    def size(self) -> int:
+        """The bytes of both forms."""
+        return len(self.content) + len(self.packed)
+
+
+class Answers:
+    """The documents and queries of ``store``; for one thread."""
+
+    def __init__(self, store: Store, settings: config.Config) -> None:
+        self._store, self._settings = store, settings
+        self._state: object = None
+        self._documents: Documents
+        self._kept: dict[str, PackedDocument] = {}
+
+    def document(self, path: str) -> PackedDocument:
+        """Return the current version of a document. Raises :class:`UnknownDocumentError`, or what reading raises."""
+        self._look_at_store()
+        if path not in self._kept:
+            made = PackedDocument.of(self._documents.document(path))
+            if made.size + sum(kept.size for kept in self._kept.values()) > KEPT_BYTES:
+                self._kept.clear()
+            self._kept[path] = made
+        return self._kept[path]
+
+    def query(self, question: StoreQuery, form: str, packed: bool = False) -> bytes:
+        """Return the points of a query, compressed by gzip if ``packed``.
+
+        Raises :class:`UsageError` if the answer exceeds :data:`LIMITS`.
+        """
+        content = b"".join(run_query(self._store, question, form.lower(), LIMITS))
+        return gzip.compress(content, compresslevel=1) if packed else content
+
+    def ready(self) -> None:
+        """Check that the store answers. Raises what querying the store raises."""
+        self._store.rows("SELECT 1")
+
+    def _look_at_store(self) -> None:
+        """Clear the cache if the store has changed."""
+        state = [*self._store.rows(_PARTS), *self._store.rows(_RESULTS)]
+        if state != self._state:
+            self._state = state
+            self._documents = documents_of_store(self._store, self._settings)
+            self._kept.clear()
 
 
 class Endpoints:

@@ -9,21 +9,22 @@ from math import inf, log
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
-from torchperf_ci.metrics import LATENCY, STATUS, name_and_unit
+from torchperf_ci.metrics import LATENCY, STATUS, name_and_unit, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, trunk_of, without_restating
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
-from torchperf_ci.web.run_documents import cases_between, run_state
-from torchperf_ci.web.series_document import ChangeEntry, change_entry, with_culprits
-from torchperf_ci.web.value_columns import rounded
+from torchperf_ci.web.changes import ChangeEntry, change_entry, with_culprits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchperf_ci import config
     from torchperf_ci.series.level_changes import SeriesHistory, SeriesName
-    from torchperf_ci.web.known_culprits import ProvenCulprit
+    from torchperf_ci.web.changes import ProvenCulprit
+    from torchperf_ci.web.run_documents import RunState
 
 
 NEWEST_CULPRITS = 5
@@ -76,7 +77,11 @@ class GroupSummary:
 
 
 def summary_of_group(
-    catalogue: StoreCatalogue, group: SeriesGroup, points: Points, policy: Mapping[str, config.Rule]
+    catalogue: StoreCatalogue,
+    group: SeriesGroup,
+    points: Points,
+    policy: Mapping[str, config.Rule],
+    state_of: Callable[[RunFacts, Points], RunState],
 ) -> GroupSummary:
     """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""
     runs = catalogue.groups[group].runs
@@ -96,18 +101,15 @@ def summary_of_group(
         for change in history.changes
     ]
     newest = _newest(runs, trunk)
-    recent = catalogue.recent(newest)
-    previous = recent[0] if recent else None
-    since = recent[-1].time if recent else newest.time
-    told = run_state(newest, previous, points, cases_between(points, newest.branch, since, newest.time))
+    state = state_of(newest, points)
     trend = latency_trend(trunk)
     noisy = [one for series, one in histories.items() if rules[series].kind in ("ratio", "amount")]
     entry = GroupEntry(
         newest,
-        previous,
-        told.counts,
-        len(told.not_run),
-        told.differs,
+        next(iter(catalogue.recent(newest)), None),
+        state.counts,
+        len(state.not_run),
+        state.differs,
         replace(trend, ratio=[rounded(ratio) for ratio in trend.ratio]),
         _breaks(trend, [history for series, history in histories.items() if series.metric == LATENCY]),
         len(points),
@@ -243,10 +245,11 @@ def _severity(entry: RegressionEntry) -> tuple[bool, float, str]:
 def _is_silent(group: GroupEntry, newest: int) -> bool:
     """Whether a machine has stopped reporting, compared with the newest result of any machine.
 
-    It has no run for more than a week, nor for three times as long as between its two newest runs.
+    It has no run for more than a week, nor for three times as long as between its two newest runs. Without the time of
+    any run, nobody knows.
     """
     usual = group.run.time - group.previous.time if group.previous else 0
-    return newest - group.run.end > max(_WEEK, 3 * usual)
+    return 0 < group.run.end < newest - max(_WEEK, 3 * usual)
 
 
 def _sentence(groups: Sequence[GroupEntry], lasting: int, new: int, troubles: Sequence[str]) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from torchperf_ci.metrics import STATUS, kind_of
+from torchperf_ci.metrics import STATUS, kind_of, rounded
 from torchperf_ci.series.outcomes import disturbances, outcome_word, passed
 from torchperf_ci.series.points import Point, Points, Series, differing_facts
 from torchperf_ci.series.run_comparison import compare_runs, mean_ratios
-from torchperf_ci.web.value_columns import (
+from torchperf_ci.web.columns import (
     SHOWN_DIGITS,
     ranges,
-    rounded,
     rounded_effect,
     short_number,
     value_columns,
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from torchperf_ci import config
     from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.web.catalogue import RunFacts
-    from torchperf_ci.web.numbering import Numbering
+    from torchperf_ci.web.columns import Numbering
 
 
 @dataclass(frozen=True)
@@ -43,19 +40,6 @@ class RunState:
     counts: Mapping[str, int]
     failed: Sequence[Mapping[str, object]]
     not_run: Sequence[Mapping[str, str]]
-
-
-def cases_between(points: Points, branch: str, start: int, stop: int) -> set[Series]:
-    """Return the cases with a result on ``branch`` at ``start`` ≤ t < ``stop``."""
-    time = attrgetter("timestamp")
-    return {
-        series.case
-        for series, row in points.items()
-        if any(
-            point.branch == branch
-            for point in row[bisect_left(row, start, key=time) : bisect_left(row, stop, key=time)]
-        )
-    }
 
 
 def run_state(
@@ -99,11 +83,11 @@ def _outcomes(taken: Mapping[Series, Point]) -> Mapping[Series, Point]:
 def run_document(
     run: RunFacts,
     previous: RunFacts | None,
+    state: RunState,
     points: Points,
-    recent_cases: Iterable[Series],
     numbering: Numbering,
 ) -> dict[str, object]:
-    """Return a run: its outcomes, and its values of all series but the statuses, in the order of ``numbering``."""
+    """Return a run: its state, and its values of all series but the statuses, in the order of ``numbering``."""
     taken = _taken(points, run)
     numbered = {numbering.numbers[one.id]: one for one in taken if one.metric != STATUS}
     numbers = sorted(numbered)
@@ -111,7 +95,7 @@ def run_document(
     return {
         "id": run.id,
         "previous": previous.id if previous else None,
-        **vars(run_state(run, previous, points, recent_cases)),
+        **vars(state),
         "notes": disturbances({series: [point] for series, point in taken.items()}),
         "series": ranges(numbers),
         "numbering": numbering.checksum(numbers),

@@ -2,54 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import rounded
 from torchperf_ci.series.from_store import NEWEST_POINTS
-from torchperf_ci.series.level_changes import LevelChange, levels_of, parts_of
-from torchperf_ci.series.points import Point, Series, of_trunk, trunk_of
-from torchperf_ci.series.policy import MetricRule, rule_of_points
+from torchperf_ci.series.level_changes import levels_of, parts_of
+from torchperf_ci.series.points import of_trunk, trunk_of
+from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_matrix import sensitivity_of
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.web.numbering import Numbering
-from torchperf_ci.web.value_columns import SHOWN_DIGITS, ranges, rounded, rounded_effect, value_columns
+from torchperf_ci.web.changes import change_entry, with_culprits
+from torchperf_ci.web.columns import SHOWN_DIGITS, Numbering, ranges, value_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from torchperf_ci import config
+    from torchperf_ci.series.points import Point, Series
     from torchperf_ci.web.catalogue import RunFacts
-    from torchperf_ci.web.known_culprits import ProvenCulprit
+    from torchperf_ci.web.changes import ProvenCulprit
 
 _QUIET = 0.003
 """Relative noise below which rounding to four digits would account for more than 1% of the variance."""
-
-
-@dataclass(frozen=True)
-class ChangeEntry:
-    """A change of level. ``ratio``, new over old, and its 95% interval are None if the change has no ratio.
-
-    ``last_commit`` is the last that was measured at the old level, ``first_commit`` the first at the new one;
-    ``recovered`` is when a regression ended, None while it lasts. If the two commits are PyTorch's, ``own_commits`` are
-    those of the repository whose jobs measured.
-    """
-
-    time: int
-    word: str
-    old: float | None
-    new: float | None
-    ratio: float | None
-    low: float | None
-    high: float | None
-    last_commit: str
-    first_commit: str
-    recovered: int | None
-    own_commits: Sequence[str] | None = None
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is a regression that lasts."""
-        return self.word == "regressed" and self.recovered is None
 
 
 def series_document(
@@ -106,29 +81,6 @@ def year_of(timestamp: int) -> int:
     return datetime.fromtimestamp(timestamp, timezone.utc).year
 
 
-def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
-    """Return the entry of a change of level, without its culprits."""
-    own = (change.last.commit, change.first.commit)
-    return ChangeEntry(
-        change.first.timestamp,
-        change.word,
-        rounded(change.old),
-        rounded(change.new),
-        *rounded_effect(change.effect if rule.kind == "ratio" else None),
-        *change.commits,
-        change.recovered.timestamp if change.recovered else None,
-        own if own != change.commits else None,
-    )
-
-
-def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Mapping[str, object]:
-    """Return a change with the culprits that a bisection found between the commits around it."""
-    ranges = {(change.last_commit, change.first_commit), tuple(change.own_commits or ())}
-    return vars(change) | {
-        "culprits": [one.evidence for one in culprits if all(one.sides) and one.sides in ranges]
-    }
-
-
 def _columns(
     series: Series, points: Sequence[Point], runs: Sequence[RunFacts], digits: int
 ) -> dict[str, object]:
@@ -141,7 +93,7 @@ def _columns(
     places = {run.name: (place, run.time) for place, run in enumerate(oldest_first)}
     numbers = [places[point.run][0] for point in points]
     parts = parts_of(points)
-    machine = dict(sorted((index, place) for place, part in enumerate(parts) for index in part.indices))
+    machine = dict(sorted((index, place) for place, part in enumerate(parts) for index in part))
     columns = {
         "run": ranges(numbers),
         "after": [point.timestamp - places[point.run][1] for point in points],
@@ -149,4 +101,8 @@ def _columns(
         **value_columns([(series, point) for point in points], digits),
     }
     numbering = Numbering([run.id for run in oldest_first]).checksum(numbers)
-    return {"numbering": numbering, "points": columns, "machines": [part.facts for part in parts]}
+    return {
+        "numbering": numbering,
+        "points": columns,
+        "machines": [points[part[0]].fingerprint for part in parts],
+    }

@@ -104,7 +104,7 @@ def test_the_real_package_without_its_library_is_no_tool_and_says_nothing_of_its
 def test_readings(amdsmi):
     device = Rocm()
     assert device.clocks() == {"gpu_sm_mhz": "132", "gpu_sm_max_mhz": "2100"}
-    assert device.energy_joules() == pytest.approx(30.6)
+    assert device.reading().joules == pytest.approx(30.6)
     assert device.condition().temperature == 55
     assert device.condition().processes == (99,)
     amdsmi.violations |= {"active_prochot_thrm": True, "active_ppt_pwr": True}

@@ -5,11 +5,9 @@ import time
 
 import pytest
 
-from torchperf_ci.machine.devices.cpu import Cpu, Rapl
+from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import Device
 from torchperf_ci.machine.devices.system_files import numbers
-
-PACKAGE = "sys/class/powercap/intel-rapl:0"
 
 
 class Clock:
@@ -64,26 +62,6 @@ def test_the_clock_is_the_mean_of_the_cpus(server):
 
 def test_a_machine_without_frequency_scaling_has_no_clock(tmp_path):
     assert Cpu(tmp_path).clocks() == {}
-
-
-def test_energy_counters_are_unwrapped_and_parts_of_a_package_not_counted_twice(tmp_path):
-    parts = {PACKAGE: "package-0", f"{PACKAGE}:0": "core", "sys/class/powercap/intel-rapl:1": "psys"}
-    for part, name in parts.items():
-        (tmp_path / part).mkdir(parents=True)
-        (tmp_path / part / "name").write_text(f"{name}\n")
-        (tmp_path / part / "max_energy_range_uj").write_text("10000000\n")
-        (tmp_path / part / "energy_uj").write_text("9000000\n")
-    energy = Rapl(tmp_path)
-    used = [energy.joules()]
-    for microjoules in (9_500_000, 500_000):
-        for part in parts:
-            (tmp_path / part / "energy_uj").write_text(f"{microjoules}\n")
-        used.append(energy.joules())
-    assert used == pytest.approx([0.0, 0.5, 1.5])
-
-
-def test_no_energy_counter_is_none(tmp_path):
-    assert Cpu(tmp_path).energy_joules() is None
 
 
 @pytest.mark.parametrize(

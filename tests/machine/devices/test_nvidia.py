@@ -139,7 +139,7 @@ def test_the_masks_are_those_of_the_library():
 def test_readings():
     device = Cuda()
     assert device.clocks() == {"gpu_sm_mhz": "1980", "gpu_sm_max_mhz": "1980", "gpu_memory_mhz": "2619"}
-    assert device.energy_joules() == pytest.approx(1234.5)
+    assert device.reading().joules == pytest.approx(1234.5)
     assert device.condition() == GpuCondition("", 41, 87, persistence=False, processes=(4711,))
 
 
@@ -154,7 +154,7 @@ def test_what_a_gpu_does_not_offer_is_left_out(nvidia):
     ):
         getattr(nvidia, name).side_effect = NOT_SUPPORTED
     device = Cuda()
-    assert device.energy_joules() is None
+    assert device.reading().joules is None
     assert device.throttling().voiding == ()
     assert device.clocks() == {"gpu_sm_max_mhz": "1980"}
     assert device.condition().persistence is None

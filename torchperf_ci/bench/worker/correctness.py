@@ -71,23 +71,26 @@ def agreement_with_eager(step: BuiltStep, mode: str, dtype: str) -> Agreement:
     if not eager:
         msg = "what the model returns holds no tensor by which a compiled step could be compared with the eager one"
         raise UnsupportedError(msg)
-    try:
+
+    def in_double() -> list[torch.Tensor]:
         double = _in_double(step.task)
-        exact, reference = observe(double, double.model, mode, nullcontext), "fp64"
-    except (RuntimeError, TypeError):
-        exact, reference = eager, "eager"
+        return observe(double, double.model, mode, nullcontext)
+
     what = "outputs" if mode == "inference" else "loss and gradients"
-    return _agreement(compiled, eager, exact, reference, what, dtype)
+    return _agreement(compiled, eager, in_double, what, dtype)
 
 
 def _agreement(
     compiled: Sequence[torch.Tensor],
     eager: Sequence[torch.Tensor],
-    exact: Sequence[torch.Tensor],
-    reference: str,
+    in_double: Callable[[], Sequence[torch.Tensor]],
     compared: str,
     dtype: str,
 ) -> Agreement:
+    try:
+        exact, reference = in_double(), "fp64"
+    except (RuntimeError, TypeError):
+        exact, reference = eager, "eager"
     compiled_error, eager_error = _error(compiled, exact), _error(eager, exact)
     agrees = compiled_error <= SLACK * eager_error + TOLERANCE[dtype]
     return Agreement(agrees, compiled_error, eager_error, reference, compared)
@@ -113,12 +116,7 @@ def own_step_agreement(
         step = twin(dtype)
         return after_first_step(step, step.run())
 
-    eager = left(dtype)
-    try:
-        exact, reference = left("fp64"), "fp64"
-    except (RuntimeError, TypeError):
-        exact, reference = eager, "eager"
-    return _agreement(compiled, eager, exact, reference, "results and parameters", dtype)
+    return _agreement(compiled, left(dtype), lambda: left("fp64"), "results and parameters", dtype)
 
 
 def _in_double(task: Task) -> Task:

@@ -33,41 +33,24 @@ from torchperf_ci.suite.discovery import find_architectures
 from torchperf_ci.suite.registry import catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.suite.workload import Workload
 
 
-class Channel:
-    """The worker's end of the connection. A forked child that tries to answer on it exits instead."""
-
-    def __init__(self, fd: int) -> None:
-        os.set_inheritable(fd, False)
-        self._socket = socket.socket(fileno=fd)
-        self._lines = self._socket.makefile("r", encoding="utf-8")
-        self._owner = os.getpid()
-
-    def requests(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield verbs and their arguments until the parent closes its end."""
-        for line in self._lines:
-            arguments = json.loads(line)
-            yield arguments.pop("verb"), arguments
-
-    def send(self, message: Mapping[str, object]) -> None:
-        """Send the answer to one request."""
-        if os.getpid() != self._owner:
-            os._exit(1)
-        text = json.dumps(message, allow_nan=False, default=sorted)  # sets become sorted lists
-        self._socket.sendall(text.encode() + b"\n")
-
-
 def serve(channel_fd: int) -> None:
-    """Answer requests until the parent closes the channel."""
-    channel = Channel(channel_fd)
+    """Answer requests until the parent closes the channel. A forked child that tries to answer on it exits instead."""
+    os.set_inheritable(channel_fd, False)
+    channel, owner = socket.socket(fileno=channel_fd), os.getpid()
     session = WorkerSession()
-    for verb, arguments in channel.requests():
-        channel.send(_answer_to(partial(getattr(session, verb), **arguments)))
+    for line in channel.makefile("r", encoding="utf-8"):
+        arguments = json.loads(line)
+        answer = _answer_to(partial(getattr(session, arguments.pop("verb")), **arguments))
+        if os.getpid() != owner:
+            os._exit(1)
+        text = json.dumps(answer, allow_nan=False, default=sorted)  # sets become sorted lists
+        channel.sendall(text.encode() + b"\n")
     # There is nothing to save, and shutting torch down takes longer than starting the next worker.
     sys.stdout.flush()
     sys.stderr.flush()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torchperf_ci.machine.devices.interface import Device, TorchGpu
 
 DEVICE_TYPES = {"cuda": "of NVIDIA, and of AMD with ROCm", "xpu": "Intel", "mps": "Apple", "cpu": ""}
@@ -15,34 +17,21 @@ def device(torch_type: str, hip: bool = False, seen: TorchGpu | None = None) -> 
     """The backend for a torch device type; ``hip`` (``torch.version.hip is not None``) selects ROCm over CUDA.
 
     ``seen`` is the GPU that torch uses; without it, the vendor's tools find the first GPU that torch should see.
-
-    Raises :class:`ValueError` for a type without a backend.
     """
-    from torchperf_ci.machine.devices.interface import UNKNOWN_GPU  # the command line needs only the names
+    from torchperf_ci.machine.devices.amd import Rocm  # on use: the command line needs only the names
+    from torchperf_ci.machine.devices.cpu import Cpu
+    from torchperf_ci.machine.devices.interface import UNKNOWN_GPU
+    from torchperf_ci.machine.devices.mps import Mps
+    from torchperf_ci.machine.devices.nvidia import Cuda
+    from torchperf_ci.machine.devices.xpu import Xpu
 
-    seen = seen or UNKNOWN_GPU
-    if torch_type == "cuda" and hip:
-        from torchperf_ci.machine.devices.amd import Rocm
-
-        return Rocm(seen)
-    if torch_type == "cuda":
-        from torchperf_ci.machine.devices.nvidia import Cuda
-
-        return Cuda(seen)
-    if torch_type == "cpu":
-        from torchperf_ci.machine.devices.cpu import Cpu
-
-        return Cpu()
-    if torch_type == "mps":
-        from torchperf_ci.machine.devices.mps import Mps
-
-        return Mps()
-    if torch_type == "xpu":
-        from torchperf_ci.machine.devices.xpu import Xpu
-
-        return Xpu(seen)
-    msg = f"no backend for device type {torch_type!r}: known are {', '.join(sorted(DEVICE_TYPES))}"
-    raise ValueError(msg)
+    backends: dict[str, Callable[[TorchGpu], Device]] = {
+        "cuda": Rocm if hip else Cuda,
+        "xpu": Xpu,
+        "mps": lambda _seen: Mps(),
+        "cpu": lambda _seen: Cpu(),
+    }
+    return backends[torch_type](seen or UNKNOWN_GPU)
 
 
 def installed(torch_type: str) -> Device:

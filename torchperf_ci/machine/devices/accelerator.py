@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from torchperf_ci.machine.devices.interface import (
     Timing,
     TorchGpu,
     TuningChange,
-    TuningRefusal,
     VendorReadings,
     VendorToolError,
 )
@@ -68,9 +67,6 @@ class Accelerator(Device):
     def __init__(self, seen: TorchGpu = UNKNOWN_GPU) -> None:
         self._seen = seen
 
-    def synchronize(self) -> None:
-        self._torch.synchronize()
-
     def memory_allocated(self) -> int:
         return int(self._torch.memory_allocated())
 
@@ -100,13 +96,6 @@ class Accelerator(Device):
         self.synchronize()
         return [max(start.elapsed_time(end) * MILLISECOND, SHORTEST) for start, end in pairs]
 
-    @property
-    def _torch(self) -> Any:
-        """``torch.cuda`` or its equivalent; ``torch.accelerator`` reports memory only from torch 2.9 on."""
-        import torch
-
-        return getattr(torch, self.torch_type)
-
 
 MIG = " MIG "
 """Part of CUDA's name of a MIG slice, such as ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
@@ -118,40 +107,9 @@ class VendorGpu(VendorReadings, ABC):
     def __init__(self, library: Any, handle: Any) -> None:
         self._library, self._handle = library, handle
 
-    @property
     @abstractmethod
-    def uuid(self) -> str:
-        """The GPU's UUID."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The full name of the hardware."""
-
-    @property
-    @abstractmethod
-    def driver(self) -> str:
-        """The version of the driver."""
-
-    @property
-    @abstractmethod
-    def driver_branch(self) -> str:
-        """The part of the driver's version that can affect speed, without security patches."""
-
-    @property
-    @abstractmethod
-    def settings(self) -> Mapping[str, str]:
-        """Settings that affect the GPU's speed and outlive a process: limits, modes, partitions."""
-
-    @property
-    @abstractmethod
-    def pci_address(self) -> str:
-        """The PCI address as Linux writes it (``0000:3b:00.0``); empty if unknown."""
-
-    @property
-    @abstractmethod
-    def memory_mib(self) -> int:
-        """The GPU's memory in MiB; 0 if unknown."""
+    def identity(self) -> DeviceIdentity:
+        """The hardware's name, memory, driver and settings, which outlive a process: limits, modes, partitions."""
 
 
 @dataclass(frozen=True)
@@ -163,8 +121,8 @@ class _NoGpu(VendorReadings):
     def condition(self) -> GpuCondition:
         return GpuCondition(problem=self.problem)
 
-    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
-        return (TuningRefusal("gpu_clocks", self.problem),)
+    def changes(self) -> Sequence[TuningChange]:
+        return (TuningChange("gpu_clocks", refusal=self.problem),)
 
 
 class ManagedGpu(Accelerator):
@@ -191,17 +149,10 @@ class ManagedGpu(Accelerator):
                 gpu_memory_mib=seen.memory_mib,
                 facts={"gpu_problem": problem, **({"gpu_pci": seen.pci} if seen.pci else {})},
             )
-        gpu, is_slice = gpus[0], MIG in seen.name
-        return DeviceIdentity(
-            self.kind,
-            seen.name if is_slice else gpu.name,
-            gpu_count=seen.count or len(gpus),
-            gpu_memory_mib=seen.memory_mib if is_slice else gpu.memory_mib,
-            driver=gpu.driver,
-            driver_branch=gpu.driver_branch,
-            settings=gpu.settings,
-            facts={"gpu_uuid": gpu.uuid, "gpu_pci": gpu.pci_address},
-        )
+        identity = replace(gpus[0].identity(), gpu_count=seen.count or len(gpus))
+        if MIG in seen.name:
+            return replace(identity, type=seen.name, gpu_memory_mib=seen.memory_mib)
+        return identity
 
     def clocks(self) -> Mapping[str, str]:
         return self._read.clocks()
@@ -215,13 +166,10 @@ class ManagedGpu(Accelerator):
     def reading(self) -> GpuReading | None:
         return self._read.reading()
 
-    def energy_joules(self) -> float | None:
-        return self._read.energy_joules()
-
     def condition(self) -> GpuCondition | None:
         return self._read.condition()
 
-    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
+    def changes(self) -> Sequence[TuningChange]:
         return self._read.changes()
 
     @property

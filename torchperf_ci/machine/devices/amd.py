@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
 from torchperf_ci.machine.devices.interface import (
     UNKNOWN_GPU,
+    DeviceIdentity,
     GpuCondition,
     GpuReading,
     ThrottleCounters,
@@ -25,7 +26,7 @@ from torchperf_ci.machine.devices.system_files import program_output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.machine.devices.interface import DeviceIdentity, TorchGpu
+    from torchperf_ci.machine.devices.interface import TorchGpu
 
 
 MICROJOULE = 1e-6
@@ -56,43 +57,33 @@ class AmdGpu(VendorGpu):
         return str(self._read("amdsmi_get_gpu_device_uuid") or "")
 
     @property
-    def name(self) -> str:
-        return str(self._fact("amdsmi_get_gpu_asic_info", "market_name") or "unknown AMD GPU")
-
-    @property
-    def driver(self) -> str:
-        return str(self._fact("amdsmi_get_gpu_driver_info", "driver_version") or "")
-
-    @property
-    def driver_branch(self) -> str:
-        """The first two parts of the version: ``6.12`` from ``6.12.12``."""
-        return ".".join(self.driver.split(".")[:2])
-
-    @property
     def serial(self) -> str:
         """The GPU's name in ROCm's variables: ``GPU-`` and the chip's serial number (ROCm, "GPU isolation")."""
         serial = str(self._fact("amdsmi_get_gpu_asic_info", "asic_serial") or "")
         return f"GPU-{serial.lower().removeprefix('0x')}"
 
     @property
-    def settings(self) -> Mapping[str, str]:
-        microwatts = self._fact("amdsmi_get_power_cap_info", "power_cap")
-        partitions = {
-            "gpu_compute_partition": self._read("amdsmi_get_gpu_compute_partition"),
-            "gpu_memory_partition": self._read("amdsmi_get_gpu_memory_partition"),
-        }
-        return {
-            **({"gpu_power_limit": f"{microwatts * MICROWATT:g} W"} if microwatts else {}),
-            **{name: mode for name, mode in partitions.items() if mode},
-        }
-
-    @property
     def pci_address(self) -> str:
         return str(self._read("amdsmi_get_gpu_device_bdf") or "").lower()
 
-    @property
-    def memory_mib(self) -> int:
-        return int(self._fact("amdsmi_get_gpu_vram_info", "vram_size") or 0)
+    def identity(self) -> DeviceIdentity:
+        """The driver's branch is the first two parts of its version: ``6.12`` from ``6.12.12``."""
+        driver = str(self._fact("amdsmi_get_gpu_driver_info", "driver_version") or "")
+        microwatts = self._fact("amdsmi_get_power_cap_info", "power_cap")
+        settings = {
+            "gpu_power_limit": f"{microwatts * MICROWATT:g} W" if microwatts else None,
+            "gpu_compute_partition": self._read("amdsmi_get_gpu_compute_partition"),
+            "gpu_memory_partition": self._read("amdsmi_get_gpu_memory_partition"),
+        }
+        return DeviceIdentity(
+            "rocm",
+            str(self._fact("amdsmi_get_gpu_asic_info", "market_name") or "unknown AMD GPU"),
+            gpu_memory_mib=int(self._fact("amdsmi_get_gpu_vram_info", "vram_size") or 0),
+            driver=driver,
+            driver_branch=".".join(driver.split(".")[:2]),
+            settings={name: value for name, value in settings.items() if value},
+            facts={"gpu_uuid": self.uuid, "gpu_pci": self.pci_address},
+        )
 
     def clocks(self) -> Mapping[str, str]:
         kinds = self._library.AmdSmiClkType
@@ -123,21 +114,16 @@ class AmdGpu(VendorGpu):
         power = self._read("amdsmi_get_power_info") or {}
         told = [power.get(key, "N/A") for key in SOCKET_POWER]
         watts = [value for value in told if value != "N/A" and value < NO_WATTS]
+        energy = self._read("amdsmi_get_energy_count")
         condition = self.condition()
         return GpuReading(
             time.monotonic(),
             sm_mhz=self._fact("amdsmi_get_clock_info", "clk", self._library.AmdSmiClkType.GFX),
             watts=next(iter(watts), None),
             temperature=condition.temperature,
-            joules=self.energy_joules(),
+            joules=energy and energy["energy_accumulator"] * energy["counter_resolution"] * MICROJOULE,
             processes=len(condition.processes),
         )
-
-    def energy_joules(self) -> float | None:
-        energy = self._read("amdsmi_get_energy_count")
-        if energy is None:
-            return None
-        return float(energy["energy_accumulator"] * energy["counter_resolution"] * MICROJOULE)
 
     def condition(self) -> GpuCondition:
         amdsmi = self._library

@@ -1,4 +1,4 @@
-"""The host's CPU as a device: its model and cores, and its energy counters."""
+"""The host's CPU as a device: its model, cores and clock."""
 
 from __future__ import annotations
 
@@ -110,36 +110,6 @@ def sysctl(name: str) -> str:
     return program_output("/usr/sbin/sysctl", "-n", name).strip()
 
 
-MICROJOULE = 1e-6
-PACKAGES = "sys/class/powercap/intel-rapl:?"
-"""Power zones: a name with one colon is a package or ``psys``, which includes the packages; two colons are a part."""
-
-
-class Rapl:
-    """RAPL energy counters, which wrap around after minutes under load, made continuous across readings."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._last: dict[Path, int] = {}
-        self._used = 0
-
-    def joules(self) -> float | None:
-        """Energy in joules since the first reading; None if no counter is readable (often only root may read them)."""
-        readings = {
-            package: energy
-            for package in sorted(self._root.glob(PACKAGES))
-            if text(package / "name").startswith("package")
-            and (energy := number(package / "energy_uj")) is not None
-        }
-        if not readings:
-            return None
-        for package, energy in readings.items():
-            used = energy - self._last.get(package, energy)
-            self._used += used if used >= 0 else used + (number(package / "max_energy_range_uj") or 0)
-        self._last = readings
-        return self._used * MICROJOULE
-
-
 KHZ_PER_MHZ = 1000
 ARM = ("aarch64", "arm64")
 
@@ -151,7 +121,6 @@ class Cpu(Device):
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
-        self._rapl = Rapl(root)
 
     def synchronize(self) -> None:
         """Do nothing: CPU work is finished when the call returns."""
@@ -183,6 +152,3 @@ class Cpu(Device):
         khz = [number(path) for path in cpu_files(self._root, "cpufreq/scaling_cur_freq")]
         known = [value for value in khz if value is not None]
         return {"cpu_mhz": f"{fmean(known) / KHZ_PER_MHZ:.0f}"} if known else {}
-
-    def energy_joules(self) -> float | None:
-        return self._rapl.joules()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -126,7 +126,7 @@ class GpuCondition:
 
 @dataclass(frozen=True)
 class TuningChange:
-    """One change that makes the machine steadier, and how to undo it.
+    """One change that makes the machine steadier, and how to undo it; or a ``refusal``: why it is not possible here.
 
     ``undo`` lists the states that the restorer remembers before ``apply`` is called (see
     :mod:`torchperf_ci.machine.restorer`), in the order of change. ``apply`` raises :class:`OSError` or
@@ -134,17 +134,10 @@ class TuningChange:
     """
 
     name: str
-    value: str
-    undo: Sequence[Mapping[str, str]]
-    apply: Callable[[], None]
-
-
-@dataclass(frozen=True)
-class TuningRefusal:
-    """A change that is not possible on this machine, and why."""
-
-    name: str
-    why: str
+    value: str = ""
+    undo: Sequence[Mapping[str, str]] = ()
+    apply: Callable[[], None] = lambda: None
+    refusal: str = ""
 
 
 class VendorToolError(Exception):
@@ -170,15 +163,11 @@ class VendorReadings:
         """What can be sampled every tenth of a second during work; None for a device that is not sampled."""
         return None
 
-    def energy_joules(self) -> float | None:
-        """The device's energy counter in joules; None if it has none."""
-        return None
-
     def condition(self) -> GpuCondition | None:
         """Whether the device is fit for measuring; None unless it is a GPU with vendor tools."""
         return None
 
-    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
+    def changes(self) -> Sequence[TuningChange]:
         """The changes that tuning can make to this device."""
         return ()
 
@@ -196,13 +185,18 @@ class Device(VendorReadings, ABC):
 
     def is_available(self) -> bool:
         """Whether torch can use such a device here."""
-        import torch
+        return bool(self._torch.is_available())
 
-        return bool(getattr(torch, self.torch_type).is_available())
-
-    @abstractmethod
     def synchronize(self) -> None:
         """Wait until the device has finished all work given to it."""
+        self._torch.synchronize()
+
+    @property
+    def _torch(self) -> Any:
+        """``torch.cuda`` or its equivalent; ``torch.accelerator`` reports memory only from torch 2.9 on."""
+        import torch
+
+        return getattr(torch, self.torch_type)
 
     @abstractmethod
     def memory_allocated(self) -> int:

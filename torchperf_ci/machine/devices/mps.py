@@ -21,27 +21,16 @@ class Mps(Device):
 
         return torch.backends.mps.is_available()
 
-    def synchronize(self) -> None:
-        import torch
-
-        torch.mps.synchronize()
-
     def memory_allocated(self) -> int:
-        import torch
-
-        return int(torch.mps.current_allocated_memory())
+        return int(self._torch.current_allocated_memory())
 
     def reset_peak_memory(self) -> None:
         """Release cached blocks, so that :meth:`peak_memory` covers only memory used from now on."""
-        import torch
-
-        torch.mps.empty_cache()
+        self._torch.empty_cache()
 
     def peak_memory(self) -> int:
         """The memory that the driver holds for this process; the allocator keeps all of it until the next reset."""
-        import torch
-
-        return int(torch.mps.driver_allocated_memory())
+        return int(self._torch.driver_allocated_memory())
 
     def identity(self) -> DeviceIdentity:
         """The name of the chip, such as ``Apple M2``, which determines the GPU except for its number of cores."""

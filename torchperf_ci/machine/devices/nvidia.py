@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
 from torchperf_ci.machine.devices.interface import (
     UNKNOWN_GPU,
+    DeviceIdentity,
     GpuCondition,
     GpuReading,
     ThrottleCounters,
@@ -54,28 +55,29 @@ class NvidiaGpu(VendorGpu):
     def uuid(self) -> str:
         return str(self._read("nvmlDeviceGetUUID") or "")
 
-    @property
-    def name(self) -> str:
-        return str(self._read("nvmlDeviceGetName") or "unknown NVIDIA GPU")
-
-    @property
-    def driver(self) -> str:
+    def identity(self) -> DeviceIdentity:
+        """The driver's branch is ``580`` of ``580.159.04``: NVIDIA's releases within a branch only fix bugs."""
         try:
-            return str(self._library.nvmlSystemGetDriverVersion())
+            driver = str(self._library.nvmlSystemGetDriverVersion())
         except self._library.NVMLError:
-            return ""
+            driver = ""
+        pci, memory = self._read("nvmlDeviceGetPciInfo"), self._read("nvmlDeviceGetMemoryInfo")
+        address = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci else ""
+        return DeviceIdentity(
+            "cuda",
+            str(self._read("nvmlDeviceGetName") or "unknown NVIDIA GPU"),
+            gpu_memory_mib=int(memory.total) // MIB if memory else 0,
+            driver=driver,
+            driver_branch=driver.partition(".")[0],
+            settings=self.settings(),
+            facts={"gpu_uuid": self.uuid, "gpu_pci": address},
+        )
 
-    @property
-    def driver_branch(self) -> str:
-        """``580`` from ``580.159.04``: NVIDIA's releases within a branch fix bugs and do not affect speed."""
-        return self.driver.partition(".")[0]
-
-    @property
     def settings(self) -> Mapping[str, str]:
         """The GPU's settings; a MIG slice has those of its card."""
         if self._read("nvmlDeviceIsMigDeviceHandle"):
             card = self._library.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self._handle)
-            return NvidiaGpu(self._library, card).settings
+            return NvidiaGpu(self._library, card).settings()
         milliwatts = self._read("nvmlDeviceGetEnforcedPowerLimit")
         kinds = (self._library.NVML_CLOCK_SM, self._library.NVML_CLOCK_MEM)
         clocks = [self._read("nvmlDeviceGetApplicationsClock", kind) for kind in kinds]
@@ -86,16 +88,6 @@ class NvidiaGpu(VendorGpu):
             **({} if None in clocks else {"gpu_application_clocks": "{}, {} MHz".format(*clocks)}),
             **{name: "on" if mode[0] else "off" for name, mode in modes.items() if mode},
         }
-
-    @property
-    def pci_address(self) -> str:
-        pci = self._read("nvmlDeviceGetPciInfo")
-        return f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci else ""
-
-    @property
-    def memory_mib(self) -> int:
-        memory = self._read("nvmlDeviceGetMemoryInfo")
-        return int(memory.total) // MIB if memory else 0
 
     def clocks(self) -> Mapping[str, str]:
         nvml = self._library
@@ -126,19 +118,16 @@ class NvidiaGpu(VendorGpu):
     def reading(self) -> GpuReading:
         nvml = self._library
         milliwatts = self._read("nvmlDeviceGetPowerUsage")
+        millijoules = self._read("nvmlDeviceGetTotalEnergyConsumption")
         return GpuReading(
             time.monotonic(),
             sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
             watts=None if milliwatts is None else milliwatts * MILLIWATT,
             temperature=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-            joules=self.energy_joules(),
+            joules=None if millijoules is None else millijoules * MILLIJOULE,
             processes=len(self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
             throttling=self.throttling(),
         )
-
-    def energy_joules(self) -> float | None:
-        millijoules = self._read("nvmlDeviceGetTotalEnergyConsumption")
-        return None if millijoules is None else float(millijoules * MILLIJOULE)
 
     def condition(self) -> GpuCondition:
         nvml = self._library

@@ -1,5 +1,5 @@
 -- Whether anything is incoming that the engine takes for a record, and our own reader may not: any object is a record of
--- nothing to it, and any bytes are text.
+-- nothing to it, any bytes are text, and a key may stand in a map twice.
 SELECT 1
 FROM torchperf_incoming
 WHERE metric.name = ''
@@ -10,5 +10,11 @@ WHERE metric.name = ''
     OR NOT arrayAll(x -> isValidUTF8(x), arrayConcat(
         model.origins, mapValues(benchmark.extra_info), mapValues(model.extra_info), mapValues(metric.extra_info)
     ))
+    OR NOT arrayAll(x -> isValidUTF8(x), arrayConcat(
+        mapKeys(benchmark.extra_info), mapKeys(model.extra_info), mapKeys(metric.extra_info)
+    ))
     OR NOT isValidUTF8(toString((runners, inputs, dependencies)))
+    OR arrayExists(names -> length(names) != length(arrayDistinct(names)), [
+        mapKeys(benchmark.extra_info), mapKeys(model.extra_info), mapKeys(metric.extra_info)
+    ])
 LIMIT 1

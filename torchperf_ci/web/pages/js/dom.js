@@ -1,7 +1,5 @@
 // Creates elements from data. Strings always become text nodes: no code of the pages parses markup.
 
-const SVG = "http://www.w3.org/2000/svg";
-
 /** Creates an element with attributes and children; strings become text, null is left out. `on…` attributes are listeners. */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -9,7 +7,7 @@ export function h(tag, attributes = {}, ...children) {
 
 /** The same for SVG elements. */
 export function svg(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
 function fill(element, attributes, children) {
@@ -67,6 +65,9 @@ export function change(ratio) {
   return `${Number(shown) === 0 ? "±" : percent > 0 ? "+" : "−"}${shown}%`;
 }
 
+/** Formats a change of a series in percent, or as its old and its new value if it has no ratio. */
+export const changeOf = ({ ratio, old, new: now }, names, unit) => (ratio ? change(ratio) : [old, now].map((value) => reading(value, names, unit)).join(" → "));
+
 export function interval(low, high) {
   if (low === null || low === undefined) return "";
   return high === null || high === undefined ? `${change(low)} or more` : `${change(low)} to ${change(high)}`;
@@ -100,7 +101,7 @@ export function command(line) {
 
 /** The column with the command that measures a row again; `names(row)` are the names of its series. */
 export const againColumn = (names) => ({
-  head: "command", tool: true, value: (row) => measureAgain(names(row)), cell: (row) => copying(measureAgain(names(row))),
+  head: "command", tool: true, value: (row) => measureAgain(names(row)), cell: (row) => { const line = measureAgain(names(row)); return line ? copying(line) : ""; },
 });
 
 export const copying = (line) => h("button", { type: "button", title: line, onclick: (event) => copy(line, event.currentTarget) }, "Copy");
@@ -116,8 +117,12 @@ function copy(text, button) {
 /** Quotes any text as one word of a shell's command line. */
 export const shellWord = (text) => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
-/** The command that measures a series again where its suite is the configured one. The filter is a glob, in which the model's name is literal. */
+/**
+ * The command that measures a series again where its suite is the configured one; empty for the results of another tool, which
+ * have no mode. The filter is a glob, in which the model's name is literal.
+ */
 export function measureAgain(names) {
+  if (!names.mode) return "";
   const flags = { filter: names.model.replace(/[[*?]/g, "[$&]"), mode: names.mode, dtype: names.dtype, backend: names.backend, device: names.device };
   const given = Object.entries(flags).filter(([, value]) => value).map(([flag, value]) => `--${flag} ${shellWord(value)}`);
   return `torchperf run ${given.join(" ")}`;
@@ -133,10 +138,15 @@ export function evidence(culprit) {
 /** Formats a probability as a percentage, never as 100%. */
 const percent = (share) => (share > 0.999 ? ">99.9%" : `${(share * 100).toFixed(1)}%`);
 
-/** A colored label with a sign, so that color is never the only cue; long texts may wrap. */
+/** The tones of changes of level and of their states. */
+export const TONES = { regressed: "bad", open: "bad", recovered: "none", improved: "good", changed: "warning" };
+
+/** Signs of a tone, so that color is never the only cue. They have no direction: worse may be less. */
+export const SIGNS = { bad: "✗", good: "✓", warning: "◆", none: "●" };
+
+/** A colored label with a sign; long texts may wrap. */
 export function badge(tone, text) {
-  const sign = { bad: "▲", good: "▼", warning: "◆", none: "●" }[tone];
-  return h("span", { class: `badge ${tone}${text.length > 24 ? " long" : ""}` }, `${sign} ${text}`);
+  return h("span", { class: `badge ${tone}${text.length > 24 ? " long" : ""}` }, `${SIGNS[tone]} ${text}`);
 }
 
 /** A list of key figures, given as pairs of a name and a value. */

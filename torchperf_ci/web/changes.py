@@ -1,7 +1,8 @@
-"""Culprits that bisections have proven, with their evidence and the operators whose time changed."""
+"""Changes of level, and the culprits that bisections have proven for them, with their evidence."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import isfinite
@@ -11,15 +12,44 @@ from urllib.parse import urlencode
 from torchperf_ci.culprits.culprit import Bisection, Culprit, OperatorCost, parse_culprits
 from torchperf_ci.document import signed
 from torchperf_ci.errors import CulpritsError
+from torchperf_ci.metrics import rounded
 from torchperf_ci.store.kept_results import CULPRITS, judged_texts
+from torchperf_ci.web.columns import rounded_effect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
+    from torchperf_ci.series.level_changes import LevelChange
+    from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.store.client import Store
 
 MOST_OPERATORS = 3
 """Most operators that are named for a culprit, the largest change of time first."""
+
+
+@dataclass(frozen=True)
+class ChangeEntry:
+    """A change of level. ``ratio``, new over old, and its 95% interval are None if the change has no ratio.
+
+    ``last_commit`` is the last that was measured at the old level, ``first_commit`` the first at the new one;
+    ``recovered`` is when a regression ended, None while it lasts. If the two commits are PyTorch's, ``own_commits`` are
+    those of the repository whose jobs measured.
+    """
+
+    time: int
+    word: str
+    old: float | None
+    new: float | None
+    ratio: float | None
+    low: float | None
+    high: float | None
+    last_commit: str
+    first_commit: str
+    recovered: int | None
+    own_commits: Sequence[str] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is a regression that lasts."""
+        return self.word == "regressed" and self.recovered is None
 
 
 @dataclass(frozen=True)
@@ -77,6 +107,29 @@ class ProvenCulprit:
             "inside": [_operator(one) for one in moved],
             "command": bisection.command,
         }
+
+
+def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
+    """Return the entry of a change of level, without its culprits."""
+    own = (change.last.commit, change.first.commit)
+    return ChangeEntry(
+        change.first.timestamp,
+        change.word,
+        rounded(change.old),
+        rounded(change.new),
+        *rounded_effect(change.effect if rule.kind == "ratio" else None),
+        *change.commits,
+        change.recovered.timestamp if change.recovered else None,
+        own if own != change.commits else None,
+    )
+
+
+def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Mapping[str, object]:
+    """Return a change with the culprits that a bisection found between the commits around it."""
+    ranges = {(change.last_commit, change.first_commit), tuple(change.own_commits or ())}
+    return vars(change) | {
+        "culprits": [one.evidence for one in culprits if all(one.sides) and one.sides in ranges]
+    }
 
 
 def proven_culprits(bisections: Iterable[Bisection], tracker: str = "") -> list[ProvenCulprit]:

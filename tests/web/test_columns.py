@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.series.points import Point, Series
-from torchperf_ci.web.value_columns import ranges, short_number, value_columns
+from torchperf_ci.web.columns import ranges, short_number, value_columns
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

@@ -1,15 +1,18 @@
-"""Store the values of many results as columns of short numbers, with only as many digits as the pages show."""
+"""Columns of short numbers: values with only as many digits as the pages show, and numbers that stand for IDs."""
 
 from __future__ import annotations
 
-from itertools import groupby
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, groupby
 from math import floor, isclose, isfinite
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import rounded
 from torchperf_ci.series.outcomes import number_of, why_without_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.series.points import Point, Series
     from torchperf_ci.stats.effect import Effect
@@ -51,11 +54,6 @@ def short_number(value: float | None, digits: int) -> float | None:
     return _whole(short if _shown(short) == _shown(fine) else fine)
 
 
-def rounded(value: float) -> float:
-    """Round to six significant digits, which are more precise than any clock and take half the bytes."""
-    return float(f"{value:.6g}")
-
-
 def rounded_effect(effect: Effect | None) -> tuple[float | None, float | None, float | None]:
     """Return the ratio and its interval, rounded; None where there is no ratio, or an end is open."""
     if not effect:
@@ -75,6 +73,30 @@ def ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Return numbers as ranges of successive ones, each as its first number and its length."""
     runs = [list(run) for _, run in groupby(enumerate(numbers), lambda item: item[1] - item[0])]
     return [(run[0][1], len(run)) for run in runs]
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """IDs of ten hexadecimal digits, each of which documents refer to by its place, from 0."""
+
+    ids: Sequence[str]
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The numbers of the IDs."""
+        return {one: number for number, one in enumerate(self.ids)}
+
+    def checksum(self, numbers: Iterable[int]) -> int:
+        """Return a checksum of the IDs up to the highest of ``numbers``; ``data.js`` computes the same.
+
+        IDs that come after it do not change it, so that a new run changes only the documents that refer to it.
+        """
+        return self._sums[max(numbers, default=-1) + 1]
+
+    @cached_property
+    def _sums(self) -> Sequence[int]:
+        """The checksums of the first 0, 1, 2, … IDs."""
+        return [*accumulate(self.ids, lambda total, one: (31 * total + int(one, 16)) % 2**32, initial=0)]
 
 
 def _units(value: float | None, extreme: float | None, way: int) -> float | None:
