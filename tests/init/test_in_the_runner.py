@@ -123,7 +123,7 @@ def test_a_pull_request_is_built_and_compared(set_up: SetUp, git: Git) -> None:
         "pull_request": {"number": 7, "head": {"sha": head}, "base": {"sha": base, "ref": "main"}},
     }
     # The workflow leaves open what of its suite is compared and for how long, and the night has measured all of it: a
-    # pair of a case is enough. tests/actions/test_report.py goes on until it can tell.
+    # pair of a case is enough. tests/test_console_blocks.py goes on until it can tell.
     workflow = yaml.safe_load(set_up.runner.workflow("torchperf-pull-request").read_text())
     (given,) = (
         step["with"]
