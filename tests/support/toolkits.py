@@ -40,8 +40,6 @@ fi
 """
 
 
-KEPT_WHEELS = PROJECT / ".cache/wheels"
-
 PAIRS = "torchperf_ci/bench/pairs.py"
 BRIEFLY = {"BLOCK_SECONDS = 0.1\n": "BLOCK_SECONDS = 0.02\n", "QUADS = 10\n": "QUADS = 3\n"}
 """How long a pair is measured: what the tests plant is large, and most of their time went into telling how large."""
@@ -91,8 +89,8 @@ def copy_project(copy: Path) -> None:
 def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
     """Install the toolkit in ``folder`` where no other process of these tests has done it yet; the script to link it.
 
-    That is with and without what a store needs, both of one download, which is kept for the next time, and for the
-    Python that jobs find first, that of ``torch``.
+    That is with and without what a store needs, both of one download, and for the Python that jobs find first, that of
+    ``torch``.
     """
     folder.mkdir(exist_ok=True)
     script, output = folder / "link.sh", folder / "output"
@@ -106,10 +104,7 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         subprocess.run(["bash", str(setup / "find_python.sh")], env=environ, check=True, timeout=60)
         environ["PYTHON"] = output.read_text().strip().removeprefix("python=")
         install = ["bash", str(setup / "install.sh")]
-        if KEPT_WHEELS.exists():
-            shutil.copytree(KEPT_WHEELS, folder, dirs_exist_ok=True)
         subprocess.run(install, env={**environ, "TORCHPERF_NEEDS": "store"}, check=True, timeout=600)
-        _keep_wheels(folder)
         (with_store,) = folder.glob("torchperf-*-store")
         aside = with_store.rename(folder / "aside")  # it would be enough for the other one, too
         subprocess.run([*install, "plan"], env=environ, check=True, timeout=60)
@@ -119,14 +114,6 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         assert len([*folder.glob("torchperf-*/torchperf")]) == 2
         script.write_text(LINK)
     return script
-
-
-def _keep_wheels(folder: Path) -> None:
-    """Keep the newest download in place of those for other requirements; the next installation checks its hashes."""
-    newest = max(folder.glob("torchperf-wheels-*"), key=lambda wheels: wheels.stat().st_mtime)
-    if not (KEPT_WHEELS / newest.name).exists():
-        shutil.rmtree(KEPT_WHEELS, ignore_errors=True)
-        shutil.copytree(newest, KEPT_WHEELS / newest.name)
 
 
 def _share_wheels(folder: Path, output: Path, locks: Sequence[Path]) -> None:
