@@ -55,8 +55,9 @@ def test_help_fits_a_terminal_of_80_columns(command: str) -> None:
     assert max(map(len, told.splitlines())) <= 80
 
 
-def test_a_locale_without_utf_8_breaks_nothing() -> None:
-    done = torchperf("query", "--help", LC_ALL="C")
+@pytest.mark.parametrize("environ", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}], ids=str)
+def test_a_locale_without_utf_8_breaks_nothing(environ: dict[str, str]) -> None:
+    done = torchperf("query", "--help", **environ)
     assert done.returncode == 0, done.stderr
     assert not done.stdout.isascii()
 
