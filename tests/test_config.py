@@ -28,6 +28,7 @@ MISTAKES = {
     "two documents": ("name: a\n---\nname: b\n", 2, "expected a single document"),
     "unknown alias": ("name: *other\n", 1, "undefined alias"),
     "control character": ("name: a\nstore: \x01\n", 2, "special characters are not allowed"),
+    "deep": ("a: " + "[" * 5000, 1, "nested too deeply"),
     "version 2": ("version: 2\n", 1, "version: must be 1"),
     "version as text": ('version: "1"\n', 1, "version: must be 1"),
     "unknown key": ("version: 1\nsuits: {}\n", 2, "unknown key 'suits'; did you mean 'suites'?"),
@@ -293,6 +294,7 @@ NOT_IN_PARSED_DATA = {
     "two documents",
     "unknown alias",
     "control character",
+    "deep",
     "a list as key",
 }
 NOT_IN_PARSED_DATA |= {"a key twice", "a runner twice", "python object", "python name"}

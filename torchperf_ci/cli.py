@@ -77,9 +77,7 @@ def _named(place: str) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # of a locale whose characters are too few for names and tables
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    _write_utf8()
     if "_ARGCOMPLETE" in os.environ:
         _answer_shell(os.environ["COMP_LINE"].split()[1:])
     try:
@@ -93,6 +91,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             _complain(f"what is printed cannot be written: {error.strerror}")
         print_nothing_more()
         return code
+
+
+def _write_utf8() -> None:
+    """Whatever the locale is: names and tables have characters that ASCII lacks, and JSON is UTF-8."""
+    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
 
 
 def _run(argv: Sequence[str] | None) -> int:

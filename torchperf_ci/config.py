@@ -214,6 +214,8 @@ def _document(content: bytes, file: str) -> Node:
     except yaml.reader.ReaderError as error:
         line = content.count(b"\n", 0, error.position) + 1
         raise ConfigError(file, line, f"is not valid YAML: {error.reason}") from error
+    except RecursionError:
+        raise ConfigError(file, 1, "is nested too deeply") from None
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = ", ".join(part for part in (error.context, error.problem) if part)

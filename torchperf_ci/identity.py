@@ -92,7 +92,7 @@ def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
     """
     try:
         pull = read_event(environ).pull_request
-        if pull and pull.head:
+        if pull:
             return MeasuredCommit(environ["GITHUB_REPOSITORY"], pull.head.ref, pull.head.sha)
         return MeasuredCommit(environ["GITHUB_REPOSITORY"], environ["GITHUB_REF"], environ["GITHUB_SHA"])
     except KeyError as error:
@@ -140,7 +140,7 @@ class EventHead:
 class EventPullRequest:
     """The pull request that a job runs for."""
 
-    head: EventHead | None = None
+    head: EventHead
     number: int = 0
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from argcomplete import autocomplete
-from argcomplete.completers import BaseCompleter, FilesCompleter
+from argcomplete.completers import FilesCompleter
 from argcomplete.shell_integration import shellcode
 
 from torchperf_ci import config
@@ -18,6 +18,8 @@ from torchperf_ci.options.option import DEVICES, Option
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from argcomplete.completers import BaseCompleter
 
     from torchperf_ci.options.setup_commands import CompletionOptions
 
@@ -33,24 +35,11 @@ def completion_command(options: CompletionOptions) -> int:
 
 def answer_shell(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
     """Print the completions at the cursor for the shell, and end the process."""
-    autocomplete(parser, always_complete_options=False, default_completer=_Values(options))
+    by_name = {option.name: option for option in options}
 
-
-class _Values(BaseCompleter):
-    """Completes the value of an option: its known values, else file names."""
-
-    def __init__(self, options: Sequence[Option]) -> None:
-        self._options = {option.name: option for option in options}
-
-    def __call__(
-        self,
-        *,
-        prefix: str,
-        action: argparse.Action,
-        parser: argparse.ArgumentParser,  # noqa: ARG002  # how argcomplete calls it
-        parsed_args: argparse.Namespace,  # noqa: ARG002
-    ) -> Sequence[str]:
-        option = self._options.get(action.dest)
+    def values(*, prefix: str, action: argparse.Action, **_: object) -> Sequence[str]:
+        """Return the known values of an option, else file names."""
+        option = by_name.get(action.dest)
         known = _known_values(option) if option else ()
         if action.dest == "suite":
             return [*known, *FilesCompleter(["py"])(prefix)]
@@ -58,6 +47,8 @@ class _Values(BaseCompleter):
             return [*FilesCompleter()(prefix)]
         before = prefix[: prefix.rfind(",") + 1] if option.many else ""
         return [f"{before}{value}" for value in known]
+
+    autocomplete(parser, always_complete_options=False, default_completer=cast("BaseCompleter", values))
 
 
 def _known_values(option: Option) -> Sequence[str]:

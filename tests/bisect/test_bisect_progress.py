@@ -44,8 +44,8 @@ def test_a_log_gets_a_line_an_event(capsys) -> None:
     shown.learnt(read, BisectFacts((read,), (built,)))
     assert lines(capsys) == [
         "building 0",
-        "[0 pairs, 1 builds] building 0: done in 12 s",
-        "[1 pairs, 1 builds] is it slower? 20 against 0: +7.0%, −1.0%",
+        "[0 pairs, 1 build] building 0: done in 12 s",
+        "[1 pair, 1 build] is it slower? 20 against 0: +7.0%, −1.0%",
     ]
 
 

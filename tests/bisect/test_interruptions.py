@@ -88,7 +88,7 @@ def job(tmp_path: Path, git) -> Job:
     ("when", "by"),
     [
         *(("] building", signal.SIGTERM), ("[3 pairs", signal.SIGINT), ("is it this one?", signal.SIGTERM)),
-        ("[1 pairs", signal.SIGHUP),
+        ("[1 pair", signal.SIGHUP),
     ],
 )
 def test_a_signal_leaves_what_is_known_and_nothing_else(job: Job, when: str, by: signal.Signals) -> None:
@@ -123,7 +123,7 @@ def test_after_a_kill_the_next_call_goes_on_and_cleans_up(job: Job) -> None:
 
 def test_two_at_once_do_not_share_a_state(job: Job) -> None:
     with job.running() as first:
-        assert any("[1 pairs" in line for line in first.stderr)
+        assert any("[1 pair" in line for line in first.stderr)
         with job.running() as second:
             _, said = second.communicate(timeout=60)
         assert second.returncode == 2

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from made_points import series
 
 from torchperf_ci import cli
 from torchperf_ci.compare import command
-from torchperf_ci.compare.affected import FilesRead, tree_change, why_affected
+from torchperf_ci.compare.affected import AffectedCases, FilesRead, tree_change, why_affected
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import UsageError
-from torchperf_ci.verdicts.verdict import read_verdicts
+from torchperf_ci.verdicts.verdict import Verdict, read_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -153,15 +154,11 @@ def test_what_imports_a_changed_file_late_is_measured_and_the_rest_is_not(
     assert "1 not affected and not measured" in capsys.readouterr().err
 
 
-def test_if_nothing_is_affected_it_is_said_what_was_looked_at(
-    repo: Path, git: Git, torch_environment: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    base = commit(git, repo)
-    (repo / "notes.md").write_text("more\n")
-    verdicts, _ = compare(repo, f"{torch_environment}/bin/python", base, commit(git, repo))
-    assert {word for word, _ in verdicts.values()} == {"not-affected"}
-    told = capsys.readouterr().err
-    assert "nothing is measured in pairs: of 2 cases traced on base, none is affected" in told
+def test_if_nothing_is_affected_it_is_said_what_was_looked_at() -> None:
+    left_out = [Verdict(series(model=model), "not-affected", "it reads none") for model in "ab"]
+    told = "nothing is measured in pairs: of 2 cases traced on base, none is affected"
+    assert command._plan_text(AffectedCases([], left_out), 60) == told
+    assert command._plan_text(AffectedCases([]), 60).endswith("no case is on both sides")
 
 
 def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(

@@ -79,8 +79,8 @@ SORTS = ["test_sort[100]", "test_sort[1000]"]
 def test_a_branch_of_pytest_benchmarks_results_is_a_past_that_finds_a_slowdown(checkout: Path) -> None:
     """Eight commits are kept, the ninth is as they are, and what comes then is 20% slower."""
     for number in range(1, 9):
-        results = write_run(checkout / "results", number)
-        assert torchperf("upload", results, "--to", "branch:benchmarks") == 0
+        results = write_run(checkout / "results", number, name=f"{number}.json")
+    assert torchperf("upload", results, "--to", "branch:benchmarks") == 0
     quiet = write_run(checkout / "quiet", 9)
     assert torchperf("check", quiet, "--against", "branch:benchmarks") == 0
     assert set(verdicts().values()) == {"unchanged"}

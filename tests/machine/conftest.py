@@ -131,6 +131,7 @@ def nvidia(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
         ],
         "nvmlDeviceGetMaxClockInfo": lambda *_: 1980,
         "nvmlDeviceGetCurrentClocksEventReasons": lambda _: 0,
+        "nvmlDeviceGetCurrentClocksThrottleReasons": lambda _: 0,
         "nvmlDeviceGetTotalEnergyConsumption": lambda _: 1_234_500,
         "nvmlDeviceGetPersistenceMode": lambda _: pynvml.NVML_FEATURE_DISABLED,
         "nvmlDeviceSetPersistenceMode": lambda *_: None,

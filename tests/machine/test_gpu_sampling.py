@@ -40,7 +40,7 @@ class Replay:
         self.device = Cuda()
 
     def fields(self, _, fields):
-        counts = {POWER: self.row[6], SW_THERMAL: 0, HW_THERMAL: 0, BRAKE: 0}
+        counts = {POWER: self.row[6], 75: 0, SW_THERMAL: 0, HW_THERMAL: 0, BRAKE: 0}
         return [field_value(field, counts.get(field)) for field in fields]
 
     def between(self, start, end):
@@ -117,13 +117,13 @@ def test_a_counter_knows_better_than_the_looks():
 
 @pytest.mark.usefixtures("nvidia")
 def test_counters_of_older_drivers(nvidia):
-    """Counters of the reasons came with R550; before, the readings tell them."""
-    counts = {POWER: 2_000_000_000}
+    """Reasons apart came with R550; before, heat was one."""
+    counts = {POWER: 2_000_000_000, 75: 500_000_000}
     nvidia.nvmlDeviceGetFieldValues.side_effect = lambda _, fields: [
         field_value(field, counts.get(field)) for field in fields
     ]
     held = Cuda().throttle_counters()
-    assert (held.voiding, held.power) == ({}, 2.0)
+    assert (held.voiding, held.power) == ({"thermal slowdown": 0.5}, 2.0)
     nvidia.nvmlDeviceGetFieldValues.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
     assert Cuda().throttle_counters() is None
 
@@ -132,6 +132,7 @@ def test_the_fields_are_those_of_the_library():
     from torchperf_ci.machine.devices import nvidia
 
     assert nvidia.POWER_COUNTER == pynvml.NVML_FI_DEV_PERF_POLICY_POWER
+    assert nvidia.THERMAL_COUNTER == pynvml.NVML_FI_DEV_PERF_POLICY_THERMAL
     assert set(nvidia.VOIDING_COUNTERS) == {
         pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN,
         pynvml.NVML_FI_DEV_CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN,

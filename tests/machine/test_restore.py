@@ -100,6 +100,22 @@ def test_a_restorer_that_died_changes_nothing_more_and_is_told(switch):
 GPU = {"uuid": "GPU-aaaa1111"}
 
 
+def test_a_restorer_that_hangs_is_not_waited_for_forever(switch, monkeypatch):
+    monkeypatch.setattr("torchperf_ci.machine.tuning.ANSWER_SECONDS", 0.2)
+    restorer = Restorer()
+    os.kill(restorer._process.pid, signal.SIGSTOP)
+    with pytest.raises(CannotRestoreError):
+        restorer.remember(state_of(switch))
+    os.kill(restorer._process.pid, signal.SIGCONT)
+    with pytest.raises(CannotRestoreError):
+        restorer.remember(state_of(switch))
+    os.kill(restorer._process.pid, signal.SIGSTOP)
+    with pytest.raises(NotRestoredError, match="does not answer"):
+        restorer.restore()
+    os.kill(restorer._process.pid, signal.SIGCONT)
+    restorer._process.communicate()
+
+
 def test_persistence_comes_back_if_it_was_changed(nvidia):
     undo = program.remember_nvml_persistence(GPU)
     undo()

@@ -28,22 +28,11 @@ def test_no_record_is_an_empty_list(tmp_path):
     assert json.loads((tmp_path / "records.json").read_text()) == []
 
 
-@pytest.mark.parametrize(
-    ("bad", "where"),
-    [
-        (record("b", math.nan), "JSON compliant"),
-        (record("b", math.inf), "JSON compliant"),
-        (record("b", "fast"), r"record \$\[1\].metric.benchmark_values\[0\]"),
-        (record("b\udcff"), r"record \$\[1\].metric.name"),
-        ({"metric": {"name": "b", "extra_info": {"x": math.nan}}}, r"record \$\[1\].metric.extra_info.x"),
-        ({"benchmark": {"name": "b"}}, "metric is missing"),
-        (record("b") | {"job_id": 1.5}, r"record \$\[1\].job_id"),
-    ],
-)
-def test_a_record_that_the_database_cannot_keep_is_a_bug_and_nothing_is_written(tmp_path, bad, where):
+@pytest.mark.parametrize("bad", [record("b", math.nan), record("b", math.inf), record("b\udcff")])
+def test_what_json_cannot_hold_is_a_bug_and_nothing_is_written(tmp_path, bad):
     path = tmp_path / "records.json"
     write_records(path, [record("earlier")])
-    with pytest.raises(ValueError, match=where):
+    with pytest.raises(ValueError, match=r"JSON compliant|surrogates"):
         write_records(path, [record("a"), bad])
     assert "earlier" in path.read_text()
     assert list(tmp_path.iterdir()) == [path]

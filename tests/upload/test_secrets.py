@@ -60,14 +60,14 @@ def test_a_role(
         monkeypatch.setenv(name, value)
     issuer.issued.clear()
     given: list[str] = []
-    assume = oidc.WebIdentity._assume_role
+    obtain = oidc.WebIdentity._obtain
 
-    def remembering(identity: oidc.WebIdentity, token: str) -> dict[str, str]:
-        found = assume(identity, token)
+    def remembering(identity: oidc.WebIdentity) -> dict[str, str]:
+        found = obtain(identity)
         given.extend(found[name] for name in ("access_key", "secret_key", "token"))
         return found
 
-    monkeypatch.setattr(oidc.WebIdentity, "_assume_role", remembering)
+    monkeypatch.setattr(oidc.WebIdentity, "_obtain", remembering)
     call = ["upload", str(folder), "--role", ROLE, "--endpoint", no_credentials.endpoint, "--job-id", "9"]
     prefix = f"s3://{BUCKET}/{GRANTED}/{tmp_path.name}"
     assert cli.main([*call, "--to", prefix]) == 0

@@ -51,6 +51,9 @@ def test_a_filter_that_matches_nothing_can_be_taken_back(watched: Watched, site:
     page = watched.open(f"series/?s={identities(site, 'slow')[0]}&from=7")
     assert options(page, "Time") == ("7", ["all", "30 days", "90 days", "a year", "7 days"])
     assert page.locator("table").last.locator("tbody tr").count() == 8
+    page = watched.open(f"series/?s={identities(site, 'slow')[0]}&from=1e9")
+    assert page.locator("table").last.locator("tbody tr").count() == NIGHTS
+    assert "NaN" not in page.locator("main").inner_text()
 
 
 def test_runs_that_no_filter_matches_say_which_to_give_up(watched: Watched) -> None:
@@ -176,12 +179,17 @@ def test_what_starts_at_zero_has_no_relative_scale(watched: Watched, site: Path)
     )
 
 
+def test_series_of_several_units_have_no_absolute_scale(watched: Watched, site: Path) -> None:
+    latency, status = identities(site, "slow")[0], series_id(site, "slow", "status")
+    page = watched.open(f"series/?s={latency}")
+    assert page.get_by_label("Scale").count() == 1
+    page = watched.open(f"series/?s={latency},{status}")
+    assert page.get_by_label("Scale").count() == 0
+    assert page.get_by_text("Units differ: each series is relative to its first level.").count() == 1
+
+
 def test_an_outcome_is_announced_as_a_word(watched: Watched, site: Path) -> None:
-    index = json.loads((site / "data/index.json").read_text())
-    names = index["names"]
-    wanted = (names["model"].index("failing"), names["metric"].index("status"))
-    status = next(row[0] for row in index["series"] if (row[3], row[9]) == wanted)
-    page = watched.open(f"series/?s={status}")
+    page = watched.open(f"series/?s={series_id(site, 'failing', 'status')}")
     page.wait_for_selector(".canvas canvas")
     page.locator(".canvas").focus()
     page.keyboard.press("End")
@@ -205,7 +213,16 @@ def test_the_run_of_a_pull_request_is_not_how_things_are_now(watched: Watched, s
     assert ": passes, commit 3838383838. " in page.locator(".said").inner_text()
 
 
-@pytest.mark.parametrize("kind", ["base", "head"])
-def test_an_unknown_run_is_text(watched: Watched, kind: str) -> None:
-    page = watched.open(f"compare/?{kind}={quote(HOSTILE, safe='')}")
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"compare/?base={quote(HOSTILE, safe='')}",
+        f"compare/?head={quote(HOSTILE, safe='')}",
+        "run/?id=..%2F%3Cb%20id%3Dinjected%3E",
+    ],
+)
+def test_an_unknown_run_is_text(watched: Watched, path: str) -> None:
+    page = watched.open(path)
     assert "is not in the store" in page.locator(".problem").inner_text()
+    assert page.locator("tbody tr").count() > 0
+    watched.complaints.clear()  # the console tells of the document that is missing

@@ -141,7 +141,8 @@ class BisectProgress:
 
     def _spent(self) -> str:
         minutes = (time.monotonic() - self._start) / 60
-        return f"{len(self._facts.readings)} pairs, {len(self._facts.builds)} builds, {minutes:.1f} min"
+        pairs, builds = counted(len(self._facts.readings), "pair"), counted(len(self._facts.builds), "build")
+        return f"{pairs}, {builds}, {minutes:.1f} min"
 
     def _likeliest(self) -> list[tuple[int, float]]:
         """Suspects and their probabilities in the first unfinished search, the likeliest first."""

@@ -1,8 +1,13 @@
-"""What changed inside a culprit: profiles of its two builds, taken after all timing, and commands that open them."""
+"""What changed inside a culprit: profiles of its two builds, taken after all timing, and commands to look further.
+
+The commands are for a clone of the repository in which the Python given to the bisection is active.
+"""
 
 from __future__ import annotations
 
 import re
+import shlex
+import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +19,10 @@ from torchperf_ci.bisect.probes import WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import ProfiledStep, SuspectRange
 from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.culprits.culprit_text import short_sha
+from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import TorchperfError
+from torchperf_ci.git import without_secrets
+from torchperf_ci.verdicts.reproduction import portable_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,6 +35,120 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.cache import EnvironmentCache
     from torchperf_ci.options.comparison_commands import BisectOptions
+
+
+SYSTEMS, COMPUTE = "nsys", "ncu"
+LAUNCHES = 10
+"""How many launches of the kernel are profiled; each is replayed some forty times to read all counters."""
+PYTHON = "python"
+SHORT_SHA = 10
+"""Digits of the commit's SHA in the names of folders and reports."""
+
+
+def nsight_commands(
+    builds: Sequence[BuildSource],
+    case: Case,
+    kernel: str,
+    settings: Settings,
+    options: BisectOptions,
+) -> tuple[str, ...]:
+    """Shell commands that make both builds again and profile the case on each, with the Nsight tools installed here.
+
+    Nsight Compute profiles the ``kernel`` that changed most, if there is one. Empty if the device is not CUDA.
+    """
+    wanted = (SYSTEMS, COMPUTE) if kernel else (SYSTEMS,)
+    tools = [tool for tool in wanted if shutil.which(tool)]
+    if settings.device != "cuda" or not tools:
+        return ()
+    run = _run(case, settings, options)
+    profiled = [
+        f"{_python_path(build, options)}{_profiler(tool, kernel, _short_name(build))} {run} "
+        f"--python {_python(build, options)} --out {_place(build)}-records"
+        for tool in tools
+        for build in builds
+    ]
+    return (*(_rebuild(build, options) for build in builds), *profiled)
+
+
+def _profiler(tool: str, kernel: str, report: str) -> str:
+    """The command line of ``nsys profile`` or ``ncu``; both follow child processes."""
+    if tool == SYSTEMS:
+        return f"nsys profile --trace=cuda,nvtx,osrt --force-overwrite=true --output={report}"
+    return (
+        f"ncu --target-processes=all --kernel-name=regex:{_function(kernel)} --launch-count={LAUNCHES} --set=full "
+        f"--force-overwrite --export={report}"
+    )
+
+
+def _run(case: Case, settings: Settings, options: BisectOptions) -> str:
+    """The ``torchperf run`` command that measures the case briefly, in one process."""
+    words = portable_options({**vars(options), "suite": options.suite or ["all"]}, ("suite",)).words
+    chosen = [
+        *words[words.index("--suite") :],
+        "--filter",
+        case.workload,
+        "--mode",
+        case.mode,
+        "--dtype",
+        case.dtype,
+    ]
+    how = ["--backend", case.backend, "--batch-size", str(case.batch_size), "--device", settings.device]
+    brief = ["--threads", str(settings.threads), "--processes", "1", "--budget", "1"]
+    return shlex.join(["torchperf", "run", *chosen, *how, *brief])
+
+
+def _rebuild(build: BuildSource, options: BisectOptions) -> str:
+    place = _place(build)
+    environment = f"{PYTHON} -m venv {place}-env"
+    if options.wheels:
+        return (
+            f"{environment} && {place}-env/bin/pip install {_wheel(build, without_secrets(options.wheels))}"
+        )
+    assert isinstance(build, Revision)
+    worktree = f"git worktree add --detach {place} {build.sha}"
+    if not options.build:
+        return worktree
+    command = re.sub(r"\{(sha|worktree|env)\}", lambda found: f'"${found[1].upper()}"', options.build)
+    variables = f"export SHA={build.sha} WORKTREE={place} ENV={place}-env"
+    build_it = f'cd "$WORKTREE" && . "$ENV"/bin/activate && sh -c {shlex.quote(without_secrets(command))}'
+    return f"{worktree} && {environment} && ({variables}; {build_it})"
+
+
+def _wheel(build: BuildSource, wheels: str) -> str:
+    """The arguments for ``pip install``: a nightly, the wheel that a pattern names, or one named after the commit."""
+    if not isinstance(build, Revision):
+        option = "--index-url" if "://" in wheels else "--find-links"
+        return f"{option} {shlex.quote(wheels)} {shlex.quote(str(build))}"
+    digits = build.sha[:7]
+    named = wheels.replace("{sha}", build.sha).replace("{short_sha}", digits)
+    return shlex.quote(named) if named != wheels else f"{shlex.quote(wheels)}/*{digits}*.whl"
+
+
+def _python(build: BuildSource, options: BisectOptions) -> str:
+    if options.wheels or options.build:
+        return f"{_place(build)}-env/bin/python"
+    return PYTHON
+
+
+def _python_path(build: BuildSource, options: BisectOptions) -> str:
+    """The assignment of ``PYTHONPATH`` for a commit that is imported without being built; empty for other builds."""
+    place = _place(build)
+    return "" if options.wheels or options.build else f"PYTHONPATH={place}/src:{place} "
+
+
+def _place(build: BuildSource) -> str:
+    """The build's folder, as a shell word relative to the current folder."""
+    return f'"$PWD"/torchperf-{_short_name(build)}'
+
+
+def _short_name(build: BuildSource) -> str:
+    return build.sha[:SHORT_SHA] if isinstance(build, Revision) else re.sub(r"[^\w.+-]", "-", build.version)
+
+
+def _function(kernel: str) -> str:
+    """The name of a kernel in Nsight Compute: without return type, namespaces, template arguments and parameters."""
+    name = re.split(r"[<(]", kernel.removeprefix("void "))[0].strip()
+    return re.sub(r"\W", ".", name.rpartition("::")[2])
 
 
 MOST_ROWS = 50
@@ -75,7 +197,7 @@ class CulpritProfiler:
                 why = str(error).partition("\n")[0]
                 notes.append(f"profiles of {self.sequence.labels[step.after]}: {why}")
             if seen := state.profiles.get((step.before, step.after)):
-                inside[step] = self._attached(seen, step)
+                inside[step] = self._attached(seen, step, probe)
         return CulpritProfiles(inside, tuple(notes))
 
     def _profile(self, step: SuspectRange, probe: WorkloadProbe, state: StateFile) -> None:
@@ -102,12 +224,15 @@ class CulpritProfiler:
         settings = replace(settings, python=environment.python, path=environment.path)
         return take_profile(case, settings, self.scratch / f"inside-{position}", trace)
 
-    def _attached(self, inside: ProfileChange, step: SuspectRange) -> ProfileChange:
-        """Add the files that exist here, as those of an earlier job may not, and the commands that open them."""
+    def _attached(self, inside: ProfileChange, step: SuspectRange, probe: WorkloadProbe) -> ProfileChange:
+        """Add the commands and the profile files that exist here; those of an earlier job may not."""
         folder = self._folder(step)
         files = [name for name in (TABLE, *TRACES) if (folder / name).is_file()]
         paths = tuple(f"{folder.parent.name}/{folder.name}/{name}" for name in files)
-        return replace(inside, files=paths, commands=tuple(_commands_to_open(paths)))
+        builds = (self.sequence.sources[step.before], self.sequence.sources[step.after])
+        kernel = next((one.name for one in inside.moved if one.kind == "kernel" and one.new_count), "")
+        by_hand = nsight_commands(builds, probe.case, kernel, self.setup.settings, self.options)
+        return replace(inside, files=paths, commands=(*_commands_to_open(paths), *by_hand))
 
     def _folder(self, step: SuspectRange) -> Path:
         out = Path(self.options.out)

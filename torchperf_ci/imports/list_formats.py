@@ -133,7 +133,7 @@ def _codspeed_case(about: Mapping[str, object], entry: object, path: str) -> Imp
     return ImportedCase(path, entry, name, [Metric(TIME, [median], spread)], about=about)
 
 
-def read_hyperfine(value: Mapping[str, Any]) -> ImportedFile:
+def read_hyperfine(value: Mapping[str, list[object]]) -> ImportedFile:
     """Read hyperfine's ``--export-json``, which has the seconds of every run of every command.
 
     A command with an exit code other than 0, which hyperfine only accepts with ``--ignore-failure``, counts as failed,

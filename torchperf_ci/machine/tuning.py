@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import NotRestoredError
-from torchperf_ci.machine.devices.interface import Device, TuningChange, TuningRefusal, VendorToolError
+from torchperf_ci.machine.devices.interface import Device, TuningChange, VendorToolError
 from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, online_cpus, text
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ DEEP_MICROSECONDS = 10
 EFFICIENT_SHARE = 0.75
 """A CPU with less than this share of the largest capacity is an efficiency core."""
 PROGRAM = Path(__file__).with_name("restorer.py")
+ANSWER_SECONDS = 30.0
 RUNNER_MARK = "RUNNER_TRACKING_ID"
 """The variable by which a GitHub runner finds and kills processes that a job left running."""
 SILENT = "the restoring process does not answer"
@@ -127,7 +129,7 @@ def _may_use(cpu: int) -> bool:
     return True
 
 
-def host_changes(root: Path) -> Iterator[TuningChange | TuningRefusal]:
+def host_changes(root: Path) -> Iterator[TuningChange]:
     """Yield the changes that can be made to the host, in order.
 
     Each is determined only when it is due: once SMT siblings are off, later changes concern only the remaining CPUs.
@@ -138,34 +140,35 @@ def host_changes(root: Path) -> Iterator[TuningChange | TuningRefusal]:
     yield _idle_states(root)
 
 
-def _smt(root: Path) -> TuningChange | TuningRefusal:
+def _smt(root: Path) -> TuningChange:
     control = root / CPUS / "smt/control"
     state = text(control)
     if state not in ("on", "off", "forceoff"):
-        return TuningRefusal("smt", f"the kernel says {state!r}" if state else "no switch for it here")
+        why = f"the kernel says {state!r}" if state else "no switch for it here"
+        return TuningChange("smt", refusal=why)
     return _written("smt", "off", "off", [control] if state == "on" else [])
 
 
-def _governor(root: Path) -> TuningChange | TuningRefusal:
+def _governor(root: Path) -> TuningChange:
     files = cpu_files(root, "cpufreq/scaling_governor")
     if not files:
-        return TuningRefusal("governor", "no frequency scaling here, as in most virtual machines")
+        return TuningChange("governor", refusal="no frequency scaling here, as in most virtual machines")
     return _written("governor", "performance", "performance", files)
 
 
-def _turbo(root: Path) -> TuningChange | TuningRefusal:
+def _turbo(root: Path) -> TuningChange:
     """Turn turbo off: a boosted clock depends on temperature and on the load of neighbouring cores."""
     for name, off in (("intel_pstate/no_turbo", "1"), ("cpufreq/boost", "0")):
         if (root / CPUS / name).exists():
             return _written("turbo", "off", off, [root / CPUS / name])
-    return TuningRefusal("turbo", "no switch for it here, as in most virtual machines")
+    return TuningChange("turbo", refusal="no switch for it here, as in most virtual machines")
 
 
-def _idle_states(root: Path) -> TuningChange | TuningRefusal:
+def _idle_states(root: Path) -> TuningChange:
     states = cpu_files(root, "cpuidle/state*")
     deep = [state for state in states if (number(state / "latency") or 0) > DEEP_MICROSECONDS]
     if not deep:
-        return TuningRefusal("deep_idle_states", "there are none here")
+        return TuningChange("deep_idle_states", refusal="there are none here")
     return _written("deep_idle_states", "off", "1", [state / "disable" for state in deep])
 
 
@@ -200,6 +203,7 @@ class Restorer:
             start_new_session=True,
             env=environment,
         )
+        self._answers = True
 
     def remember(self, state: Mapping[str, str]) -> None:
         """Remember one state, given as :mod:`restorer` describes; raises :class:`CannotRestoreError`."""
@@ -207,15 +211,22 @@ class Restorer:
         assert self._process.stdout
         with suppress(BrokenPipeError):
             print(json.dumps(state), file=self._process.stdin, flush=True)
-        answer = self._process.stdout.readline()
+        poller = select.poll()  # unlike select(), without a limit on the file descriptor's number
+        poller.register(self._process.stdout, select.POLLIN)
+        # After a timeout, a late answer would be mistaken for that to the next request, so ask nothing more.
+        self._answers = self._answers and bool(poller.poll(1000 * ANSWER_SECONDS))
+        answer = self._process.stdout.readline() if self._answers else ""
         if answer != "\n":
             raise CannotRestoreError(answer.strip() or SILENT)
 
     def restore(self) -> None:
         """Restore every state; raises :class:`NotRestoredError` for those that stayed changed."""
-        told, _ = self._process.communicate()
+        try:
+            told, _ = self._process.communicate(timeout=ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            told = ""
         failed = [line for line in told.splitlines() if line.startswith("not restored: ")]
-        if self._process.returncode:
+        if self._process.returncode != 0:
             failed.append(SILENT)
         if failed:
             msg = "tuning left this machine changed; set back by hand:\n" + "\n".join(failed)
@@ -245,23 +256,22 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
     refused: dict[str, str] = {}
     restorer = Restorer()
     try:
-        for step in chain(host_changes(root), device.changes()):
-            outcome = step if isinstance(step, TuningRefusal) else _attempt(step, restorer)
-            if isinstance(outcome, TuningRefusal):
-                refused[outcome.name] = outcome.why
+        for change in chain(host_changes(root), device.changes()):
+            if why := change.refusal or _refusal_of(change, restorer):
+                refused[change.name] = why
             else:
-                applied[outcome.name] = outcome.value
+                applied[change.name] = change.value
         yield TuningReport(applied, refused)
     finally:
         restorer.restore()
 
 
-def _attempt(change: TuningChange, restorer: Restorer) -> TuningChange | TuningRefusal:
-    """Make the change, if it is allowed and can be undone."""
+def _refusal_of(change: TuningChange, restorer: Restorer) -> str:
+    """Make the change, if it is allowed and can be undone; else return why not."""
     try:
         for state in change.undo:
             restorer.remember(state)
         change.apply()
     except (OSError, CannotRestoreError, VendorToolError) as error:
-        return TuningRefusal(change.name, getattr(error, "strerror", None) or str(error))
-    return change
+        return getattr(error, "strerror", None) or str(error)
+    return ""

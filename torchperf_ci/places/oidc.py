@@ -13,9 +13,12 @@ from http.client import HTTPException
 from typing import TYPE_CHECKING
 
 import boto3
-from botocore import UNSIGNED
 from botocore.config import Config
-from botocore.credentials import CredentialProvider, RefreshableCredentials
+from botocore.credentials import (
+    AssumeRoleWithWebIdentityCredentialFetcher,
+    CredentialProvider,
+    RefreshableCredentials,
+)
 from botocore.exceptions import BotoCoreError, ClientError
 
 from torchperf_ci.deadline import Deadline
@@ -62,49 +65,34 @@ class WebIdentity(CredentialProvider):
         )
 
     def _obtain(self) -> dict[str, str]:
-        mask = self._access.mask
-        token = job_token(os.environ)
-        mask(token)
-        given = self._assume_role(token)
-        for secret in (given["access_key"], given["secret_key"], given["token"]):
-            mask(secret)
-        return given
-
-    def _assume_role(self, token: str) -> dict[str, str]:
+        options = {"RoleSessionName": self._access.session_name, "DurationSeconds": self._access.duration}
+        fetcher = AssumeRoleWithWebIdentityCredentialFetcher(self._client, self._token, self._role, options)
         try:
-            answer = self._sts().assume_role_with_web_identity(
-                RoleArn=self._role,
-                RoleSessionName=self._access.session_name,
-                WebIdentityToken=token,
-                DurationSeconds=self._access.duration,
-            )
+            given = fetcher.fetch_credentials()
         except (ClientError, BotoCoreError) as error:
             msg = (
                 f"the role {self._role} cannot be assumed: {error}; check the role, its longest session, and that its "
                 f"trust policy admits this repository and the audience {AUDIENCE}"
             )
             raise CredentialsError(msg) from error
-        credentials = answer["Credentials"]
-        return {
-            "access_key": credentials["AccessKeyId"],
-            "secret_key": credentials["SecretAccessKey"],
-            "token": credentials["SessionToken"],
-            "expiry_time": credentials["Expiration"].isoformat(),
-        }
+        for secret in (given["access_key"], given["secret_key"], given["token"]):
+            self._access.mask(secret)
+        return given
 
-    def _sts(self) -> STSClient:
-        """Create an STS client that does not sign its requests: the token is the proof of identity."""
+    def _token(self) -> str:
+        token = job_token(os.environ)
+        self._access.mask(token)
+        return token
+
+    def _client(self, _service: str, config: Config) -> STSClient:
+        """Create the client with which botocore asks STS; it does not sign: the token is the proof of identity."""
         session = boto3.Session()
+        times = Config(connect_timeout=TIMEOUT, read_timeout=TIMEOUT, retries={"mode": "standard"})
         return session.client(
             "sts",
             region_name=self._access.region or session.region_name or "us-east-1",
             endpoint_url=os.environ.get("AWS_ENDPOINT_URL_STS") or self._access.endpoint,
-            config=Config(
-                signature_version=UNSIGNED,
-                connect_timeout=TIMEOUT,
-                read_timeout=TIMEOUT,
-                retries={"mode": "standard"},
-            ),
+            config=config.merge(times),
         )
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.records.files import replace_file
-from torchperf_ci.records.schema import check_record, path_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -150,16 +149,8 @@ def synthetic_id(*parts: str) -> int:
 def write_records(path: Path, records: Iterable[Mapping[str, object]]) -> None:
     """Write ``records`` to ``path`` atomically.
 
-    Raises ``ValueError`` for a record that the database would refuse or that holds a non-finite number, which is the
-    caller's mistake, and :class:`OutputDirectoryError` if the file cannot be written.
+    Raises ``ValueError`` for a non-finite number, which is the caller's mistake, and :class:`OutputDirectoryError` if
+    the file cannot be written.
     """
-    lines = [_checked_line(index, record) for index, record in enumerate(records)]
+    lines = [json.dumps(record, ensure_ascii=False, allow_nan=False) for record in records]
     replace_file(path, "[\n" + ",\n".join(lines) + "\n]\n" if lines else "[]\n")
-
-
-def _checked_line(index: int, record: Mapping[str, object]) -> str:
-    refused = [finding for finding in check_record(dict(record)) if finding.severity == "refused"]
-    if refused:
-        message = f"record $[{index}]{path_text(refused[0].steps)}: {refused[0].reason}"
-        raise ValueError(message)
-    return json.dumps(record, ensure_ascii=False, allow_nan=False)

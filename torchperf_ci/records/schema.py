@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Schema = Mapping[str, Any]
+    """A JSON Schema, or a part of one."""
     Check = Callable[[Any], "Sequence[RecordFinding]"]
     """Returns what is wrong with a value."""
     Rule = Callable[[Any], "str | None"]

@@ -74,43 +74,39 @@ def gather_metadata(given: UploadOptions, environ: Mapping[str, str], content: s
     """
     change = _change(given, environ)
     if in_actions(environ):
-        return _metadata_of_job(given, change, environ)
-    own = synthetic_id(change.repo, change.branch, change.sha, content)
+        workflow, attempt, job, synthetic = _run_of_job(given, environ)
+    else:
+        own = synthetic_id(change.repo, change.branch, change.sha, content)
+        workflow, attempt = given.workflow_id or own, given.run_attempt or 1
+        job = JobIdentity(given.job_id or own, name)
+        synthetic = "" if given.job_id else "this is no job of GitHub Actions"
     return Metadata(
-        given.benchmark_name or name,
-        change.repo,
-        change.branch,
-        change.sha,
-        given.workflow_id or own,
-        given.run_attempt or 1,
-        given.job_id or own,
-        change.date,
-        "" if given.job_id else "this is no job of GitHub Actions",
+        name=given.benchmark_name or job.name,
+        repo=change.repo,
+        head_branch=change.branch,
+        head_sha=change.sha,
+        workflow_id=workflow,
+        run_attempt=attempt,
+        job_id=job.id,
+        timestamp=change.date,
+        synthetic=synthetic,
     )
 
 
-def _metadata_of_job(given: UploadOptions, change: MeasuredCommit, environ: Mapping[str, str]) -> Metadata:
+def _run_of_job(given: UploadOptions, environ: Mapping[str, str]) -> tuple[int, int, JobIdentity, str]:
+    """Return the workflow run, its attempt, the job, and why its id is one of ours, if it is."""
     with _usage_error("; give --workflow-id"):
         workflow = given.workflow_id or job_number(environ, "GITHUB_RUN_ID")
     with _usage_error("; give --run-attempt"):
         attempt = given.run_attempt or job_number(environ, "GITHUB_RUN_ATTEMPT")
-    job, synthetic = JobIdentity(given.job_id or 0, environ.get("GITHUB_JOB", "")), ""
-    if not job.id:
-        try:
-            job = find_job(environ, workflow, attempt)
-        except UnknownIdentityError as error:
-            job, synthetic = replace(job, id=_job_id_of_ours(workflow, attempt, environ)), str(error)
-    return Metadata(
-        given.benchmark_name or job.name,
-        change.repo,
-        change.branch,
-        change.sha,
-        workflow,
-        attempt,
-        job.id,
-        change.date,
-        synthetic,
-    )
+    name = environ.get("GITHUB_JOB", "")
+    if given.job_id:
+        return workflow, attempt, JobIdentity(given.job_id, name), ""
+    try:
+        return workflow, attempt, find_job(environ, workflow, attempt), ""
+    except UnknownIdentityError as error:
+        job = JobIdentity(_job_id_of_ours(workflow, attempt, environ), name)
+        return workflow, attempt, job, str(error)
 
 
 def _job_id_of_ours(workflow: int, attempt: int, environ: Mapping[str, str]) -> int:

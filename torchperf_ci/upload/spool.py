@@ -109,11 +109,6 @@ class SpooledBatch:
         """The content of each object by key."""
         return {payload.key: payload.body for payload in self.payloads}
 
-    @property
-    def records(self) -> dict[str, int]:
-        """The number of records in each object by key."""
-        return {payload.key: payload.records for payload in self.payloads}
-
 
 class Spool:
     """A directory of batches, one zip file each; ``target`` is their destination, without credentials."""
@@ -178,7 +173,8 @@ class Spool:
         return self.root / _DELIVERED / f"{_spool_digest(self.target, source)[:_NAME_LENGTH]}.json"
 
     def _write(self, batch: SpooledBatch) -> None:
-        about = {"target": self.target, "source": batch.source, "records": batch.records}
+        records = {payload.key: payload.records for payload in batch.payloads}
+        about = {"target": self.target, "source": batch.source, "records": records}
         self._make_root()
         try:
             replace_by(batch.path, lambda file: _pack(file, about, batch.bodies))

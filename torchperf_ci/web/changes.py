@@ -12,8 +12,9 @@ from urllib.parse import urlencode
 from torchperf_ci.culprits.culprit import Bisection, Culprit, OperatorCost, parse_culprits
 from torchperf_ci.document import signed
 from torchperf_ci.errors import CulpritsError
+from torchperf_ci.metrics import rounded
 from torchperf_ci.store.kept_results import CULPRITS, judged_texts
-from torchperf_ci.web.columns import rounded, rounded_effect
+from torchperf_ci.web.columns import rounded_effect
 
 if TYPE_CHECKING:
     from torchperf_ci.series.level_changes import LevelChange

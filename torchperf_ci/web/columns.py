@@ -8,6 +8,7 @@ from itertools import accumulate, groupby
 from math import floor, isclose, isfinite
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import rounded
 from torchperf_ci.series.outcomes import number_of, why_without_number
 
 if TYPE_CHECKING:
@@ -51,11 +52,6 @@ def short_number(value: float | None, digits: int) -> float | None:
         return None
     fine, short = rounded(value), float(f"{value:.{digits}g}")
     return _whole(short if _shown(short) == _shown(fine) else fine)
-
-
-def rounded(value: float) -> float:
-    """Round to six significant digits, which are more precise than any clock and take half the bytes."""
-    return float(f"{value:.6g}")
 
 
 def rounded_effect(effect: Effect | None) -> tuple[float | None, float | None, float | None]:

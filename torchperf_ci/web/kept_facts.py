@@ -33,34 +33,23 @@ class KeptFacts:
     def __init__(self, store: Store, given: str) -> None:
         self._store, self._given = store, given
 
-    def of_groups(
-        self,
-        kind: type[T],
-        make: Callable[[SeriesGroup], T],
-    ) -> Mapping[SeriesGroup, T]:
+    def of_groups(self, kind: type[T], make: Callable[[SeriesGroup], T]) -> Mapping[SeriesGroup, T]:
         """Return the dataclass ``kind`` of each kind of machine, from the cache or newly made.
 
         Raises what reading the store raises.
         """
         import msgspec
 
-        kept = self._texts(kind.__name__)
         found: dict[SeriesGroup, T] = {}
-        for group, made_of in self._made_of.items():
-            before, text = kept.get(group, ("", ""))
-            if before == made_of:
-                found[group] = msgspec.json.decode(text, type=kind)
-            else:
-                found[group] = make(group)
-                self._keep(kind.__name__, group, made_of, as_json(found[group]).decode())
+        for group, text in self._texts(kind).items():
+            found[group] = msgspec.json.decode(text, type=kind) if text else make(group)
+            if not text:
+                self._keep(kind.__name__, group, as_json(found[group]).decode())
         return found
 
     def outdated(self, kind: type[object]) -> Sequence[SeriesGroup]:
         """Return the kinds of machine whose facts are not cached, as far as the store can cache any."""
-        if not self._has_table:
-            return []
-        kept = self._texts(kind.__name__)
-        return [group for group, made_of in self._made_of.items() if kept.get(group, ("",))[0] != made_of]
+        return [group for group, text in self._texts(kind).items() if not text] if self._has_table else []
 
     @cached_property
     def _made_of(self) -> Mapping[SeriesGroup, str]:
@@ -77,13 +66,15 @@ class KeptFacts:
         """Whether the store has the table of the cache, which may not be creatable on a server."""
         return self._store.has_table("torchperf_kept")
 
-    def _texts(self, kind: str) -> Mapping[SeriesGroup, tuple[str, str]]:
-        rows = self._store.rows(_TEXTS, {"kind": kind}) if self._has_table else ()
-        return {SeriesGroup(*names): (made_of, text) for *names, made_of, text in rows}
+    def _texts(self, kind: type[object]) -> Mapping[SeriesGroup, str]:
+        """Return the cached facts of each kind of machine as JSON, empty where they are missing or outdated."""
+        rows = self._store.rows(_TEXTS, {"kind": kind.__name__}) if self._has_table else ()
+        kept = {(SeriesGroup(*names), made_of): text for *names, made_of, text in rows}
+        return {group: kept.get((group, made_of), "") for group, made_of in self._made_of.items()}
 
-    def _keep(self, kind: str, group: SeriesGroup, made_of: str, text: str) -> None:
+    def _keep(self, kind: str, group: SeriesGroup, text: str) -> None:
         if self._has_table:
-            row = {"kind": kind, **group._asdict(), "made_of": made_of, "text": text}
+            row = {"kind": kind, **group._asdict(), "made_of": self._made_of[group], "text": text}
             with suppress(RefusedStatementError):  # a user who may only read computes the facts each time
                 self._store.insert("torchperf_kept", list(row), json.dumps(row).encode())
 

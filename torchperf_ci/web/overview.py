@@ -9,7 +9,7 @@ from math import inf, log
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
-from torchperf_ci.metrics import LATENCY, STATUS, name_and_unit
+from torchperf_ci.metrics import LATENCY, STATUS, name_and_unit, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, trunk_of, without_restating
 from torchperf_ci.series.policy import MetricRule, rule_of_points
@@ -17,7 +17,6 @@ from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
 from torchperf_ci.web.changes import ChangeEntry, change_entry, with_culprits
-from torchperf_ci.web.columns import rounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -246,10 +245,11 @@ def _severity(entry: RegressionEntry) -> tuple[bool, float, str]:
 def _is_silent(group: GroupEntry, newest: int) -> bool:
     """Whether a machine has stopped reporting, compared with the newest result of any machine.
 
-    It has no run for more than a week, nor for three times as long as between its two newest runs.
+    It has no run for more than a week, nor for three times as long as between its two newest runs. Without the time of
+    any run, nobody knows.
     """
     usual = group.run.time - group.previous.time if group.previous else 0
-    return newest - group.run.end > max(_WEEK, 3 * usual)
+    return 0 < group.run.end < newest - max(_WEEK, 3 * usual)
 
 
 def _sentence(groups: Sequence[GroupEntry], lasting: int, new: int, troubles: Sequence[str]) -> str:

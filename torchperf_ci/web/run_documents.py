@@ -6,14 +6,13 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.metrics import STATUS, kind_of
+from torchperf_ci.metrics import STATUS, kind_of, rounded
 from torchperf_ci.series.outcomes import disturbances, outcome_word, passed
 from torchperf_ci.series.points import Point, Points, Series, differing_facts
 from torchperf_ci.series.run_comparison import compare_runs, mean_ratios
 from torchperf_ci.web.columns import (
     SHOWN_DIGITS,
     ranges,
-    rounded,
     rounded_effect,
     short_number,
     value_columns,

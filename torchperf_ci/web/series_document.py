@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import rounded
 from torchperf_ci.series.from_store import NEWEST_POINTS
 from torchperf_ci.series.level_changes import levels_of, parts_of
 from torchperf_ci.series.points import of_trunk, trunk_of
@@ -12,7 +13,7 @@ from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_matrix import sensitivity_of
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.web.changes import change_entry, with_culprits
-from torchperf_ci.web.columns import SHOWN_DIGITS, Numbering, ranges, rounded, value_columns
+from torchperf_ci.web.columns import SHOWN_DIGITS, Numbering, ranges, value_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -71,6 +71,11 @@ def test_a_real_card_idle_and_loaded(h100):
     assert device.clocks()["gpu_sm_mhz"] == "1350"
 
 
+def test_where_the_limit_is_not_told_the_way_to_it_is(h100):
+    h100.readings["nvmlDeviceGetTemperatureThreshold 1"] = {"error": "NotSupported"}
+    assert Cuda(h100.seen).condition().slowdown_temperature == 32 + 55
+
+
 def test_one_card_that_may_not_be_opened_hides_no_other(nvidia):
     def open_card(index):
         if index == 0:
@@ -104,6 +109,18 @@ def test_reasons_for_a_lowered_clock(nvidia, mask, voiding, warning):
     nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = lambda _: mask
     throttling = Cuda().throttling()
     assert (throttling.voiding, throttling.warning) == (voiding, warning)
+
+
+def test_older_drivers_call_the_reasons_otherwise(nvidia):
+    nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = pynvml.NVMLError(
+        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
+    )
+    nvidia.nvmlDeviceGetCurrentClocksThrottleReasons.side_effect = lambda _: 0x40
+    assert Cuda().throttling().voiding == ("hardware thermal slowdown",)
+    nvidia.nvmlDeviceGetCurrentClocksThrottleReasons.side_effect = NOT_SUPPORTED
+    assert not Cuda().throttling().known
+    nvidia.nvmlDeviceGetComputeRunningProcesses.side_effect = pynvml.NVMLLibraryMismatchError
+    assert Cuda().reading().processes == 0
 
 
 def test_the_masks_are_those_of_the_library():

@@ -18,7 +18,6 @@ from torchperf_ci.machine.devices.interface import (
     Timing,
     TorchGpu,
     TuningChange,
-    TuningRefusal,
     VendorReadings,
     VendorToolError,
 )
@@ -122,8 +121,8 @@ class _NoGpu(VendorReadings):
     def condition(self) -> GpuCondition:
         return GpuCondition(problem=self.problem)
 
-    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
-        return (TuningRefusal("gpu_clocks", self.problem),)
+    def changes(self) -> Sequence[TuningChange]:
+        return (TuningChange("gpu_clocks", refusal=self.problem),)
 
 
 class ManagedGpu(Accelerator):
@@ -170,7 +169,7 @@ class ManagedGpu(Accelerator):
     def condition(self) -> GpuCondition | None:
         return self._read.condition()
 
-    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
+    def changes(self) -> Sequence[TuningChange]:
         return self._read.changes()
 
     @property

@@ -126,7 +126,7 @@ class GpuCondition:
 
 @dataclass(frozen=True)
 class TuningChange:
-    """One change that makes the machine steadier, and how to undo it.
+    """One change that makes the machine steadier, and how to undo it; or a ``refusal``: why it is not possible here.
 
     ``undo`` lists the states that the restorer remembers before ``apply`` is called (see
     :mod:`torchperf_ci.machine.restorer`), in the order of change. ``apply`` raises :class:`OSError` or
@@ -134,17 +134,10 @@ class TuningChange:
     """
 
     name: str
-    value: str
-    undo: Sequence[Mapping[str, str]]
-    apply: Callable[[], None]
-
-
-@dataclass(frozen=True)
-class TuningRefusal:
-    """A change that is not possible on this machine, and why."""
-
-    name: str
-    why: str
+    value: str = ""
+    undo: Sequence[Mapping[str, str]] = ()
+    apply: Callable[[], None] = lambda: None
+    refusal: str = ""
 
 
 class VendorToolError(Exception):
@@ -174,7 +167,7 @@ class VendorReadings:
         """Whether the device is fit for measuring; None unless it is a GPU with vendor tools."""
         return None
 
-    def changes(self) -> Sequence[TuningChange | TuningRefusal]:
+    def changes(self) -> Sequence[TuningChange]:
         """The changes that tuning can make to this device."""
         return ()
 

@@ -40,6 +40,7 @@ WARNING = {0x04: "software power cap"}
 
 # Fields of nvml.h (NVML_FI_DEV_…) that count nanoseconds. An H100 updates them every 0.1 s.
 POWER_COUNTER = 74  # PERF_POLICY_POWER
+THERMAL_COUNTER = 75  # PERF_POLICY_THERMAL, for drivers without the counters of thermal slowdown below
 VOIDING_COUNTERS = {
     269: "software thermal slowdown",  # CLOCKS_EVENT_REASON_SW_THERM_SLOWDOWN
     270: "hardware thermal slowdown",  # CLOCKS_EVENT_REASON_HW_THERM_SLOWDOWN
@@ -99,15 +100,19 @@ class NvidiaGpu(VendorGpu):
 
     def throttling(self) -> Throttling:
         mask = self._read("nvmlDeviceGetCurrentClocksEventReasons")
+        if mask is None:  # the function's name before R535
+            mask = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
         if mask is None:
             return Throttling(known=False)
         return Throttling(_named(mask, VOIDING), _named(mask, WARNING))
 
     def throttle_counters(self) -> ThrottleCounters | None:
-        counters = self._counters(POWER_COUNTER, *VOIDING_COUNTERS)
+        counters = self._counters(POWER_COUNTER, THERMAL_COUNTER, *VOIDING_COUNTERS)
         if not counters:
             return None
         voiding = {name: counters[field] for field, name in VOIDING_COUNTERS.items() if field in counters}
+        if not voiding and THERMAL_COUNTER in counters:
+            voiding = {"thermal slowdown": counters[THERMAL_COUNTER]}
         return ThrottleCounters(time.monotonic(), voiding, counters.get(POWER_COUNTER))
 
     def reading(self) -> GpuReading:
@@ -127,13 +132,22 @@ class NvidiaGpu(VendorGpu):
     def condition(self) -> GpuCondition:
         nvml = self._library
         persistence = self._read("nvmlDeviceGetPersistenceMode")
-        slowdown = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+        temperature = self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
         return GpuCondition(
-            temperature=self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU),
-            slowdown_temperature=self._read("nvmlDeviceGetTemperatureThreshold", slowdown),
+            temperature=temperature,
+            slowdown_temperature=self._slowdown_temperature(temperature),
             persistence=None if persistence is None else bool(persistence),
             processes=tuple(p.pid for p in self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
         )
+
+    def _slowdown_temperature(self, temperature: int | None) -> int | None:
+        """The temperature at which the GPU slows down; newer GPUs may report only the margin to it (NVML reference)."""
+        kind = self._library.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+        limit: int | None = self._read("nvmlDeviceGetTemperatureThreshold", kind)
+        if limit is None and temperature is not None:
+            margin = self._read("nvmlDeviceGetMarginTemperature")
+            limit = None if margin is None else temperature + margin
+        return limit
 
     def changes(self) -> tuple[TuningChange, ...]:
         """Keep the driver loaded, and lock the clock to the base clock, which the power limit can sustain."""
@@ -166,7 +180,7 @@ class NvidiaGpu(VendorGpu):
     def _read(self, function: str, *arguments: object) -> Any:
         try:
             return getattr(self._library, function)(self._handle, *arguments)
-        except self._library.NVMLError:
+        except (self._library.NVMLError, self._library.NVMLLibraryMismatchError):  # the second: before R510
             return None
 
     def _write(self, function: str, *arguments: object) -> None:

@@ -1,6 +1,6 @@
 // Charts of series over time: points with their spread, levels, changes, machines and noise. uPlot draws each once it is visible.
 
-import { change, commitName, day, h, link, minute, number, reading, short } from "./dom.js";
+import { SIGNS, TONES, change, commitName, day, h, link, minute, number, reading, short } from "./dom.js";
 import { save } from "./table.js";
 
 const COLOURS = 10;
@@ -147,7 +147,7 @@ function above(plot, rows) {
       else if (few && point.n > 1) line(plot, [[point.time, point.low * row.by], [point.time, point.high * row.by]], { stroke: colour(index), alpha: 0.35 });
     }
     for (const level of row.levels) line(plot, [[level.start, level.value * row.by], [level.end, level.value * row.by]], { stroke: colour(index), width: 2.5, dashes: dash(index) });
-    for (const entry of row.changes) marks.set(`${entry.time} ${sign(entry)}`, [entry.time, sign(entry), { improved: "--good", regressed: "--bad" }[entry.word] ?? "--warning", []]);
+    for (const entry of row.changes) marks.set(`${entry.time} ${sign(entry)}`, [entry.time, sign(entry), `--${TONES[entry.word]}`, []]);
     for (const entry of row.machine_changes) marks.set(`${entry.time} machine`, [entry.time, machine(entry), "--quiet", [4, 4]]);
   });
   label(plot, [...marks.values()].sort(([left], [right]) => left - right));
@@ -159,7 +159,7 @@ function machine({ differs }) {
   return names && names.length <= 20 ? `new ${names}` : "new machine";
 }
 
-const sign = (entry) => `${entry.word === "improved" ? "▼" : entry.word === "regressed" ? "▲" : "◆"} ${entry.culprits[0] ? short(entry.culprits[0].commit) : entry.ratio ? change(entry.ratio) : entry.word}`;
+const sign = (entry) => `${SIGNS[TONES[entry.word]]} ${entry.culprits[0] ? short(entry.culprits[0].commit) : entry.ratio ? change(entry.ratio) : entry.word}`;
 
 function line(plot, ends, { stroke, width = 1, dashes = [], alpha = 1 }) {
   paint(plot, (ink) => {
@@ -195,7 +195,9 @@ function label(plot, marks) {
       const free = ends.findIndex((end) => end < start);
       const row = free < 0 ? ends.length : free;
       ends[row] = start + width + space;
-      ink.fillText(text, start, bbox.top + (row + 1) * height - 3 * devicePixelRatio);
+      const base = bbox.top + (row + 1) * height - 3 * devicePixelRatio;
+      ink.setLineDash([]); ink.lineWidth = space; ink.strokeStyle = css("--paper"); ink.strokeText(text, start, base); // readable over points
+      ink.fillText(text, start, base);
     });
   }
 }

@@ -1,6 +1,6 @@
 // The page that compares two runs.
 
-import { Missing, catalogue, kindOf, load, numbered, numberedAs, sameMachine } from "./data.js";
+import { catalogue, kindOf, loadIfThere, numbered, numberedAs, sameMachine } from "./data.js";
 import { againColumn, badge, benchmarkName, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
 import { finder } from "./find.js";
 import { nothingYet, page, setState, state as now } from "./page.js";
@@ -57,10 +57,7 @@ function picker(index, name, label, runs, current) {
 }
 
 async function comparison(index, base, head, state, choose) {
-  const document = await load(`compare/${base.id}/${head.id}.json`).catch((error) => {
-    if (!(error instanceof Missing)) throw error;
-    return null;
-  });
+  const document = await loadIfThere(`compare/${base.id}/${head.id}.json`);
   const title = [
     h("p", {}, "Base ", link("run", { id: base.id }, runName(base)), ", new ", link("run", { id: head.id }, runName(head)), `, ${benchmarkName(head, index.severalRepos)} on ${machineName(head)}. `,
       h("button", { type: "button", onclick: () => setState({ base: head.id, head: base.id }) }, "Swap")),
@@ -128,8 +125,4 @@ function span(row, reach) {
     svg("circle", { cx: x(row.ratio), cy: 9, r: 4, fill: "currentColor" }));
 }
 
-function tone(row) {
-  if (row.word === "not comparable") return "warning";
-  if (row.word !== "beyond noise") return "none";
-  return ["good", "warning", "bad"][row.worse + 1];
-}
+const tone = ({ word, worse }) => ({ "not comparable": "warning", "beyond noise": ["good", "warning", "bad"][worse + 1] })[word] ?? "none";

@@ -13,6 +13,12 @@ export function load(path) {
   return loaded.get(path);
 }
 
+/** The same, or null if the document does not exist, such as a comparison that is not part of a static site. */
+export const loadIfThere = (path) => load(path).catch((error) => {
+  if (!(error instanceof Missing)) throw error;
+  return null;
+});
+
 /** Makes `load` fetch every document again. */
 export const forget = () => loaded.clear();
 
@@ -25,8 +31,7 @@ async function fetched(path) {
   return answer.json();
 }
 
-/** The document does not exist, such as a comparison that is not part of a static site. */
-export class Missing extends Error {}
+class Missing extends Error {}
 
 /** A document does not fit the index: the store has changed between the two. */
 export class Changed extends Error {
@@ -98,12 +103,7 @@ export async function wholeSeries(series, from) {
 }
 
 /** The runs on a series' kind of machine, oldest first, as the points' run indices count them. */
-function runsOf(index, series) {
-  index.runsOf ??= new Map();
-  const kind = kindOf(series);
-  if (!index.runsOf.has(kind)) index.runsOf.set(kind, index.runs.filter((run) => sameMachine(run, series)).reverse());
-  return index.runsOf.get(kind);
-}
+const runsOf = (index, series) => index.runs.filter((run) => sameMachine(run, series)).reverse();
 
 const yearOf = (time) => new Date(time * 1000).getUTCFullYear();
 

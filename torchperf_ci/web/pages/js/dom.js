@@ -1,7 +1,5 @@
 // Creates elements from data. Strings always become text nodes: no code of the pages parses markup.
 
-const SVG = "http://www.w3.org/2000/svg";
-
 /** Creates an element with attributes and children; strings become text, null is left out. `on…` attributes are listeners. */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
@@ -9,7 +7,7 @@ export function h(tag, attributes = {}, ...children) {
 
 /** The same for SVG elements. */
 export function svg(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS(SVG, tag), attributes, children);
+  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
 
 function fill(element, attributes, children) {
@@ -66,6 +64,9 @@ export function change(ratio) {
   const shown = Math.abs(percent).toFixed(digits);
   return `${Number(shown) === 0 ? "±" : percent > 0 ? "+" : "−"}${shown}%`;
 }
+
+/** Formats a change of a series in percent, or as its old and its new value if it has no ratio. */
+export const changeOf = ({ ratio, old, new: now }, names, unit) => (ratio ? change(ratio) : [old, now].map((value) => reading(value, names, unit)).join(" → "));
 
 export function interval(low, high) {
   if (low === null || low === undefined) return "";
@@ -137,10 +138,15 @@ export function evidence(culprit) {
 /** Formats a probability as a percentage, never as 100%. */
 const percent = (share) => (share > 0.999 ? ">99.9%" : `${(share * 100).toFixed(1)}%`);
 
-/** A colored label with a sign, so that color is never the only cue; long texts may wrap. */
+/** The tones of changes of level and of their states. */
+export const TONES = { regressed: "bad", open: "bad", recovered: "none", improved: "good", changed: "warning" };
+
+/** Signs of a tone, so that color is never the only cue. They have no direction: worse may be less. */
+export const SIGNS = { bad: "✗", good: "✓", warning: "◆", none: "●" };
+
+/** A colored label with a sign; long texts may wrap. */
 export function badge(tone, text) {
-  const sign = { bad: "▲", good: "▼", warning: "◆", none: "●" }[tone];
-  return h("span", { class: `badge ${tone}${text.length > 24 ? " long" : ""}` }, `${sign} ${text}`);
+  return h("span", { class: `badge ${tone}${text.length > 24 ? " long" : ""}` }, `${SIGNS[tone]} ${text}`);
 }
 
 /** A list of key figures, given as pairs of a name and a value. */

@@ -1,7 +1,7 @@
 // The overview: open regressions, the state of each kind of machine, and the newest culprits.
 
 import { load } from "./data.js";
-import { badge, benchmarkName, change, day, evidence, h, link, machineName, minute, plural, reading, seriesName, severalRepos, short, svg } from "./dom.js";
+import { badge, benchmarkName, change, changeOf, day, evidence, h, link, machineName, minute, plural, seriesName, severalRepos, short, svg } from "./dom.js";
 import { nothingYet, page } from "./page.js";
 import { save, table } from "./table.js";
 
@@ -43,7 +43,7 @@ const CAUSES = [
   { head: "regressions", hidden: true, value: (cause) => cause.count }, { head: "machines", hidden: true, value: machines },
   { head: "repository", hidden: true, rare: true, value: (cause) => cause.repo },
   ...["old", "new"].map((head) => ({ head, hidden: true, value: (cause) => cause[head] })),
-  { head: "worst change", number: true, value: (cause) => cause.ratio, cell: (cause) => badge("bad", cause.ratio ? change(cause.ratio) : [cause.old, cause.new].map((value) => reading(value, cause.name, cause.unit)).join(" → ")) },
+  { head: "worst change", number: true, value: (cause) => cause.ratio, cell: (cause) => badge("bad", changeOf(cause, cause.name, cause.unit)) },
   {
     head: "cause", prose: true, value: (cause) => cause.culprits.map((culprit) => `${culprit.commit} ${culprit.subject}`).join("; "),
     cell: (cause) => (cause.culprits.length ? cause.culprits.map(evidence) : `not bisected: ${short(cause.last_commit)}..${short(cause.first_commit)}`),
@@ -90,7 +90,7 @@ function trend({ day: days, ratio, n }, breaks) {
   const starts = [days[0], ...breaks];
   const lines = starts.map((start, part) => days.map((time, place) => [time, place]).filter(([time]) => time >= start && !(time >= starts[part + 1])));
   const own = lines[lines.length - 1].map(([, place]) => ratio[place]).sort((a, b) => a - b); // on the newest machine
-  const now = change(ratio[ratio.length - 1] / own[own.length >> 1]);
+  const now = change(ratio[ratio.length - 1] / ((own[(own.length - 1) >> 1] + own[own.length >> 1]) / 2));
   const points = (line) => [line[0], ...line].map(([time, place]) => `${x(time).toFixed(1)},${y(ratio[place]).toFixed(1)}`).join(" "); // a line of one day is a dot
   const text = `Geometric mean of ${plural(n[n.length - 1], "latency", "latencies")} over ${plural(days.length, "day")}, between ${change(Math.min(...ratio))} and ${change(Math.max(...ratio))} against each series' median: now ${now} against the median of ${plural(own.length, "day")}${breaks.length ? `; another machine since ${breaks.map(day).join(", ")}` : ""}`;
   const drawing = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": text, class: "trend" },

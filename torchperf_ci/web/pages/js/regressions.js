@@ -1,7 +1,7 @@
 // The page of all changes of level and all culprits.
 
 import { load } from "./data.js";
-import { againColumn, badge, changed, copying, day, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, severalRepos, short } from "./dom.js";
+import { TONES, againColumn, badge, changed, copying, day, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, severalRepos, short } from "./dom.js";
 import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -27,7 +27,7 @@ const CULPRITS = [
   { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state] ?? "none", row.state) },
   { head: "commit", prose: true, value: (row) => `${row.commit} ${row.subject}`, cell: (row) => [evidence(row), h("small", {}, row.author)] },
   { head: "author", hidden: true, value: (row) => row.author },
-  { head: "what got slower", prose: true, value: (row) => row.series.join("; "), cell: (row) => [row.series.join("; "), h("small", {}, row.machine)] },
+  { head: "what got worse", prose: true, value: (row) => row.series.join("; "), cell: (row) => [row.series.join("; "), h("small", {}, row.machine)] },
   { head: "machine", hidden: true, value: (row) => row.machine },
   { head: "what changed inside", prose: true, rare: true, value: (row) => row.inside.join("; ") },
   { head: "command", tool: true, rare: true, value: (row) => row.command, cell: (row) => copying(row.command) },
@@ -56,12 +56,7 @@ const COLUMNS = [
   againColumn((row) => row.name),
 ];
 
-function stateOf(entry) {
-  if (entry.word !== "regressed") return entry.word;
-  return entry.recovered ? "recovered" : "open";
-}
-
-const TONES = { open: "bad", recovered: "none", improved: "good", changed: "warning" };
+const stateOf = ({ word, recovered }) => (word !== "regressed" ? word : recovered ? "recovered" : "open");
 
 function summary(rows) {
   const [open, recovered] = ["open", "recovered"].map((state) => rows.filter((row) => row.state === state).length);

@@ -1,7 +1,7 @@
 // The page of a run: what ran, and on what machine. Without an ID, the list of all runs.
 
-import { Changed, catalogue, counted, load, numbered, numberedAs, values } from "./data.js";
-import { againColumn, badge, benchmarkName, commitName, h, link, machineName, minute, number, outward, plural, reading, seriesName } from "./dom.js";
+import { Changed, catalogue, counted, loadIfThere, numbered, numberedAs, values } from "./data.js";
+import { againColumn, badge, benchmarkName, commitName, h, link, machineName, minute, outward, plural, reading, seriesName } from "./dom.js";
 import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -28,7 +28,8 @@ async function allRuns(state) {
 }
 
 async function oneRun(id) {
-  const [document, index] = await Promise.all([load(`run/${id}.json`), catalogue()]);
+  const [document, index] = await Promise.all([loadIfThere(`run/${encodeURIComponent(id)}.json`), catalogue()]);
+  if (!document) return [h("p", { class: "problem" }, `The run ${id} in this address is not in the store.`), ...(await allRuns({}))];
   const { machine, differs, notes, counts, failed, not_run: missing } = document;
   const [run, previous] = [id, document.previous].map((one) => index.runById.get(one));
   if (!run) throw new Changed();
@@ -74,8 +75,8 @@ const VALUES = [
   { head: "case", value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.name.id }, seriesName(row.name)) },
   { head: "metric", value: (row) => row.name.metric },
   { head: "value", number: true, value: (row) => row.value, cell: (row) => reading(row.value, row.name, row.name.unit) },
-  { head: "lowest", number: true, value: (row) => row.low, cell: (row) => number(row.low) },
-  { head: "highest", number: true, value: (row) => row.high, cell: (row) => number(row.high) },
+  { head: "lowest", number: true, value: (row) => row.low, cell: (row) => reading(row.low, row.name) },
+  { head: "highest", number: true, value: (row) => row.high, cell: (row) => reading(row.high, row.name) },
   { head: "repetitions", number: true, value: (row) => row.n },
   { head: "reason", prose: true, rare: true, value: (row) => row.why },
 ];

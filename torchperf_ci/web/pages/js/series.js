@@ -1,7 +1,7 @@
 // The page of series over time: up to twenty, chosen in a search field.
 
 import { catalogue, wholeSeries } from "./data.js";
-import { badge, benchmarkName, change, changed, command, commitName, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
+import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
@@ -58,13 +58,15 @@ function models(all) {
 
 async function shown(chosen, state, all, add) {
   const newest = chosen.reduce((most, series) => Math.max(most, series.last), 0);
-  const from = Number(state.from) ? newest - Number(state.from) * DAY : 0;
+  const from = Math.max(0, newest - (Number(state.from) || Infinity) * DAY);
   const spans = !from || SPANS.some(([days]) => days === state.from) ? SPANS : [...SPANS, [state.from, `${state.from} days`]];
   const rows = await Promise.all(chosen.map(async (series) => cut(series, await wholeSeries(series, from), from)));
   const several = new Set(rows.map((row) => machineName(row.of))).size > 1;
   if (rows.length > 1) rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
-  const relative = state.scale === "relative" || new Set(rows.map((row) => row.unit)).size > 1;
-  const [first] = rows, again = chosen.map(measureAgain).filter(Boolean);
+  const mixed = new Set(rows.map((row) => row.unit)).size > 1;
+  const relative = mixed || state.scale === "relative";
+  const [first] = rows;
+  const again = chosen.map(measureAgain).filter(Boolean);
   const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${several ? "" : `, ${machineName(first.of)}`}`;
   return [
     rows.length === 1 ? figures(...about(first)) : null,
@@ -74,7 +76,7 @@ async function shown(chosen, state, all, add) {
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
     rows.length === 1 ? bands(first) : null,
-    h("div", { class: "picker" }, choice("from", "Time", spans, state.from ?? "", "all"), choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
+    h("div", { class: "picker" }, choice("from", "Time", spans, state.from ?? "", "all"), mixed ? h("span", { class: "quiet" }, "Units differ: each series is relative to its first level.") : choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
     changes(rows),
     ...rows.map(machines),
     again.length ? h("h2", {}, "Measure it again") : null,
@@ -111,10 +113,9 @@ function legend(row, place, chosen) {
 function about(row) {
   const level = row.levels[row.levels.length - 1];
   const last = row.changes[row.changes.length - 1];
-  const tone = last && ({ regressed: "bad", improved: "good" }[last.word] ?? "warning");
   return [
     level ? [row.later ? `on ${day(row.last.time)}` : "now", number(level.value, row.unit)] : row.last && ["now", reading(row.last.value, row.of, row.unit)],
-    ["last change", last ? badge(tone, `${last.ratio === null ? last.word : change(last.ratio)} since ${day(last.time)}`) : "none in this period"],
+    last ? [`${last.word} since ${day(last.time)}`, badge(TONES[last.word], changeOf(last, row.of, row.unit))] : ["last change", "none in this period"],
     row.noise === null ? null : ["noise between runs", share(row.noise)],
     row.detectable === null ? null : ["smallest detectable change", share(row.detectable)],
     ["runs", String(row.points.length)],
@@ -141,7 +142,7 @@ function changes(rows) {
   if (!all.length) return h("p", {}, "No change of level in this period.");
   return table("changes", plural(all.length, "change of level", "changes of level"), [
     { head: "since", short: true, value: (entry) => day(entry.time) },
-    { head: "what", value: (entry) => entry.word, cell: (entry) => badge({ regressed: "bad", improved: "good" }[entry.word] ?? "warning", entry.recovered ? `${entry.word}, recovered ${day(entry.recovered)}` : entry.word) },
+    { head: "what", value: (entry) => entry.word, cell: (entry) => badge(TONES[entry.word], entry.recovered ? `${entry.word}, recovered ${day(entry.recovered)}` : entry.word) },
     { head: "series", prose: true, rare: true, value: (entry) => entry.row.label },
     { head: "change", number: true, value: (entry) => entry.ratio, cell: changed },
     { head: "95% interval", hidden: true, value: (entry) => interval(entry.low, entry.high) },
@@ -156,8 +157,8 @@ const POINTS = [
   { head: "time", short: true, value: (point) => minute(point.time), cell: (point) => link("run", { id: point.run }, minute(point.time)) },
   { head: "series", prose: true, rare: true, value: (point) => point.row.label },
   { head: "value", number: true, value: (point) => point.value, cell: (point) => reading(point.value, point.row.of, point.row.unit) },
-  { head: "lowest", number: true, value: (point) => point.low, cell: (point) => number(point.low) },
-  { head: "highest", number: true, value: (point) => point.high, cell: (point) => number(point.high) },
+  { head: "lowest", number: true, value: (point) => point.low, cell: (point) => reading(point.low, point.row.of) },
+  { head: "highest", number: true, value: (point) => point.high, cell: (point) => reading(point.high, point.row.of) },
   { head: "repetitions", number: true, value: (point) => point.n },
   { head: "commit", prose: true, value: (point) => `${point.commit} ${point.subject}`.trim(), cell: commitName },
   { head: "branch", value: (point) => point.branch },

@@ -2,14 +2,12 @@
 
 import { h, plural } from "./dom.js";
 
-const MOST = 200;
-
 /**
  * Columns are {head, value(row), cell(row)?, number?, prose?, short?, tool?, rare?, hidden?}: `value` is what is sorted and exported, `cell` what is
  * shown. A `short` cell takes one line, a `tool` is not printed, a `rare` column is left out if it is empty, and a `hidden` one is only in the
  * downloaded files, which are called `name`.
  */
-export function table(name, caption, all, rows, most = MOST) {
+export function table(name, caption, all, rows, most = 200) {
   const columns = all.filter((column) => !column.rare || rows.some((row) => ![null, undefined, ""].includes(column.value(row))));
   const seen = columns.filter((column) => !column.hidden);
   const box = h("div", { class: "table" });
