@@ -247,7 +247,7 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
 
     A separate process restores everything when the block ends, or when this process dies, even by SIGKILL. Take the
     fingerprint inside the block. Raises :class:`NotRestoredError` at the end if something stayed changed. Two processes
-    do not tune at once: each would restore what it found, so that the second could leave the first one's settings.
+    do not tune at once: the first one, when it ends, would undo what the second one measures with.
     """
     if sys.platform == "linux" and not _claim("tuning", root):
         yield TuningReport({}, {"all": "another torchperf is tuning this machine"})
