@@ -206,4 +206,4 @@ def test_a_direction_that_nobody_told_is_asked_for_and_then_counts(
         assert verdicts() == {"decode": "regressed"}
     given = ["--against", "past", "--format", "customSmallerIsBetter"]
     assert torchperf("check", "new", *given) == 3
-    assert "give --format customBiggerIsBetter" in capsys.readouterr().err
+    assert "usually better: give --format customBiggerIsBetter" in capsys.readouterr().err

@@ -161,5 +161,5 @@ def test_the_documentation_has_the_same_limits() -> None:
     text = (Path(__file__).parents[2] / "docs" / "record.md").read_text()
     for size in (files.MAX_BYTES, files.MAX_UPLOAD):
         assert f"| {files.mebibytes(size)} |" in text
-    for number in (files.MAX_ELEMENTS, files.MAX_VALUES):
+    for number in (files.MAX_ELEMENTS, files.MAX_VALUES, files.MAX_FILES):
         assert f"| {number:,} |" in text

@@ -195,8 +195,10 @@ def test_whoever_likes_has_a_warning_instead_of_a_failure(
 ) -> None:
     github.writable = False
     github.add(Pull(7, "a" * 40))
-    assert job.comment("--pull-request", "7", "--on-failure", on_failure) == code
+    pages = job.folder / "pages"
+    assert job.comment("--pull-request", "7", "--on-failure", on_failure, "--to", str(pages)) == code
     assert "pull-requests: write" in capsys.readouterr().err
+    assert (pages / "report.html").exists()
 
 
 @pytest.mark.parametrize("night", ["yesterday", "2026-13-01", "20261101"])

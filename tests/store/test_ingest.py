@@ -318,6 +318,17 @@ def test_objects_that_are_too_large_are_refused_by_name(
     assert "holds more than 0 MiB" in item.reasons[0]
 
 
+@pytest.mark.parametrize("limit", ["MAX_VALUES", "MAX_ELEMENTS"])
+def test_objects_that_hold_too_much_are_refused_by_name(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    put(str(tmp_path), {"a.json": lines(*map(str, range(90))), "b.json": lines("b")})
+    monkeypatch.setattr(files, limit, 80)
+    outcome = ingest_place(store, open_place(str(tmp_path)))
+    assert models(store) == ["b"]
+    assert "holds more than 80 " in str(outcome.refused)
+
+
 def test_what_a_batch_unpacks_to_is_taken_in_part_by_part(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,12 @@ def test_what_an_upload_has_no_room_for_is_refused_by_name(
     assert len(first.reading.records) == 3
     assert not second.reading.records
     assert "is left out: an upload has room for" in second.reading.problems[0].reason
+    monkeypatch.setattr(module, "MAX_FILES", 1)
+    (problem,) = read_source(folder).problems("refused")
+    assert (problem.file, problem.reason) == (
+        str(folder),
+        "holds more than 1 files; the others are left out",
+    )
 
 
 def test_one_file_is_enough(folder: Path) -> None:

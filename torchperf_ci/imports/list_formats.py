@@ -275,7 +275,10 @@ def _action_case(direction: str, entry: object, path: str) -> ImportedCase:
     value, unit = number(result.get("value"), f"{path}.value"), _action_unit(result.get("unit"), path)
     if (better := _better(unit)) not in ("", direction):
         meant = next(given for given, way in DIRECTIONS.items() if way == better)
-        reason = f"of {excerpt(unit)}, the other direction is better: give --format {meant}, or write records"
+        reason = (
+            f"of {excerpt(unit)}, the other direction is usually better: give --format {meant} or, if it is not "
+            "better here, records of your own"
+        )
         raise InvalidResultError(reason, f"{path}.unit")
     about = {**facts({key: result.get(key) for key in ("range", "extra")}), "direction": direction}
     if unit in MILLISECONDS:

@@ -194,6 +194,9 @@ MAX_VALUES = 4_000_000
 MAX_ELEMENTS = 100_000
 """Most records in one file, together with the pieces that are not records."""
 
+MAX_FILES = 20_000
+"""Most files in one upload."""
+
 MAX_UPLOAD = 256 * 2**20
 """Largest unpacked size of all files of one upload together, which are in memory at once."""
 

@@ -24,7 +24,10 @@ _WORDS = ("summary", "comment", "issues")
 
 
 def report_command(options: ReportOptions) -> int:
-    """Publish the report. A regression does not make this command fail, only the command that judged."""
+    """Publish the report. A regression does not make this command fail, only the command that judged.
+
+    A destination that cannot be reached does not keep the report from the others.
+    """
     destinations = options.to or ["summary"]
     for to in destinations:
         _check_destination(to)
@@ -33,14 +36,17 @@ def report_command(options: ReportOptions) -> int:
         say(headline(inputs.judgements))
     for bisection in inputs.bisections:
         say(f"bisection: {bisection_headline(bisection)}")
+    failures: list[NotDeliveredError] = []
     for to in destinations:
         try:
             _tell_destination(to, inputs, options)
         except NotDeliveredError as error:
-            if options.on_failure != "warn":
-                raise
-            say(f"warning: {error}")
-            actions.annotate([actions.Annotation("warning", str(error), title="Not reported")])
+            failures.append(error)
+    for failure in failures:
+        if options.on_failure != "warn":
+            raise failure
+        say(f"warning: {failure}")
+        actions.annotate([actions.Annotation("warning", str(failure), title="Not reported")])
     return 0
 
 

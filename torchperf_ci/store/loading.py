@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import StoreError, StoreUnreachableError
 from torchperf_ci.places.place import unpacked
-from torchperf_ci.records.files import MAX_BYTES
+from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_elements, check_values
 from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, Store, statement
 
 if TYPE_CHECKING:
@@ -162,9 +162,12 @@ def lines_of_records(body: bytes) -> list[str]:
     if len(content) > MAX_BYTES:
         return []
     try:
-        lines = [line for line in content.decode().split("\n") if line]
+        text = content.decode()
+        check_values(text)
+        check_elements(text.count("\n"))
+        lines = [line for line in text.split("\n") if line]
         return lines if all(map(_is_plain, lines)) else []
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, OverLimitError):
         return []
 
 

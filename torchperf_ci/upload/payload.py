@@ -18,6 +18,7 @@ from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.records.files import (
     MAX_BYTES,
+    MAX_FILES,
     MAX_UPLOAD,
     MAX_VALUES,
     SUFFIXES,
@@ -98,7 +99,11 @@ def read_source(source: Path, given: str = "") -> RecordsSource:
     folder, paths = (source.parent, iter([source])) if _is_file(source) else (source, _paths(source))
     files, judged, room = [], [], MAX_UPLOAD
     digests = {False: hashlib.sha256(), True: hashlib.sha256()}  # of records, and of verdicts and culprits
-    for path in paths:
+    for number, path in enumerate(paths):
+        if number == MAX_FILES:
+            more = refused_file(str(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
+            files.append(RecordsFile(folder.name, 0, more))
+            break
         content, timestamp, reading = _read_file(path, folder, room, given)
         is_own = is_own_file(reading)
         kind = kind_of_judged(reading.refused[0].text) if is_own else ""
