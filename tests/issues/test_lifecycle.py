@@ -1,14 +1,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from desk import Desk
 from nights import OTHER, judged, located, measured, regressed, series
-
-if TYPE_CHECKING:
-    from torchperf_ci.culprits.culprit import Bisection
 
 NET, BERT = series("resnet18"), series("bert")
 ON_CPU = series("resnet18", "cpu")
@@ -57,21 +53,6 @@ def test_one_culprit_for_two_issues_leaves_one(desk: Desk) -> None:
     assert desk.night(1, judged(*both)) == ["open 1", "open 2"]
     found = desk.night(2, judged(*both), located(both[0]), located(both[1]))
     assert sorted(found) == ["duplicate 2", "locate 1"]
-
-
-def test_a_set_of_commits_has_one_issue_whatever_part_of_it_is_proven_later(desk: Desk) -> None:
-    def proven(*commits: str) -> Bisection:
-        bisection = located(regressed(NET))
-        (culprit,) = bisection.culprits
-        one = commits[0] if len(commits) == 1 else None
-        return replace(bisection, culprits=(replace(culprit, commit=one, set=commits),))
-
-    first, second, third = ("a" * 40, "b" * 40, "c" * 40)
-    slow = judged(regressed(NET))
-    assert desk.night(1, slow, proven(first, second, third)) == ["open 1"]
-    assert desk.night(2, slow, proven(first, second)) == []
-    assert desk.night(3, slow, proven(second)) == ["locate 1"]
-    assert desk.night(4, slow, proven(first, second), proven(second)) == []
 
 
 def test_two_culprits_of_one_series_are_two_issues(desk: Desk) -> None:

@@ -43,12 +43,6 @@ class IssueFinding:
     document: Document | None = None
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The fingerprints of its cause: of a set of commits, those of all, as another run may prove a part of it."""
-        commits = self.culprit.set if self.culprit else ()
-        return tuple(dict.fromkeys((self.fingerprint, *map(_culprit_fingerprint, commits))))
-
-    @property
     def size(self) -> float:
         """The size of its largest change."""
         return max((row.size for row in self.rows), default=0.0)
@@ -70,10 +64,6 @@ def cause_fingerprint(kind: IssueKind, *parts: str) -> str:
     """16 hexadecimal digits that identify a cause."""
     named = "\0".join((kind, *parts)).encode("utf-8", "replace")
     return hashlib.sha256(named).hexdigest()[:FINGERPRINT_LENGTH]
-
-
-def _culprit_fingerprint(commit: str) -> str:
-    return cause_fingerprint("culprit", commit, "worse")
 
 
 def findings_of(
@@ -124,15 +114,13 @@ def _culprit_findings(
     worse: Sequence[Verdict], bisections: Sequence[Bisection], night: str
 ) -> list[IssueFinding]:
     """One finding per culprit, whichever machines proved it, presented by the clearest of them."""
-    findings: list[IssueFinding] = []
+    by_fingerprint: dict[str, IssueFinding] = {}
     for bisection in bisections:
         for culprit in bisection.culprits:
             finding = _culprit_finding(culprit, bisection, worse, bisections, night)
-            for known in [one for one in findings if not set(one.names).isdisjoint(finding.names)]:
-                findings.remove(known)
-                finding = _joined(known, finding)
-            findings.append(finding)
-    return findings
+            known = by_fingerprint.get(finding.fingerprint)
+            by_fingerprint[finding.fingerprint] = _joined(known, finding) if known else finding
+    return list(by_fingerprint.values())
 
 
 def _culprit_finding(
@@ -161,7 +149,7 @@ def _culprit_finding(
     seen = [_seen_row(verdict, night) for verdict in verdicts if verdict.series not in proven]
     return IssueFinding(
         "culprit",
-        _culprit_fingerprint(culprit.set[-1]),
+        cause_fingerprint("culprit", culprit.set[-1], "worse"),
         (*proven.values(), *seen),
         tuple(verdicts),
         culprit,

@@ -13,7 +13,6 @@ from torchperf_ci.issues.matching import (
     further_series,
     has_levels,
     has_returned,
-    is_about,
     is_back,
     is_comparable,
     is_over,
@@ -127,11 +126,10 @@ def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
     owners: dict[int, str] = {}
     apart = []
     for match in matches:
-        issue, finding = match.issue, match.finding
-        takes_over = issue and finding.kind == "culprit" and not is_about(issue, finding)
-        name = finding.fingerprint
+        issue, name = match.issue, match.finding.fingerprint
+        takes_over = issue and match.finding.kind == "culprit" and name not in issue.memory.fingerprints
         is_taken = takes_over and issue and owners.setdefault(issue.number, name) != name
-        apart.append(IssueMatch("new", finding) if is_taken else match)
+        apart.append(IssueMatch("new", match.finding) if is_taken else match)
     return apart
 
 
@@ -211,7 +209,7 @@ def _apart(actions: Iterable[IssueAction], issues: Iterable[TrackedIssue]) -> li
     taken = {name for issue in issues if issue.is_open for name in issue.memory.fingerprints}
     apart = []
     for action in actions:
-        names, own = action.memory.fingerprints, {name for one in action.findings for name in one.names}
+        names, own = action.memory.fingerprints, {finding.fingerprint for finding in action.findings}
         if action.what == "reopen":
             names = tuple(name for name in names if name in own or name not in taken)
             taken |= set(names)
@@ -265,7 +263,7 @@ def _action_kind(
         return "reopen" if is_over(issue, rules) else "remember"
     if _all_back(memory) and len(memory.recovered) >= rules.recovered_nights:
         return "recover"
-    if memory.kind == "culprit" and memory.fingerprints[0] != issue.memory.fingerprints[0]:
+    if issue.memory.kind == "unlocated" and memory.kind == "culprit":
         return "locate"
     if rows:
         return "extend"
@@ -338,18 +336,14 @@ def _storable(memory: IssueMemory) -> IssueMemory:
 def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: str) -> IssueMemory:
     """The memory with a finding added; ``None`` is the memory of a new issue.
 
-    A known row keeps its numbers, the evidence from its first night, until pairs have proven new ones. The fingerprint
-    of the culprit that the issue's text names comes first.
+    A known row keeps its numbers, the evidence from its first night, until pairs have proven new ones.
     """
     if memory is None:
-        return IssueMemory(finding.kind, finding.names, _last_of_each(finding.rows), night, night)
-    of_one = finding.culprit is not None and finding.culprit.commit is not None
-    leads = finding.kind == "culprit" and (of_one or memory.kind != "culprit")
-    names = (*finding.names, *memory.fingerprints) if leads else (*memory.fingerprints, *finding.names)
+        return IssueMemory(finding.kind, (finding.fingerprint,), _last_of_each(finding.rows), night, night)
     return replace(
         memory,
         kind=finding.kind,
-        fingerprints=tuple(dict.fromkeys(names)),
+        fingerprints=tuple(dict.fromkeys((*memory.fingerprints, finding.fingerprint))),
         rows=_last_of_each((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
     )

@@ -175,7 +175,7 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     Regressions that people have accepted, or whose issue they have closed by hand, are left to them up to the level
     they saw.
     """
-    same = [issue for issue in issues if is_about(issue, finding)]
+    same = [issue for issue in issues if finding.fingerprint in issue.memory.fingerprints]
     is_named = finding.kind in NAMED_KINDS
     issues = same if is_named else [issue for issue in issues if issue.memory.kind not in NAMED_KINDS]
     opened = [issue for issue in same if _is_live(issue)]
@@ -196,11 +196,6 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
         if issue in same and not finding.verdicts:  # an old bisection, and nothing has regressed tonight
             return IssueMatch("settled", finding, issue)
     return IssueMatch("new", finding)
-
-
-def is_about(issue: TrackedIssue, finding: IssueFinding) -> bool:
-    """Whether the issue has the finding's cause."""
-    return not set(finding.names).isdisjoint(issue.memory.fingerprints)
 
 
 def is_over(issue: TrackedIssue, rules: IssueRules) -> bool:
@@ -256,7 +251,7 @@ def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) ->
     These are not in it, or go beyond it, or are ``held`` by another issue, or have regressed to a level at which its
     change is undone, so that they had been better than ever before.
     """
-    same = is_about(issue, finding)
+    same = finding.fingerprint in issue.memory.fingerprints
     if finding.kind in NAMED_KINDS:
         return ()
     known = {row.series: row for row in issue.memory.rows}
