@@ -332,14 +332,15 @@ def test_what_does_not_fit_loses_its_last_rows_and_says_how_many(room: int) -> N
     shown = text.count("| row ")
     hidden = [int(number) for number in re.findall(r"^…and (\d+) more, left out here$", text, re.MULTILINE)]
     assert shown + sum(hidden) == 6000
-    assert room - len(text.encode()) < 70, "as much is shown as fits"
+    assert room - len(text.encode()) < 40, "as much is shown as fits"
 
 
-def test_the_longest_lists_are_shortened_to_the_same_length() -> None:
+def test_every_list_has_some_rows_before_the_first_has_many() -> None:
     text = to_markdown(LONG, 8000)
     first, last = text.split("<details>")
-    assert last.count("| row ") == first.count("| row ") == first.count("> note ") > 100
+    assert last.count("| row ") == 10
     assert last.count("- item ") == 5
+    assert first.count("| row ") > 100
 
 
 def test_nobody_reads_more_than_a_thousand_rows() -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import repeat
 from math import floor, log10
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import SUMMARY_ROOM, one_line, printable
 from torchperf_ci.document import (
-    MOST,
     Bold,
     Bullets,
     Chart,
@@ -47,6 +47,8 @@ WEB = re.compile(r"https?://[\w.-]+(:\d+)?(/[^\s<>()\[\]\\`\"'|]*)?", re.ASCII)
 LOGIN = re.compile(r"[A-Za-z0-9][\w-]{0,38}", re.ASCII)
 """Logins of people and organizations. Those of apps contain brackets, and apps read no notifications."""
 
+_EACH = 10
+"""Rows that every list gets before any list gets more."""
 _MOST_OF_A_COMMAND = 2000
 _NO_ROOM = "There is no room here for the details: they are in the files."
 MARKS: Mapping[str, str] = {"bad": "❌", "warning": "⚠️", "good": "🟢"}
@@ -76,14 +78,15 @@ _NAME_LENGTH = 120
 def to_markdown(document: Document, room: int = SUMMARY_ROOM) -> str:
     """Render a document in at most ``room`` bytes of UTF-8, at least some hundred; by default, those of a summary.
 
-    Until it fits, the longest tables and lists lose their last rows, and say how many.
+    Until it fits, tables and lists lose their last rows, beginning with the last list, and say how many.
     """
     blocks = list(shown_on("page", document.blocks))
+    lengths = list(_lengths(blocks))
 
     def text(rows: int) -> str:
-        return _whole(document.title, blocks, rows)
+        return _whole(document.title, blocks, iter(_shares(lengths, rows)))
 
-    return fitted(text, room, MOST) or _without_details(document, room)
+    return fitted(text, room, sum(lengths)) or _without_details(document, room)
 
 
 def escaped(text: str) -> str:
@@ -91,10 +94,9 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(_reference, printable(re.sub(r"\s+", " ", text)))
 
 
-def _whole(title: Words, blocks: Sequence[Block], rows: int) -> str:
-    """Render a document with at most ``rows`` rows of each table or list."""
+def _whole(title: Words, blocks: Sequence[Block], shares: Iterator[int]) -> str:
     head = [f"### {_line(title)}"] if text_of(title) else []
-    return "\n\n".join([*head, *_blocks(blocks, rows)]) + "\n"
+    return "\n\n".join([*head, *_blocks(blocks, shares)]) + "\n"
 
 
 def _without_details(document: Document, room: int) -> str:
@@ -103,21 +105,46 @@ def _without_details(document: Document, room: int) -> str:
     title = text_of(document.title)
 
     def text(length: int) -> str:
-        return _whole(short(title, max(length, 1)), [*hidden, Paragraph(_NO_ROOM)], 0)
+        return _whole(short(title, max(length, 1)), [*hidden, Paragraph(_NO_ROOM)], repeat(0))
 
     return fitted(text, room, len(title)) or text(0)
 
 
-def _blocks(blocks: Sequence[Block], rows: int) -> Iterator[str]:
+def _lengths(blocks: Sequence[Block]) -> Iterator[int]:
+    """Yield the number of rows of each list, in the order of rendering."""
+    for block in blocks:
+        match block:
+            case Note():
+                yield len(block.lines)
+            case Bullets():
+                yield min(len(block.items), block.most)
+            case Table():
+                yield min(len(block.rows), block.most)
+            case Folded() | Replaceable():
+                yield from _lengths(block.blocks)
+
+
+def _shares(lengths: Sequence[int], rows: int) -> list[int]:
+    """Distribute ``rows`` over the lists: first some to each, then the rest in the order of the lists."""
+    shares = [0] * len(lengths)
+    for most in (_EACH, max(lengths, default=0)):
+        for index, length in enumerate(lengths):
+            taken = max(min(min(length, most) - shares[index], rows), 0)
+            shares[index] += taken
+            rows -= taken
+    return shares
+
+
+def _blocks(blocks: Sequence[Block], shares: Iterator[int]) -> Iterator[str]:
     above: Block | None = None
     for block in blocks:
         if isinstance(block, Commands) and isinstance(above, Bullets):
             yield _NOTHING  # otherwise the commands would belong to the last item
-        yield _block(block, rows)
+        yield _block(block, shares)
         above = block
 
 
-def _block(block: Block, rows: int) -> str:
+def _block(block: Block, shares: Iterator[int]) -> str:
     match block:
         case Heading():
             return f"#### {_line(block.words)}"
@@ -126,22 +153,22 @@ def _block(block: Block, rows: int) -> str:
             return f"<sub>{line}</sub>" if block.small else line
         case Note():
             lines = [f"> {_beginning(_line(line))}" for line in block.lines]
-            return "\n>\n".join(_first(lines, rows, "> "))
+            return "\n>\n".join(_first(lines, next(shares), "> "))
         case Bullets():
             items = [f"- {_beginning(_line(item))}" for item in block.items]
-            return "\n".join(_first(items, min(rows, block.most), "- "))
+            return "\n".join(_first(items, next(shares), "- "))
         case Commands():
             return _commands(block.lines)
         case Table():
-            return _table(block, min(rows, block.most))
+            return _table(block, next(shares))
         case Chart():
             return _mermaid(block)
         case Folded():
             title = escaped(text_of(block.title)).strip()
-            inner = "\n\n".join(_blocks(block.blocks, rows))
+            inner = "\n\n".join(_blocks(block.blocks, shares))
             return f"<details><summary>{title}</summary>\n\n{inner}\n\n</details>"
         case Replaceable(name=name):
-            inner = "\n\n".join(_blocks(block.blocks, rows))
+            inner = "\n\n".join(_blocks(block.blocks, shares))
             return f"<!-- {name} -->\n{inner}\n<!-- /{name} -->"
         case Hidden():
             return "<!-- " + re.sub(r"--|[<>\r\n]", "", block.text) + " -->"
