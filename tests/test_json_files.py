@@ -79,6 +79,7 @@ def test_what_is_written_is_read(made: JsonFormat, tmp_path: Path) -> None:
     members = {"version": 3, "texts": {"a": "b"}, "future": [1, 2.5, None]}
     made.write(tmp_path / "new/folder/f.json", json_text(members))
     assert made.read(tmp_path / "new/folder/f.json", LIMIT) == members
+    assert made.parse("of an editor", b"\xef\xbb\xbf" + json_text(members).encode()) == members
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ checked against its schema.
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -76,7 +77,7 @@ class JsonFormat:
         import msgspec
 
         try:
-            members = msgspec.json.decode(content)
+            members = msgspec.json.decode(content.removeprefix(codecs.BOM_UTF8))
             problem = (
                 self._problem(members) if not _HUGE.search(content) else "holds a number beyond all bounds"
             )
