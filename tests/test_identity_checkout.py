@@ -115,8 +115,8 @@ def test_what_is_no_checkout_is_told(tmp_path: Path) -> None:
         ("/srv/git/octo/perf.git", "octo/perf"),
         ("perf.git", ""),
         ("https://github.com", ""),
-        ("https://[::1/octo/perf", "octo/perf"),
-        ("https://[x]/octo/perf", "octo/perf"),
+        ("https://[::1/octo/perf", ""),
+        ("https://[x]/octo/perf", ""),
         ("", ""),
     ],
 )

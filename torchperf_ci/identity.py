@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.deadline import Deadline
@@ -92,7 +93,7 @@ def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
     """
     try:
         pull = read_event(environ).pull_request
-        if pull:
+        if pull and pull.head:
             return MeasuredCommit(environ["GITHUB_REPOSITORY"], pull.head.ref, pull.head.sha)
         return MeasuredCommit(environ["GITHUB_REPOSITORY"], environ["GITHUB_REF"], environ["GITHUB_SHA"])
     except KeyError as error:
@@ -140,7 +141,7 @@ class EventHead:
 class EventPullRequest:
     """The pull request that a job runs for."""
 
-    head: EventHead
+    head: EventHead | None = None
     number: int = 0
 
 
@@ -237,7 +238,6 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
 
 _GIT_SECONDS = 60.0
 _PATH = r"(?P<path>[\w./~-]+?)(?:\.git)?/?"
-_NAME = re.compile(r"([^/:]+)/([^/:]+?)(?:\.git)?/?$")
 _REMOTES = (
     re.compile(r"https?://(?:[^/@]*@)?(?P<host>[\w.-]+(?::\d+)?)/" + _PATH),
     # The port of ssh is not part of the page's address.
@@ -295,8 +295,12 @@ def page_of(remote: str) -> str:
 
 def repository_name(url: str) -> str:
     """Return ``owner/name`` from a URL such as ``https://host/owner/name.git`` or ``git@host:owner/name``, or empty."""
-    found = _NAME.search(re.sub(r"^[\w+.-]+://[^/]*", "", url))
-    return f"{found[1]}/{found[2]}" if found else ""
+    try:
+        path = urlsplit(url).path if "://" in url else url.rpartition(":")[2]
+    except ValueError:
+        return ""
+    parts = [part for part in path.removesuffix("/").removesuffix(".git").split("/") if part]
+    return "/".join(parts[-2:]) if len(parts) > 1 else ""
 
 
 def _origin(git: Git) -> str:

@@ -89,7 +89,7 @@ def _of_pull_request(pull: EventPullRequest | None, environ: Mapping[str, str]) 
     url = run_url(environ)
     after_owner_and_name = environ.get("GITHUB_WORKFLOW_REF", "").split("/")[2:]
     workflow, *_ = "/".join(after_owner_and_name).partition("@")  # followed by the branch
-    if not pull:
+    if not (pull and pull.head):
         return MeasuredHead(run_url=url, workflow=workflow)
     repository = pull.head.repo.full_name if pull.head.repo else ""
     return MeasuredHead(pull.head.sha, repository, pull.head.ref, (pull.number,), url, workflow)
