@@ -89,8 +89,11 @@ def _of_pull_request(pull: EventPullRequest | None, environ: Mapping[str, str]) 
     url = run_url(environ)
     after_owner_and_name = environ.get("GITHUB_WORKFLOW_REF", "").split("/")[2:]
     workflow, *_ = "/".join(after_owner_and_name).partition("@")  # followed by the branch
-    if not (pull and pull.head):
+    if not pull:
         return MeasuredHead(run_url=url, workflow=workflow)
+    if not pull.head:
+        reason = "GITHUB_EVENT_PATH holds a pull request without a head"
+        raise UnknownIdentityError(reason)
     repository = pull.head.repo.full_name if pull.head.repo else ""
     return MeasuredHead(pull.head.sha, repository, pull.head.ref, (pull.number,), url, workflow)
 
