@@ -234,6 +234,31 @@ def test_what_no_bisection_of_this_plan_writes_starts_anew(
     assert is_continued(path)
 
 
+@pytest.mark.parametrize(
+    ("kind", "member", "number"),
+    [
+        ("reading", "seconds", 1e10),
+        ("reading", "seconds", -1.0),
+        ("reading", "draws", [2**32, 0]),
+        ("reading", "log_ratios", {LATENCY: 51.0}),
+        ("reading", "resolution", {LATENCY: 1e301}),
+        ("reading", "values", {LATENCY: 1e301}),
+        ("build", "draw", 2**32),
+        ("batchsize", "size", 0),
+    ],
+)
+def test_a_number_beyond_its_bounds_starts_anew(
+    path: Path, lines: list[Any], kind: str, member: str, number: Any
+) -> None:
+    line = next(line[kind] for line in lines if kind in line)
+    write(path, [*lines, {kind: line}])
+    with StateFile.open(path, PLAN) as state:
+        assert not state.anew
+    write(path, [*lines, {kind: {**line, member: number}}])
+    with StateFile.open(path, PLAN) as state:
+        assert state.anew
+
+
 def test_what_stands_twice_was_learnt_twice(path: Path, lines: list[Any]) -> None:
     write(path, [line for line in lines for _ in range(1 if "plan" in line else 2)])
     assert is_continued(path)

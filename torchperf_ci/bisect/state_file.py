@@ -50,7 +50,6 @@ KINDS: Mapping[str, type[StateEvent]] = {
 
 _BOUNDS: Mapping[str, tuple[float, float]] = {
     "draw": (0, 2**31),
-    "draws": (0, 2**31),
     "inside": (0, 1e300),
     "log_ratios": (-50, 50),  # e^50 = 5e21 is impossible, and sums of squares of such numbers do not overflow
     "resolution": (-1e300, 1e300),
