@@ -155,7 +155,7 @@ def test_a_request_that_was_never_run_makes_no_key_ours(api: UploadApi, server: 
 
 def test_a_server_that_could_not_be_reached_makes_no_key_ours(server: Any, tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{server.server_port}"
-    assert isinstance(outcome(client("http://127.0.0.1:9", tmp_path, seconds=0.5)), NotDeliveredError)
+    assert isinstance(outcome(client("http://127.0.0.1:9", tmp_path, seconds=2.0)), NotDeliveredError)
     journal = tmp_path / "requests.jsonl"
     journal.write_text(journal.read_text().replace("http://127.0.0.1:9", url))
     server.script = [answering(409, {"message": "exists"})]
