@@ -48,7 +48,7 @@ memories = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None)
 @given(memories, texts, texts)
 def test_what_is_hidden_is_found_again_and_nothing_else_of_it_is_seen(
     memory: IssueMemory, before: str, after: str

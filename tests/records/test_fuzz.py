@@ -63,7 +63,7 @@ FRAGMENTS = st.sampled_from(
 GARBAGE = (FRAGMENTS | st.text(max_size=20).filter(lambda text: "\n" not in text)).map(
     lambda text: text.encode("utf-8", "surrogatepass")
 )
-QUICK = settings(deadline=None, max_examples=100)
+QUICK = settings(deadline=None, max_examples=150)
 
 
 def is_json(content: bytes) -> bool:

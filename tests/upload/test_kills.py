@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.http_server import HttpServer
 
-ROUNDS, KILLS = 6, 2
+ROUNDS, KILLS = 10, 2
 FILES, RECORDS = 12, 2
 CHANGE = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1f" * 20)
 
