@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci import config
+from torchperf_ci.command_output import print_json
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Highlighted, Note, Table, Words, counted, day_of, short
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
@@ -24,7 +25,6 @@ from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.split_evidence import FEWEST
 from torchperf_ci.store.migrations import open_existing
-from torchperf_ci.telling import print_json
 from torchperf_ci.verdicts.verdict_document import case_text, effect_text
 
 if TYPE_CHECKING:

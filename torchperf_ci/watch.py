@@ -42,12 +42,12 @@ def watch_command(options: WatchOptions) -> int:
     with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as ask:
         schedule = read_schedule(ask, server, options.workflow, options.branch)
         status = check_schedule(schedule, now, options.within)
-        _tell_job(schedule, status)
+        _report_status(schedule, status)
         tonight = _night_to_publish(schedule, status, f"{now:%Y-%m-%d}")
         if options.dry_run:
             _show_draft(tonight)
         else:
-            _tell_published(publish_issues(IssueTracker(ask), tonight))
+            _report_published(publish_issues(IssueTracker(ask), tonight))
     return 0
 
 
@@ -71,7 +71,7 @@ def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night:
     )
 
 
-def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
+def _report_status(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
     """Report the status in the log, the summary, the outputs and, if runs are missing, an annotation of the job."""
     line = f"{schedule.file}: {status.why}"
     say(line)
@@ -91,7 +91,7 @@ def _show_draft(tonight: NightToPublish) -> None:
     say("no issue was changed: this is a dry run")
 
 
-def _tell_published(done: PublishedIssues) -> None:
+def _report_published(done: PublishedIssues) -> None:
     """Print and output the URL of the issue. Raises :class:`NotDeliveredError` if it could not be published."""
     for word in ("opened", "reopened", "standing", "closed"):
         for issue in getattr(done, word):

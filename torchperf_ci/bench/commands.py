@@ -19,6 +19,7 @@ from torchperf_ci.bench.results import CaseResult, RunSetting
 from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
 from torchperf_ci.bench.selection import EnvironmentUnderTest, select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.command_output import print_json
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
 from torchperf_ci.document import Column, Document, Table, counted, duration, text_of
@@ -31,7 +32,6 @@ from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.record import Dependency
-from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ def run_command(options: RunOptions) -> int:
         # Set before anything can fail, so that a later step finds what an interrupted run has saved.
         actions.set_output("records-dir", str(out.absolute()))
         results = run(RunPlan(cases, setting, under_test.device, out, options.resume))
-    _tell(results, setting, out, json_output=options.json)
+    _publish_results(results, setting, out, json_output=options.json)
     failed = summary.failed_cases(results)
     if failed and options.on_failure != "warn":
         msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
@@ -195,7 +195,9 @@ def _plan_text(
     return f"{counted(len(cases), 'case')}, {each}, {where}: about {duration(seconds)}"
 
 
-def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json_output: bool) -> None:
+def _publish_results(
+    results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json_output: bool
+) -> None:
     """Print the results as a table or JSON; in a job also write the summary, annotations and outputs."""
     document, shown = summary.run_document(results, setting), sys.stderr if json_output else sys.stdout
     console.print_document(document, shown, most=len(results))

@@ -222,16 +222,16 @@ def _steps(plan: RunPlan) -> list[_RunStep]:
 
 
 def _one_process(
-    case: Case, plan: RunPlan, journal: RunJournal, scratch: Path, tell: Callable[[str], object]
+    case: Case, plan: RunPlan, journal: RunJournal, scratch: Path, report_phase: Callable[[str], object]
 ) -> ProcessOutcome:
     settings, first = plan.setting.settings, not journal.outcomes.get(case.key)
     try:
         if not case.batch_size and case.key not in journal.batch_sizes:
-            tell("finding its batch size")
+            report_phase("finding its batch size")
             size = find_batch_size(case, settings, scratch)
             journal.add(JournalLine(case.key, batch_size=size))
         sized = _sized(case, journal)
-        outcome = measure(sized, settings, plan.device, scratch, first=first, tell=tell)
+        outcome = measure(sized, settings, plan.device, scratch, first=first, report_phase=report_phase)
     except WorkerFailure as failure:
         outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
     journal.add(JournalLine(case.key, outcome))

@@ -18,6 +18,7 @@ from torchperf_ci.bench.process import WorkerConversation, build, start_worker
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import AddedUse, ApiUse, Callers, Inventory, Triple
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.command_output import print_json
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
 from torchperf_ci.console import Progress
@@ -25,7 +26,6 @@ from torchperf_ci.document import Block, Column, Document, Note, Paragraph, Tabl
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import MODES
 from torchperf_ci.records.files import check_writable, replace_file
-from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,7 +11,7 @@ from torchperf_ci import config
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
 from torchperf_ci.bisect.probes import check_metric
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
-from torchperf_ci.culprits.culprit_document import tell_bisection
+from torchperf_ci.culprits.culprit_document import publish_bisection
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import without_secrets
@@ -93,7 +93,7 @@ def bisect_command(options: BisectOptions) -> int:
     bisection = bisect(BisectRequest(options, given, judgement), state, limits)
     if bisection is None:
         return 0
-    tell_bisection(with_repeat_command(bisection, asked, judgement), out, json_output=options.json)
+    publish_bisection(with_repeat_command(bisection, asked, judgement), out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
     return 0 if is_answered else INCONCLUSIVE
 

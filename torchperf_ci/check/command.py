@@ -34,7 +34,7 @@ from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.store.migrations import is_remote
 from torchperf_ci.verdicts.reproduction import portable_options
 from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions
-from torchperf_ci.verdicts.verdict_document import tell_verdicts
+from torchperf_ci.verdicts.verdict_document import publish_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -90,7 +90,7 @@ def check_command(options: CheckOptions) -> int:
         actions.annotate([actions.Annotation("warning", told, title="torchperf check")])
         return 0
     _show_refused(collected.refused)
-    tell_verdicts(judgement, Path(options.out), json_output=options.json)
+    publish_verdicts(judgement, Path(options.out), json_output=options.json)
     if options.on_failure == "warn":
         return 0
     if judgement.red:

@@ -15,6 +15,7 @@ import numpy as np
 
 from torchperf_ci.check.judging import rule_of
 from torchperf_ci.check.numbers import HOPELESS
+from torchperf_ci.command_output import print_json
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import UsageError
@@ -23,7 +24,6 @@ from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matri
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
 from torchperf_ci.stats.segmentation import change_points
-from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -313,7 +313,7 @@ _SECONDS = 120.0
 """Most seconds for all requests to GitHub."""
 
 
-def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
+def publish_to_comment(inputs: ReportInputs, options: ReportOptions) -> None:
     """Create or update the comment; if nothing was judged, only update an existing one."""
     of, judged = measured_head(options, os.environ), not options.unjudged
     text = comment_body(inputs, of, github_server(os.environ)) if judged else body_of_nothing(of)

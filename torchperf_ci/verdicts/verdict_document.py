@@ -6,6 +6,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.actions import Annotation, Level
+from torchperf_ci.command_output import publish_result
 from torchperf_ci.document import (
     Bold,
     Bullets,
@@ -27,7 +28,6 @@ from torchperf_ci.document import (
 )
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.metrics import name_and_unit
-from torchperf_ci.telling import tell
 from torchperf_ci.verdicts.headline import (
     GREEN,
     VerdictGroup,
@@ -111,7 +111,7 @@ def verdict_annotations(judgement: Judgement) -> list[Annotation]:
     ]
 
 
-def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None:
+def publish_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None:
     """Write ``verdicts.json`` to ``out``, print the document or the file, and set summary, annotations and outputs.
 
     Raises :class:`VerdictsError` or :class:`OutputDirectoryError` if ``out`` cannot be written, once all else is told:
@@ -124,7 +124,7 @@ def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None
         unwritten = error
     document = verdicts_document([judgement])
     found, covered = grouped(judgement.verdicts), coverage(judgement)
-    tell(
+    publish_result(
         document,
         headline([judgement]) + ("" if unwritten else f"; verdicts in {out}"),
         as_json=verdicts_json(judgement) if json_output else None,

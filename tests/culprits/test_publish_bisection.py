@@ -10,7 +10,11 @@ import pytest
 
 from torchperf_ci.console import print_document
 from torchperf_ci.culprits.culprit import ProfileChange, read_culprits
-from torchperf_ci.culprits.culprit_document import bisection_annotations, bisection_document, tell_bisection
+from torchperf_ci.culprits.culprit_document import (
+    bisection_annotations,
+    bisection_document,
+    publish_bisection,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +123,7 @@ def test_nothing_hostile_reaches_a_terminal(hostile: Bisection) -> None:
 
 
 def test_outside_a_job_there_is_a_table_and_a_file(location: Bisection, tmp_path: Path, capsys) -> None:
-    tell_bisection(location, tmp_path / "c.json", json_output=False)
+    publish_bisection(location, tmp_path / "c.json", json_output=False)
     printed = capsys.readouterr()
     assert "vision/resnet18" in printed.out
     assert printed.err.startswith("1 culprit found: 1a2b3c4d5e ")
@@ -128,14 +132,14 @@ def test_outside_a_job_there_is_a_table_and_a_file(location: Bisection, tmp_path
 
 
 def test_as_json_the_file_itself_is_printed(location: Bisection, tmp_path: Path, capsys) -> None:
-    tell_bisection(location, tmp_path / "c.json", json_output=True)
+    publish_bisection(location, tmp_path / "c.json", json_output=True)
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "c.json").read_text()
     assert json.loads(printed)["status"] == "found"
 
 
 def test_a_job_gets_a_summary_annotations_and_outputs(location: Bisection, job: Path, capsys) -> None:
-    tell_bisection(location, job / "c.json", json_output=False)
+    publish_bisection(location, job / "c.json", json_output=False)
     assert (job / "summary").read_text().startswith("### 🎯 Bisection: 1 culprit found")
     assert outputs(job) == {
         "culprits": str(job / "c.json"),
@@ -157,7 +161,7 @@ def test_a_job_gets_a_summary_annotations_and_outputs(location: Bisection, job: 
 
 def test_where_nobody_is_named_the_step_has_no_commit_and_a_notice(location: Bisection, job: Path) -> None:
     nobody = replace(location, status="inconclusive", culprits=(), notes=())
-    tell_bisection(nobody, job / "c.json", json_output=False)
+    publish_bisection(nobody, job / "c.json", json_output=False)
     assert (outputs(job)["status"], outputs(job)["commit"], outputs(job)["found"]) == (
         "inconclusive",
         "",
@@ -171,7 +175,7 @@ def test_where_nobody_is_named_the_step_has_no_commit_and_a_notice(location: Bis
 
 
 def test_one_of_several_commits_is_no_commit(location: Bisection, one_of: Culprit, job: Path) -> None:
-    tell_bisection(replace(location, culprits=(one_of,)), job / "c.json", json_output=False)
+    publish_bisection(replace(location, culprits=(one_of,)), job / "c.json", json_output=False)
     assert (outputs(job)["commit"], outputs(job)["found"]) == ("", "1")
 
 
@@ -180,12 +184,12 @@ def test_an_enterprise_server_is_linked_to(
 ) -> None:
     monkeypatch.setenv("GITHUB_SERVER_URL", "https://git.corp.example")
     at_home = replace(culprit, url=f"https://git.corp.example/octo/perf/commit/{culprit.commit}")
-    tell_bisection(replace(location, culprits=(at_home,)), job / "c.json", json_output=False)
+    publish_bisection(replace(location, culprits=(at_home,)), job / "c.json", json_output=False)
     assert f"[commit]({at_home.url})" in (job / "summary").read_text()
 
 
 def test_a_job_takes_hostile_text_as_text(hostile: Bisection, job: Path, capsys) -> None:
-    tell_bisection(hostile, job / "c.json", json_output=False)
+    publish_bisection(hostile, job / "c.json", json_output=False)
     lines = capsys.readouterr().err.splitlines()
     assert not [line for line in lines if line.startswith("::err")]
     assert outputs(job)["found"] == "2"
