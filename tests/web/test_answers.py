@@ -14,7 +14,7 @@ from torchperf_ci.places import open_place
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.kept_results import keep_judged
+from torchperf_ci.store.judged_files import add_judged_files
 from torchperf_ci.store.migrations import open_store, refresh
 from torchperf_ci.web import documents, endpoints
 from torchperf_ci.web.documents import Documents
@@ -39,7 +39,7 @@ def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> N
 
         culprit = Culprit("30" * 20, ("30" * 20,), 0.998, Effect(1.08, 1.07, 1.09, 12))
         found = Bisection("found", "29" * 20, "30" * 20, culprits=(culprit,))
-        keep_judged(store, "b", {"judged/1": culprits_json(found)})
+        add_judged_files(store, "b", {"judged/1": culprits_json(found)})
         told = answering.document("regressions.json")
         assert told != known
 

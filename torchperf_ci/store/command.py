@@ -18,7 +18,7 @@ from torchperf_ci.places import REMOTE_FORMS, open_place
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.dsn import StoreServer, parse_dsn
 from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
-from torchperf_ci.store.kept_results import take_commits
+from torchperf_ci.store.judged_files import add_commits
 from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access, refresh
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def ingest_command(options: IngestOptions) -> int:
         ]
         if options.git:
             say(
-                f"{counted(take_commits(store, Path(options.git)), 'commit')} of {options.git} taken into {store.name}"
+                f"{counted(add_commits(store, Path(options.git)), 'commit')} of {options.git} taken into {store.name}"
             )
         refresh(store)
         name = store.name

@@ -20,7 +20,7 @@ from torchperf_ci.places.place import PlacedObject, RecordPlace, check_keys, in_
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
 from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError, Store
-from torchperf_ci.store.kept_results import keep_judged
+from torchperf_ci.store.judged_files import add_judged_files
 from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable, UnreadObject, lines_of_records
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class _BatchIngest:
             self.incoming.clear()
             refused = self._load({item.key: reading for item, reading in part})
             outcome += self.settle({item.key: item.tag for item, _ in part}, refused)
-        return outcome + IngestOutcome(judged=self._keep_judged())
+        return outcome + IngestOutcome(judged=self._add_judged_files())
 
     def take_whole(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
         """Do the same, and also remember objects without records, so that they are not fetched again."""
@@ -204,10 +204,10 @@ class _BatchIngest:
             known = self.known(keys[start : start + BATCH_OBJECTS])
             yield from (key for key, tag in known if tags[key] == tag)
 
-    def _keep_judged(self) -> int:
-        """Keep the verdicts and culprits that were among the objects, and return their number."""
+    def _add_judged_files(self) -> int:
+        """Store the verdicts and culprits that were among the objects, and return their number."""
         files, self._judged = self._judged, {}
-        return keep_judged(self._store, self._bucket, files)
+        return add_judged_files(self._store, self._bucket, files)
 
     def _parts(self, objects: Iterable[PlacedObject]) -> Iterator[list[tuple[PlacedObject, RecordsReading]]]:
         """Yield parts of the objects with their contents, sized to fit in memory; objects without any are left out."""

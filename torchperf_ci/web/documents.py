@@ -18,7 +18,7 @@ from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
 from torchperf_ci.series.past_values import past_of_store
 from torchperf_ci.stats.past import BASELINE
-from torchperf_ci.store.kept_results import commit_subjects
+from torchperf_ci.store.judged_files import commit_subjects
 from torchperf_ci.web.catalogue import GroupCatalogue, StoreCatalogue, read_catalogue
 from torchperf_ci.web.changes import ProvenCulprit, bisections_of_store, proven_culprits
 from torchperf_ci.web.group_cache import GroupCache, as_json
