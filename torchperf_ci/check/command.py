@@ -71,8 +71,8 @@ def check_command(options: CheckOptions) -> int:
     if not _against(options, settings):
         say(f"nothing is judged: the records are kept nowhere that can be read; {_NAME_A_PAST}")
         return 0
-    given = options.format or ""
-    collected = _collected(options.new_dir, given) if options.new_dir else None
+    format_name = options.format or ""
+    collected = _collected(options.new_dir, format_name) if options.new_dir else None
     if options.sensitivity or options.calibrate:
         _show_sensitivity_or_calibration(collected.points if collected else {}, options, settings)
         return 0
@@ -119,9 +119,9 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     return 0
 
 
-def _collected(folder: str, given: str) -> RecordedPoints:
+def _collected(folder: str, format_name: str) -> RecordedPoints:
     """Return the records of a directory or file. Raises :class:`RecordsError` if there is no valid one."""
-    collected = points_of_records([Path(folder)], given)
+    collected = points_of_records([Path(folder)], format_name)
     if collected.points:
         return collected
     if collected.refused:
@@ -202,8 +202,10 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     # The first run of a new branch has no past on it, so --branch may then name a branch without points.
     is_asked = bool(options.branch) and branch not in {point.branch for point in points}
     role = options.role or settings.upload.role
-    given = options.format or ""
-    source = PastSource(against, dsn, branch, stop, role, options.region, is_asked, is_of_uploads, given)
+    format_name = options.format or ""
+    source = PastSource(
+        against, dsn, branch, stop, role, options.region, is_asked, is_of_uploads, format_name
+    )
     groups = {series.group for series in new}
     return source.read(
         {group.benchmark for group in groups},

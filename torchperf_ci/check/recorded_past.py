@@ -188,7 +188,7 @@ class PastSource:
     """Whether the user has named the branch, so that its absence is an error."""
     may_be_empty: bool = False
     """Whether the past is the upload destination, not named by the user, and may not have any upload yet."""
-    given: str = ""
+    format_name: str = ""
     """The format of other tools' results if their content does not identify it."""
 
     def read(
@@ -239,7 +239,7 @@ class PastSource:
         end = datetime.fromtimestamp(min(self.stop or time.time(), LATEST_SECOND), timezone.utc)
         first_month = month_before(end.date(), PACKED_MONTHS)
         access = place_access(self.role, self.region)
-        with store_of_place(self.against, access, self.given, first_month) as (dsn, outcome):
+        with store_of_place(self.against, access, self.format_name, first_month) as (dsn, outcome):
             past = self._of_store(dsn, benchmarks, chosen)
         refused = [
             Problem(item.file, item.line, "$", "; ".join(item.reasons), "refused") for item in outcome.refused
@@ -252,7 +252,7 @@ class PastSource:
     ) -> RecordedPast:
         if self.may_be_empty and not path.exists():
             return RecordedPast(self.against, (), {}, self._nothing_yet())
-        collected = points_of_records([path], self.given)
+        collected = points_of_records([path], self.format_name)
         if not collected.points:
             if self.may_be_empty:
                 return RecordedPast(self.against, (), {}, self._nothing_yet(), collected.refused)

@@ -163,17 +163,17 @@ def _uploaded(settings: Config) -> str:
     raise UsageError(msg)
 
 
-def _ingest(store: Store, source: str, role: str | None, given: str) -> IngestOutcome:
+def _ingest(store: Store, source: str, role: str | None, format_name: str) -> IngestOutcome:
     """Ingest one source. A directory is identified by its real path, which does not depend on where one runs this."""
     if is_remote(source):
-        return ingest_place(store, open_place(source, place_access(role)), given)
+        return ingest_place(store, open_place(source, place_access(role)), format_name)
     path = Path(source).resolve()
     if not path.exists():
         return IngestOutcome()
     return (
-        ingest_file(store, path, given)
+        ingest_file(store, path, format_name)
         if path.is_file()
-        else ingest_place(store, open_place(str(path)), given)
+        else ingest_place(store, open_place(str(path)), format_name)
     )
 
 

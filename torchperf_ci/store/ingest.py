@@ -88,26 +88,28 @@ def _object(place: RecordPlace, key: str, prefix: str = "") -> PlacedObject:
         return PlacedObject(prefix + key, f"unfit:{error.reason}", b"", error.reason)
 
 
-def ingest_place(store: Store, place: RecordPlace, given: str = "", first_month: str = "") -> IngestOutcome:
+def ingest_place(
+    store: Store, place: RecordPlace, format_name: str = "", first_month: str = ""
+) -> IngestOutcome:
     """Ingest all objects of a place that hold records; torchperf's own files, such as verdicts, do not count as such.
 
-    Results of other tools are records, too; ``given`` is their format if it cannot be inferred from the content. Packs
-    of months before ``first_month`` (``YYYY-MM``) are left out.
+    Results of other tools are records, too; ``format_name`` is the option ``--format``, or empty. Packs of months
+    before ``first_month`` (``YYYY-MM``) are left out.
 
     Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; in that case, what was
     ingested before is kept, and the same call continues from there.
     """
     if place.name.startswith("s3://"):
-        return _S3Ingester(store, place, given).run()
+        return _S3Ingester(store, place, format_name).run()
     if isinstance(place, BranchPlace):
-        return _ingest_branch(store, place, given, first_month)
-    return _ingest_objects(store, place.name, _objects(place), given)
+        return _ingest_branch(store, place, format_name, first_month)
+    return _ingest_objects(store, place.name, _objects(place), format_name)
 
 
-def ingest_file(store: Store, path: Path, given: str = "") -> IngestOutcome:
+def ingest_file(store: Store, path: Path, format_name: str = "") -> IngestOutcome:
     """Ingest one file as an object of its directory."""
     folder = str(path.absolute().parent)
-    return _ingest_objects(store, folder, [_object(open_place(folder), path.name)], given)
+    return _ingest_objects(store, folder, [_object(open_place(folder), path.name)], format_name)
 
 
 def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> IngestOutcome:
@@ -116,9 +118,9 @@ def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes
 
 
 def _ingest_objects(
-    store: Store, bucket: str, objects: Iterable[PlacedObject], given: str = ""
+    store: Store, bucket: str, objects: Iterable[PlacedObject], format_name: str = ""
 ) -> IngestOutcome:
-    ingester = _BatchIngester(store, bucket, given)
+    ingester = _BatchIngester(store, bucket, format_name)
     outcome = IngestOutcome()
     for batch in in_batches(objects, BATCH_BYTES, BATCH_OBJECTS):
         with store.held():
@@ -126,9 +128,9 @@ def _ingest_objects(
     return outcome
 
 
-def _ingest_branch(store: Store, place: BranchPlace, given: str, first_month: str) -> IngestOutcome:
+def _ingest_branch(store: Store, place: BranchPlace, format_name: str, first_month: str) -> IngestOutcome:
     """Ingest a data branch; fetches only new files and packs, and of a pack reads only files not ingested before."""
-    ingester = _BatchIngester(store, place.name, given)
+    ingester = _BatchIngester(store, place.name, format_name)
     listed = {key: tag for key, tag in place.listed().items() if is_records(key) or is_pack(key)}
     known = set(ingester.known_keys(listed))
     new = [key for key in listed if key not in known]
@@ -148,11 +150,11 @@ def _ingest_branch(store: Store, place: BranchPlace, given: str, first_month: st
 class _BatchIngester:
     """Ingests batches of objects of one bucket."""
 
-    def __init__(self, store: Store, bucket: str, given: str) -> None:
+    def __init__(self, store: Store, bucket: str, format_name: str) -> None:
         self._store = store
         self._bucket = bucket
-        self._given = given
-        self._read_as = f" as {given}" if given else ""  # what was refused before may be read now
+        self._format_name = format_name
+        self._read_as = f" as {format_name}" if format_name else ""  # what was refused before may be read now
         self.incoming = StagingTable(store, bucket)
         self._judged: dict[str, str] = {}
         self._up_to_date: set[str] = set()
@@ -174,7 +176,7 @@ class _BatchIngester:
         return outcome
 
     def _unparsed(self, item: PlacedObject) -> UnparsedObject:
-        lines = [] if item.unfit or self._given else lines_of_records(item.body)
+        lines = [] if item.unfit or self._format_name else lines_of_records(item.body)
         head = f'{{"_meta":{self._meta(item.key)},' if lines else ""
         return UnparsedObject(item, [head + line.removeprefix("{") for line in lines])
 
@@ -231,7 +233,7 @@ class _BatchIngester:
 
     def _read(self, item: PlacedObject, name: str) -> RecordsReading:
         folder = None if "://" in name or name.startswith("branch:") else Path(name).parent
-        return parse_results(item.body, name, self._given, folder)
+        return parse_results(item.body, name, self._format_name, folder)
 
     def known(self, keys: Sequence[str]) -> set[tuple[str, str]]:
         """Return which of the keys are known, each with the tag that its object had."""
@@ -328,11 +330,11 @@ class _BatchIngester:
 class _S3Ingester:
     """Ingests the objects of a bucket: the engine itself reads the valid ones, batch by batch."""
 
-    def __init__(self, store: Store, place: RecordPlace, given: str) -> None:
+    def __init__(self, store: Store, place: RecordPlace, format_name: str) -> None:
         self._store = store
         self._place = place
         self._reader = S3Reader(place.name, embedded=store.embedded)
-        self._ingester = _BatchIngester(store, self._reader.bucket, given)
+        self._ingester = _BatchIngester(store, self._reader.bucket, format_name)
 
     def run(self) -> IngestOutcome:
         try:

@@ -88,10 +88,10 @@ class RecordsSource:
         return not (records or self.judged or self.problems("refused"))
 
 
-def read_source(source: Path, given: str = "") -> RecordsSource:
+def read_source(source: Path, format_name: str = "") -> RecordsSource:
     """Read the ``*.json`` and ``*.json.gz`` files of a folder, or a single such file; a missing folder is empty.
 
-    Results of other tools are converted to records; ``given`` names their format where their content does not show it.
+    Results of other tools are converted to records; ``format_name`` is the option ``--format``, or empty.
 
     Hidden files, baselines and costs are skipped. Unreadable or irregular files, and those beyond the limits, are
     refused. Raises :class:`RecordsError` if ``source`` itself cannot be read.
@@ -104,7 +104,7 @@ def read_source(source: Path, given: str = "") -> RecordsSource:
             more = refused_file(str(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
             files.append(RecordsFile(folder.name, 0, more))
             break
-        content, timestamp, reading = _read_file(path, folder, room, given)
+        content, timestamp, reading = _read_file(path, folder, room, format_name)
         is_own = is_own_file(reading)
         kind = kind_of_judged(reading.refused[0].text) if is_own else ""
         if is_own and not kind:
@@ -149,7 +149,7 @@ def _is_unread(path: Path) -> bool:
     return path.name.endswith((".jsonl", ".jsonl.gz")) and not path.name.endswith("state.jsonl")
 
 
-def _read_file(path: Path, folder: Path, room: int, given: str) -> tuple[bytes, int, RecordsReading]:
+def _read_file(path: Path, folder: Path, room: int, format_name: str) -> tuple[bytes, int, RecordsReading]:
     """Return the bytes of a file, its modification time (Unix seconds), and its parsed content."""
     name = str(path)
     if room <= 0:
@@ -161,7 +161,7 @@ def _read_file(path: Path, folder: Path, room: int, given: str) -> tuple[bytes, 
     except OSError as error:
         return b"", 0, unreadable_file(name, error)
     # Archives without times give 1970, or in some time zones the day before, but the column is unsigned.
-    return content, max(0, int(changed)), parse_results(content, name, given, folder)
+    return content, max(0, int(changed)), parse_results(content, name, format_name, folder)
 
 
 CompleteRecord = Mapping[str, Any]
