@@ -87,7 +87,7 @@ def one_of(culprit: Culprit) -> Culprit:
 
 
 @pytest.fixture
-def location(culprit: Culprit) -> Bisection:
+def bisection(culprit: Culprit) -> Bisection:
     """A commit that was found, and all that a file may hold."""
     return Bisection(
         status="found",
@@ -113,11 +113,11 @@ def location(culprit: Culprit) -> Bisection:
 
 
 @pytest.fixture
-def hostile(location: Bisection) -> Bisection:
+def hostile(bisection: Bisection) -> Bisection:
     """Every text an attack."""
     effects = {HOSTILE: SLOWER}
     culprit = replace(
-        location.culprits[0],
+        bisection.culprits[0],
         **dict.fromkeys(("commit", "author", "date", "subject", "url"), HOSTILE),
         set=(HOSTILE, HOSTILE),
         series=(SeriesEffect(HOSTILE, SLOWER),),
@@ -125,7 +125,7 @@ def hostile(location: Bisection) -> Bisection:
         inside=ProfileChange(HOSTILE, (OperatorCost(HOSTILE, "kernel", 1, 2, 3, 4),), *[(HOSTILE,)] * 3),
     )
     return replace(
-        location,
+        bisection,
         **dict.fromkeys(("good", "bad", "why", "repo", "machine", "command", "folder", "torch"), HOSTILE),
         confirmed=effects,
         culprits=(culprit, replace(culprit, commit=None)),

@@ -197,17 +197,17 @@ CULPRITS_FORMAT = json_files.JsonFormat(
 )
 
 
-def write_culprits(path: Path, location: Bisection) -> None:
-    """Write ``location`` to ``path`` atomically, and create missing directories.
+def write_culprits(path: Path, bisection: Bisection) -> None:
+    """Write ``bisection`` to ``path`` atomically, and create missing directories.
 
     Raises :class:`CulpritsError` if a directory cannot be created, :class:`OutputDirectoryError` for the file.
     """
-    CULPRITS_FORMAT.write(path, culprits_json(location))
+    CULPRITS_FORMAT.write(path, culprits_json(bisection))
 
 
-def culprits_json(location: Bisection) -> str:
+def culprits_json(bisection: Bisection) -> str:
     """The contents of the file: JSON with one line per culprit, suspect and measurement."""
-    return json_files.json_text({"version": VERSION, **vars(location)})
+    return json_files.json_text({"version": VERSION, **vars(bisection)})
 
 
 def read_culprits(path: Path) -> Bisection:
