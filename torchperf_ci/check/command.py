@@ -19,7 +19,7 @@ from torchperf_ci.check.recorded_past import (
     as_in_past,
     branch_of,
     groups_of_past,
-    without_own_runs,
+    without_new_runs,
 )
 from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
 from torchperf_ci.console import say
@@ -68,7 +68,7 @@ def check_command(options: CheckOptions) -> int:
     Raises :class:`RecordsRefusedError` if some elements are not records and nothing is red.
     """
     settings = config.find(options.policy)
-    if not _against(options, settings):
+    if not _source_of_past(options, settings):
         say(f"nothing is judged: the records are kept nowhere that can be read; {_NAME_A_PAST}")
         return 0
     format_name = options.format or ""
@@ -85,9 +85,9 @@ def check_command(options: CheckOptions) -> int:
     except PlaceForbiddenError as error:
         if options.against or _UPLOAD_TO not in os.environ:
             raise
-        told = f"nothing is judged: {error}; or {_NAME_A_PAST}; `against: none` judges nothing"
-        say(told)
-        actions.annotate([actions.Annotation("warning", told, title="torchperf check")])
+        message = f"nothing is judged: {error}; or {_NAME_A_PAST}; `against: none` judges nothing"
+        say(message)
+        actions.annotate([actions.Annotation("warning", message, title="torchperf check")])
         return 0
     _show_refused(collected.refused)
     publish_verdicts(judgement, Path(options.out), json_output=options.json)
@@ -136,7 +136,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
     _show_refused(past.refused)
     groups = {series.group for series in collected.points}
     new = as_in_past(collected.points, groups_of_past(groups, past.groups, options.repo_name or ""))
-    others = without_own_runs(past.points, new)
+    others = without_new_runs(past.points, new)
     verdicts = judge_all(others, new, settings.policy)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [
@@ -147,13 +147,15 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, settings: confi
         *config.misnamed_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
     ]
-    is_own = any(series.mode for series in new)  # the results of other tools have no mode
-    again = _again(options, settings) if is_own else None
-    head = _head(options.new_dir or "", new)
-    return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], reproduction=again)
+    by_torchperf = any(series.mode for series in new)  # the results of other tools have no mode
+    reproduction = _repeat_options(options, settings) if by_torchperf else None
+    head = _head_name(options.new_dir or "", new)
+    return Judgement(
+        "check", past.name, head, verdicts, notes=[*filter(None, notes)], reproduction=reproduction
+    )
 
 
-def _again(options: CheckOptions, settings: config.Config) -> RepeatOptions | None:
+def _repeat_options(options: CheckOptions, settings: config.Config) -> RepeatOptions | None:
     """Return the options to repeat the measurement; None if no suite of the configuration is a Python file."""
     if not any(name.endswith(".py") for suite in settings.suites.values() for name in suite.workloads):
         return None
@@ -173,7 +175,7 @@ def _show_sensitivity_or_calibration(new: Points, options: CheckOptions, setting
     show(past, settings.policy, json_output=options.json)
 
 
-def _against(options: CheckOptions, settings: config.Config) -> str:
+def _source_of_past(options: CheckOptions, settings: config.Config) -> str:
     """Return the source of the past: the given one, else the given store, else a readable upload destination.
 
     The default is the store, but empty inside the root action if it keeps its records nowhere readable.
@@ -190,7 +192,7 @@ def _against(options: CheckOptions, settings: config.Config) -> str:
 
 def _past(new: Points, options: CheckOptions, settings: config.Config) -> RecordedPast:
     """Read the past of the new points' groups, or all of it if there are no new points."""
-    against = _against(options, settings)
+    against = _source_of_past(options, settings)
     is_of_uploads = not options.against and against != STORE
     knows_branches = against == STORE or is_remote(against) or is_of_uploads
     branch = options.branch or (branch_of(new) if knows_branches else "")
@@ -200,11 +202,11 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     dsn = options.store or settings.store
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past on it, so --branch may then name a branch without points.
-    is_asked = bool(options.branch) and branch not in {point.branch for point in points}
+    is_named = bool(options.branch) and branch not in {point.branch for point in points}
     role = options.role or settings.upload.role
     format_name = options.format or ""
     source = PastSource(
-        against, dsn, branch, stop, role, options.region, is_asked, is_of_uploads, format_name
+        against, dsn, branch, stop, role, options.region, is_named, is_of_uploads, format_name
     )
     groups = {series.group for series in new}
     return source.read(
@@ -213,7 +215,7 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     )
 
 
-def _head(folder: str, new: Points) -> str:
+def _head_name(folder: str, new: Points) -> str:
     """Return the directory's name, with the commit if there is only one, and that of PyTorch if it is another."""
     points = [point for row in new.values() for point in row]
     commits, torches = {point.commit for point in points}, {point.torch for point in points} - {""}

@@ -91,7 +91,7 @@ FLOAT32_TOLERANCE = 2.0**-22
 """Relative difference of two neighboring Float32 values: a store keeps Float32, not always rounded to nearest."""
 
 
-def without_own_runs(old: Points, new: Points, environ: Mapping[str, str] = os.environ) -> Points:
+def without_new_runs(old: Points, new: Points, environ: Mapping[str, str] = os.environ) -> Points:
     """Return the past without the new runs themselves, which may have been uploaded before they are judged.
 
     Runs are identified by name. Records without a run belong to this job's run, under which ``upload`` stores them. If
@@ -105,11 +105,11 @@ def without_own_runs(old: Points, new: Points, environ: Mapping[str, str] = os.e
         own.add(_run_of_this_job(environ))
     if own.isdisjoint(point.run for row in old.values() for point in row):
         own |= _runs_with_the_same_numbers(old, nameless)
-        own |= _runs_with_the_same_numbers(_of_the_same_times(old, new), new)
+        own |= _runs_with_the_same_numbers(_at_the_same_times(old, new), new)
     return {series: [point for point in row if point.run not in own] for series, row in old.items()}
 
 
-def _of_the_same_times(old: Points, new: Points) -> Points:
+def _at_the_same_times(old: Points, new: Points) -> Points:
     times = {point.timestamp for row in new.values() for point in row} - {0}
     return {series: [point for point in row if point.timestamp in times] for series, row in old.items()}
 
@@ -125,22 +125,22 @@ def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:
     shared: dict[str, set[float]] = defaultdict(set)
     different: set[str] = set()
     for series, row in new.items():
-        fresh = [point.repetitions for point in row if point.repetitions]
-        for point in old.get(series, ())[-RECENT_POINTS:] if fresh else ():
-            if any(_is_same(point.repetitions, values) for values in fresh):
-                shared[point.run].update(filter(_is_fine, point.repetitions))
+        new_values = [point.repetitions for point in row if point.repetitions]
+        for point in old.get(series, ())[-RECENT_POINTS:] if new_values else ():
+            if any(_is_same(point.repetitions, values) for values in new_values):
+                shared[point.run].update(filter(_is_precise, point.repetitions))
             elif point.repetitions:
                 different.add(point.run)
     return {run for run, numbers in shared.items() if len(numbers) >= FEWEST_EQUAL_NUMBERS} - different
 
 
-def _is_fine(value: float) -> bool:
+def _is_precise(value: float) -> bool:
     return float(f"{value:.{COARSE_DIGITS}g}") != value
 
 
-def _is_same(kept: Sequence[float], fresh: Sequence[float]) -> bool:
-    return len(kept) == len(fresh) and all(
-        isclose(a, b, rel_tol=FLOAT32_TOLERANCE) for a, b in zip(kept, fresh, strict=True)
+def _is_same(old: Sequence[float], new: Sequence[float]) -> bool:
+    return len(old) == len(new) and all(
+        isclose(a, b, rel_tol=FLOAT32_TOLERANCE) for a, b in zip(old, new, strict=True)
     )
 
 
@@ -184,7 +184,7 @@ class PastSource:
     """ARN of a role to assume if the place is a bucket."""
     region: str | None = None
     """AWS region of the bucket."""
-    is_asked: bool = False
+    is_named: bool = False
     """Whether the user has named the branch, so that its absence is an error."""
     may_be_empty: bool = False
     """Whether the past is the upload destination, not named by the user, and may not have any upload yet."""
@@ -276,7 +276,8 @@ class PastSource:
         groups = chosen(known)
         wanted = {series: row for series, row in points.items() if series.group in groups}
         of_branch = {
-            series: [point for point in row if self._is_ours(point.branch)] for series, row in wanted.items()
+            series: [point for point in row if self._is_of_branch(point.branch)]
+            for series, row in wanted.items()
         }
         own = {series: row for series, row in of_branch.items() if row}
         return RecordedPast(self.against, known, own, "" if own else self._other_branches(wanted))
@@ -288,14 +289,14 @@ class PastSource:
         """Whether the point is older than the judged records, or there is no limit."""
         return not self.stop or point.timestamp < self.stop
 
-    def _is_ours(self, branch: str) -> bool:
+    def _is_of_branch(self, branch: str) -> bool:
         return not (self.branch and branch) or branch == self.branch
 
     def _other_branches(self, points: Points) -> str:
         branches = sorted({point.branch for row in points.values() for point in row})
         if not branches:
             return ""
-        if self.is_asked:
+        if self.is_named:
             what = "--branch"
             raise UnknownNameError(what, self.branch, branches)
         only = (
