@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         code = READER_GONE if output_is_closed() else UsageError.exit_code
         if code != READER_GONE:
-            _print_error(f"what is printed cannot be written: {error.strerror}")
+            _print_error(f"the output cannot be written: {error.strerror}")
         print_nothing_more()
         return code
 
@@ -169,7 +169,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     if not unknown:
         return command, namespace
     if not unknown[0].startswith("-"):
-        msg = f"torchperf {command.name} does not know what to do with {unknown[0]!r}"
+        msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}"
         raise UsageError(msg)
     flags = [option.flag for option in options_of(command.options_class) if not option.is_positional]
     what = f"option of torchperf {command.name}"

@@ -117,7 +117,7 @@ class Git:
                 out, err = process.communicate(stdin, timeout=self.deadline.left)
             except subprocess.TimeoutExpired:
                 _kill_group(process)
-                msg = f"git {arguments[0]} was not done when the time was up"
+                msg = f"git {arguments[0]} did not finish in time"
                 raise GitError(msg) from None
             except BaseException:
                 _kill_group(process)

@@ -64,7 +64,7 @@ class DeadlineProtocol(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's message says less
-        self._refuse(HTTPStatus.BAD_REQUEST, "this is no request of HTTP/1.1")
+        self._refuse(HTTPStatus.BAD_REQUEST, "this is not a request of HTTP/1.1")
 
     def _look_after(self, seconds: float) -> None:
         if self._alarm:

@@ -82,9 +82,9 @@ class JsonFormat:
                 self._problem(members) if not _HUGE.search(content) else "holds a number beyond all bounds"
             )
         except ValueError as error:
-            problem = f"is no JSON that can be used: {str(error)[:_TOLD]}"
+            problem = f"is not valid JSON: {str(error)[:_TOLD]}"
         except RecursionError:
-            problem = "is no JSON that can be used: it is nested too deeply"
+            problem = "is not valid JSON: it is nested too deeply"
         if problem:
             msg = f"{name}: {problem}"
             raise self.error(msg)
@@ -211,7 +211,7 @@ def _parsed_entry(file: IO[bytes], number: int, line: bytes, otherwise: str) -> 
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict):
-        msg = f"{file.name}:{number}: this is no line that torchperf wrote; {otherwise}"
+        msg = f"{file.name}:{number}: this is not a line that torchperf wrote; {otherwise}"
         raise ResumeError(msg)
     return entry
 

@@ -73,7 +73,7 @@ def test_what_was_kept_where_nothing_can_be_read_is_not_judged_unless_a_past_is_
     monkeypatch.setenv("TORCHPERF_UPLOAD_TO", to)
     assert check(slow) == 0
     assert capsys.readouterr().err.startswith(
-        "nothing is judged: the records are kept nowhere that can be read;"
+        "nothing is judged: the records are stored nowhere that can be read;"
     )
     assert not (tmp_path / "verdicts.json").exists()
     assert check(slow, "--against", history) == 1
@@ -174,7 +174,7 @@ def test_what_is_refused_in_the_past_is_told(
 ) -> None:
     (history / "bad.json").write_text('{"no": "metric"}')
     assert check(fine, "--against", history) == 0
-    said = f"1 element of {history} is no good record, and left out of the past"
+    said = f"1 element of {history} is not a valid record, and left out of the past"
     assert notes(tmp_path) == [said]
     assert "bad.json:1: $: metric is missing" in capsys.readouterr().err
     assert check("--sensitivity", "--against", history) == 0

@@ -165,5 +165,5 @@ def test_each_name_of_the_paper_has_a_place_or_a_reason() -> None:
         "torchbench/moco",
         "",
     )
-    assert models["public_image_generator1"].why_not == "the paper hides which model this is"
-    assert models["fambench_xlmr"].why_not == "the checkout has it no more"
+    assert models["public_image_generator1"].why_not == "the paper does not say which model this is"
+    assert models["fambench_xlmr"].why_not == "it is no longer in the checkout"

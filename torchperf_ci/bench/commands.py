@@ -287,5 +287,9 @@ def paper_models(workloads: Mapping[str, object]) -> Iterator[PaperModel]:
     for name in PAPER:
         checkout = f"{CHECKOUT}/{name}"
         there = checkout if checkout in workloads else ""
-        gone = "the paper hides which model this is" if name in HIDDEN else "the checkout has it no more"
+        gone = (
+            "the paper does not say which model this is"
+            if name in HIDDEN
+            else "it is no longer in the checkout"
+        )
         yield PaperModel(name, ours.get(name, ""), there, "" if name in ours or there else gone)

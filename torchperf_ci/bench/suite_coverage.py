@@ -343,7 +343,7 @@ def _text_of(out: Path) -> str:
         return ""
     text = out.read_text("utf-8")
     if _MODELS not in text or not text.endswith("\n)\n"):
-        msg = f"{out} is no suite that this command has written: name another file with --out"
+        msg = f"{out} is not a suite that this command has written: name another file with --out"
         raise UsageError(msg)
     return text
 

@@ -69,7 +69,7 @@ def check_command(options: CheckOptions) -> int:
     """
     settings = config.find(options.policy)
     if not _source_of_past(options, settings):
-        say(f"nothing is judged: the records are kept nowhere that can be read; {_NAME_A_PAST}")
+        say(f"nothing is judged: the records are stored nowhere that can be read; {_NAME_A_PAST}")
         return 0
     format_name = options.format or ""
     collected = _collected(options.new_dir, format_name) if options.new_dir else None
@@ -127,7 +127,7 @@ def _collected(folder: str, format_name: str) -> RecordedPoints:
     if collected.refused:
         _show_refused(collected.refused)
         _raise_refused(collected, f"{folder} has no other")
-    msg = f"{folder}: holds no record, so there is nothing to do; give what `torchperf run` has written"
+    msg = f"{folder}: holds no record, so there is nothing to do; give a directory that `torchperf run` has written"
     raise RecordsError(msg)
 
 
@@ -241,7 +241,7 @@ def _left_out(past: RecordedPast) -> str:
 
 
 def _refused_text(count: int, where: str = "") -> str:
-    kind = "is no good record" if count == 1 else "are no good records"
+    kind = "is not a valid record" if count == 1 else "are not valid records"
     return f"{counted(count, 'element')}{where} {kind}"
 
 
@@ -266,5 +266,5 @@ def _baseline_line(baseline: Baseline) -> str:
     known = (baseline.machine.get(name) for name in ("device_type", "device", "cpu"))
     device = next(filter(None, known), "machines that are not described")
     text = f"{len(baseline.series)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
-    few = f"; at least {MIN_HISTORY} runs tell what is noise, so measure more"
+    few = f"; it takes at least {MIN_HISTORY} runs to estimate the noise, so measure more"
     return text + (few if baseline.runs < MIN_HISTORY else "")

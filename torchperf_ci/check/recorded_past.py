@@ -146,7 +146,7 @@ def _is_same(old: Sequence[float], new: Sequence[float]) -> bool:
 
 STORE = "store"
 _OTHER_PAST = (
-    "name a place that does, a directory or a baseline, or with --store the store that it is taken into"
+    "name a place that does, a directory or a baseline, or with --store the store that ingests its records"
 )
 PACKED_MONTHS = 7
 """Months before the judged one whose packs are read, which hold about as many nights."""

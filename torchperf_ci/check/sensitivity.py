@@ -222,8 +222,8 @@ _METRIC_COLUMNS = (
     Column("judged", "number"),
     Column("noise", "number"),
     Column("detectable", "number"),
-    Column("of the worst", "number"),
-    Column("see what matters", "number"),
+    Column("worst", "number"),
+    Column("sensitive enough", "number"),
 )
 _SERIES_COLUMNS = (
     Column("series"),
@@ -239,10 +239,10 @@ def sensitivity_document(sensitivities: Sequence[SeriesSensitivity]) -> Document
     known = [series for series in sensitivities if series.detectable is not None]
     worst = sorted(known, key=lambda series: series.detectable or 0.0, reverse=True)[:_LISTED]
     return Document(
-        f"{len(known)} of {len(sensitivities)} series have enough past to tell what they would show",
+        f"{len(known)} of {len(sensitivities)} series have enough history to estimate their sensitivity",
         [
             Table(_METRIC_COLUMNS, [_metric_row(metric) for metric in _metric_sensitivities(sensitivities)]),
-            Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The series that see least"),
+            Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The least sensitive series"),
         ],
     )
 
@@ -331,7 +331,7 @@ def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Poin
     rules = {series: rule_of(series, row, row[-1], policy) for series, row in points.items()}
     ratios = {series: row for series, row in points.items() if rules[series].kind == "ratio"}
     if not ratios:
-        msg = f"{past.name}: holds no series of numbers above zero; take records in first, or name another --against"
+        msg = f"{past.name}: holds no series of numbers above zero; ingest records first, or name another --against"
         raise UsageError(msg)
     return ratios, rules
 

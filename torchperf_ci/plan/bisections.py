@@ -129,7 +129,7 @@ def size_of_change(verdict: Verdict) -> float:
 def _obstacle(verdict: Verdict, runner: str, ends: CommitEnds | None) -> str:
     """Return why a verdict cannot be bisected; empty if it can."""
     if not bisected_as(verdict.series.metric):
-        return "pairs of builds do not tell this metric of a workload: bisect it by --command"
+        return "pairs of builds cannot measure this metric of a workload: bisect it with --command"
     if ends is None:
         return "the evidence names no two commits between which it happened"
     return "" if runner else "no job of torchperf.yml has measured on this machine tonight"

@@ -210,7 +210,7 @@ def keep(request: UploadRequest, place: RecordPlace) -> UploadResponse:
         message = f"{request.key}: other content is already kept there; it was not overwritten"
         return UploadResponse(HTTPStatus.CONFLICT, {"message": message, "same": False}, str(error))
     except NotDeliveredError as error:
-        message = "it could not be kept; the receiver's log says why"
+        message = "it could not be stored; the receiver's log says why"
         return UploadResponse(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": message}, str(error))
     if put == "already there":
         message = f"{request.key}: the same content is already kept there"

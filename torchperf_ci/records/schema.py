@@ -102,7 +102,7 @@ def float32_change(value: object) -> str | None:
     stored = _as_float32(value)
     if not math.isfinite(stored):
         return (
-            f"{excerpt(value)} is not a finite Float32; it is stored as {stored}, which no average survives"
+            f"{excerpt(value)} is not a finite Float32; it is stored as {stored}, which spoils every average"
         )
     if stored == 0 != value:
         return f"{excerpt(value)} is too small for a Float32; it is stored as 0"
@@ -205,7 +205,7 @@ def _own_defects(steps: Steps, value: object) -> Iterator[str]:
     if any(isinstance(text, str) and not _is_text(text) for text in texts):
         yield "holds bytes or escapes that are not valid Unicode text; write it as UTF-8"
     if isinstance(value, float) and not math.isfinite(value) and steps[:2] not in _FLOAT_COLUMNS:
-        yield f"{excerpt(value)} is no JSON number; only benchmark_values and target_value may hold it"
+        yield f"{excerpt(value)} is not a JSON number; only benchmark_values and target_value may hold it"
 
 
 MOST_FINDINGS = 100

@@ -50,7 +50,7 @@ _TOO_SLOW, _TOO_LARGE = 159, 396  # TIMEOUT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES
 _ASK_FOR_LESS = "ask for less time, or for some models"
 _NO_ROOM = {75, 243}  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_MAKE_ROOM = "; make room and run this again: what was taken in is whole, and nothing else is there"
+_MAKE_ROOM = "; free some of it and run this again: only whole objects were stored"
 
 
 @cache
@@ -143,7 +143,7 @@ class ServerClient:
 
             left = self._deadline.left
             if not left:
-                msg = f"{self._name} was not done when the time was up; try again later, or allow more time"
+                msg = f"{self._name} did not finish in time; try again later, or allow more time"
                 raise StoreUnreachableError(msg)
             self._client.timeout = Timeout(connect=min(CONNECT_TIMEOUT, left), read=left)
         yield self._client

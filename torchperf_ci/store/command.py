@@ -107,7 +107,7 @@ def ingest_command(options: IngestOptions) -> int:
         ]
         if options.git:
             say(
-                f"{counted(add_commits(store, Path(options.git)), 'commit')} of {options.git} taken into {store.name}"
+                f"{counted(add_commits(store, Path(options.git)), 'commit')} of {options.git} stored in {store.name}"
             )
         refresh(store)
         name = store.name
@@ -123,7 +123,7 @@ def _ingest_nothing(dsn: str) -> int:
     with open_existing(dsn) as store:
         if store.has_values:
             refresh(store)
-        say(f"{store.name} is a server, which records reach by themselves: nothing is taken in")
+        say(f"{store.name} is a server, which records reach by themselves: nothing is ingested")
     return 0
 
 
@@ -159,7 +159,7 @@ def _uploaded(settings: Config) -> str:
     """Return the configured destination of uploads. Raises :class:`UsageError` if there is none."""
     if settings.upload.destination:
         return settings.upload.destination
-    msg = f"say what to take in: a directory, a file, {REMOTE_FORMS}; or name it as `upload` in torchperf.yml"
+    msg = f"say what to ingest: a directory, a file, {REMOTE_FORMS}; or name it as `upload` in torchperf.yml"
     raise UsageError(msg)
 
 
@@ -181,7 +181,7 @@ def _report_missing(source: str, how: str) -> None:
     """Report that a source has nothing to ingest. Raises :class:`RecordsError` if ``how`` is "error"."""
     is_gone = not is_remote(source) and not Path(source).exists()
     why = "there is no such directory or file" if is_gone else "holds no record"
-    text = f"{source}: {why}, so nothing is taken in"
+    text = f"{source}: {why}, so nothing is ingested"
     if how == "error":
         raise RecordsError(text)
     say(text)
@@ -192,10 +192,10 @@ def _report_missing(source: str, how: str) -> None:
 def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     """Report what was ingested. Raises :class:`RecordsRefusedError` if anything was not."""
     counts = (
-        f"{counted(outcome.records, 'record')} of {counted(outcome.objects, 'object')} taken into {store}; "
+        f"{counted(outcome.records, 'record')} of {counted(outcome.objects, 'object')} ingested into {store}; "
         f"{counted(outcome.known, 'object')} already there"
     )
-    judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits taken in, too"
+    judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits ingested, too"
     untimed = (
         f"{counted(outcome.untimed, 'record')} without a time, which are ordered by the names of their folders: "
         f"`torchperf upload DIR --to {store}` would have added the time"

@@ -147,7 +147,7 @@ def open_existing(dsn: str) -> Store:
     except RefusedStatementError as error:
         if error.code not in _MAY_NOT:
             raise
-        say(f"{error}; until then its results are asked as they lie there, which takes longer")
+        say(f"{error}; until then, queries read its results without the tables that make them fast")
     store = connect(dsn)
     store.use(store.database)
     store.read_results_alone()

@@ -79,7 +79,7 @@ def gather_metadata(given: UploadOptions, environ: Mapping[str, str], content: s
         own = synthetic_id(change.repo, change.branch, change.sha, content)
         workflow, attempt = given.workflow_id or own, given.run_attempt or 1
         job = JobIdentity(given.job_id or own, name)
-        synthetic = "" if given.job_id else "this is no job of GitHub Actions"
+        synthetic = "" if given.job_id else "this is not a job of GitHub Actions"
     return Metadata(
         name=given.benchmark_name or job.name,
         repo=change.repo,

@@ -99,7 +99,7 @@ class BuildLuck:
         return self.chance > LUCKY
 
     def __str__(self) -> str:
-        said = "a build's luck could make it" if self.is_enough else "more than a build's luck makes"
+        said = "build luck could explain it" if self.is_enough else "more than build luck explains"
         return f"{said} (wheels differ by {self.tau:.1%} by luck, {self.low:.1%} to {self.high:.1%})"
 
 

@@ -172,7 +172,7 @@ def _own_step(task: Task, step: Callable[..., object], request: StepRequest) -> 
     amp is refused, because only the author of the step knows which parts need autocast.
     """
     if request.dtype == "amp":
-        msg = "a step of its own is not measured as amp: where autocast begins and ends is its own affair"
+        msg = "a custom step cannot be measured as amp: only its author knows which parts need autocast"
         raise UnsupportedError(msg)
     if request.backend != "eager":
         _compile_in_place(task.model, request.backend)
@@ -187,7 +187,7 @@ def _own_step(task: Task, step: Callable[..., object], request: StepRequest) -> 
 def _compile_in_place(model: Model, backend: str) -> None:
     """Compile like ``nn.Module.compile``, but also torch's own modules, such as ``Sequential``, which that skips."""
     if not isinstance(model, torch.nn.Module):
-        msg = "a step of its own is compiled by its modules: give Task a torch.nn.Module, or a ModuleDict of several"
+        msg = "a custom step is compiled module by module: give Task a torch.nn.Module, or a ModuleDict of several"
         raise UnsupportedError(msg)
     members = isinstance(model, (torch.nn.ModuleDict, torch.nn.ModuleList))
     for module in model.children() if members else [model]:
