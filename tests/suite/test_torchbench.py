@@ -156,11 +156,11 @@ def test_each_name_of_the_paper_has_a_place_or_a_reason() -> None:
         for model in paper_models({"vision/resnet18": 0, "torchbench/resnet18": 0, "torchbench/moco": 0})
     }
     assert len(PAPER) == len(models) == 83
-    assert (models["resnet18"].ours, models["resnet18"].checkout) == (
+    assert (models["resnet18"].builtin, models["resnet18"].checkout) == (
         "vision/resnet18",
         "torchbench/resnet18",
     )
-    assert (models["moco"].ours, models["moco"].checkout, models["moco"].why_not) == (
+    assert (models["moco"].builtin, models["moco"].checkout, models["moco"].why_not) == (
         "",
         "torchbench/moco",
         "",

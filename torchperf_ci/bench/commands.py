@@ -132,7 +132,7 @@ def _list_paper(workloads: Mapping[str, object], *, json_output: bool) -> int:
     if json_output:
         print_json([asdict(model) for model in models])
         return 0
-    rows = [(model.name, model.ours, model.checkout, model.why_not) for model in models]
+    rows = [(model.name, model.builtin, model.checkout, model.why_not) for model in models]
     console.print_document(Document("", [Table(PAPER_COLUMNS, rows)]), sys.stdout, most=len(rows))
     return 0
 
@@ -273,17 +273,17 @@ CHECKOUT = "torchbench"
 
 @dataclass(frozen=True)
 class PaperModel:
-    """A model of the paper: its name, our workload and the checkout's workload of that name, or why neither exists."""
+    """A model of the paper: its built-in workload and that of the checkout, if any; else why neither exists."""
 
     name: str
-    ours: str
+    builtin: str
     checkout: str
     why_not: str
 
 
 def paper_models(workloads: Mapping[str, object]) -> Iterator[PaperModel]:
     """Yield one entry per name, in the paper's order. ``workloads`` are a catalogue's workloads by name."""
-    ours = {name.partition("/")[2]: name for name in workloads if name.partition("/")[0] != CHECKOUT}
+    builtin = {name.partition("/")[2]: name for name in workloads if name.partition("/")[0] != CHECKOUT}
     for name in PAPER:
         checkout = f"{CHECKOUT}/{name}"
         there = checkout if checkout in workloads else ""
@@ -292,4 +292,4 @@ def paper_models(workloads: Mapping[str, object]) -> Iterator[PaperModel]:
             if name in HIDDEN
             else "it is no longer in the checkout"
         )
-        yield PaperModel(name, ours.get(name, ""), there, "" if name in ours or there else gone)
+        yield PaperModel(name, builtin.get(name, ""), there, "" if name in builtin or there else gone)

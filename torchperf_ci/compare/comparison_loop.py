@@ -116,7 +116,7 @@ class PairRunner:
         start, sides = time.monotonic(), (self.base, self.head, self.scratch)
         case, head_first = compared.case, compared.head_begins
         try:
-            started = self.prestarted.taken(case, *sides, head_first=head_first)
+            started = self.prestarted.take(case, *sides, head_first=head_first)
             if following:
                 self.prestarted.start(following.case, *sides, head_first=following.head_begins)
             compared.pairs.append(measure_pair(case, *sides, started, head_first=head_first))
