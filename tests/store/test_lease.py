@@ -61,8 +61,8 @@ def test_whoever_is_idle_lets_go_and_comes_back(dsn: str) -> None:
 
 
 def test_what_is_held_stays(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "TENURE", 0.05)
-    with connect(dsn) as store, store.held():
+    monkeypatch.setattr(lease, "MIN_HOLD_SECONDS", 0.05)
+    with connect(dsn) as store, store.keep_open():
         store.run("CREATE TEMPORARY TABLE mine (x UInt8) ENGINE = Memory")
         time.sleep(0.3)
         assert store.rows("SELECT count() FROM mine") == [(0,)]
@@ -81,7 +81,7 @@ def test_a_busy_one_makes_room_for_whoever_waits(dsn: str) -> None:
 
 
 def test_threads_share_a_store(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "TENURE", 0.01)
+    monkeypatch.setattr(lease, "MIN_HOLD_SECONDS", 0.01)
     with connect(dsn) as store:
         answers: list[object] = []
 
@@ -185,8 +185,8 @@ def test_everything_is_taken_in_where_somebody_waits_after_each_statement(
 ) -> None:
     """A table in memory ends with the handle, so what needs it lets nobody in between."""
     with open_store(dsn) as store:
-        monkeypatch.setattr(lease, "TENURE", 1e-9)
-        monkeypatch.setattr(lease.Lease, "_is_awaited", lambda _: True)
+        monkeypatch.setattr(lease, "MIN_HOLD_SECONDS", 1e-9)
+        monkeypatch.setattr(lease.Lease, "_others_wait", lambda _: True)
         record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1]}}).encode()
         assert ingest_objects(store, "bucket", [("a.json", record)]).objects == 1
 
@@ -198,17 +198,17 @@ def test_who_looks_for_waiters_is_not_taken_for_one(dsn: str, monkeypatch: pytes
         return got
 
     try_lock = lease._try_lock
-    with connect(dsn) as store, store.held(), ThreadPoolExecutor(4) as pool:
+    with connect(dsn) as store, store.keep_open(), ThreadPoolExecutor(4) as pool:
         monkeypatch.setattr(lease, "_try_lock", slowly)
         looking = lease.Lease(Path(dsn.removeprefix("chdb://")), dsn)
-        assert not any(pool.map(lambda _: looking._is_awaited(), range(8)))
+        assert not any(pool.map(lambda _: looking._others_wait(), range(8)))
 
 
 def test_an_engine_that_ends_late_opens_the_database_to_nobody(dsn: str) -> None:
     """It removes its file when it has unlocked it; the file may be that of the one who came next."""
     code = "import sys; from torchperf_ci.store import client, lease; lease.BUSY_TIMEOUT = 0.5; "
     code += "client.connect(sys.argv[1])"
-    with connect(dsn) as store, store.held():
+    with connect(dsn) as store, store.keep_open():
         Path(dsn.removeprefix("chdb://"), "status").unlink()
         other = subprocess.run(
             [sys.executable, "-c", code, dsn], capture_output=True, timeout=60, check=False

@@ -95,7 +95,7 @@ def test_an_answer_that_is_too_large_is_not_given(
         answering = Answers(store, config.find(None))
         answer = answering.query(question, "JSON")
         monkeypatch.setattr(endpoints, "LIMITS", AnswerLimits(size=len(answer) // 2, seconds=60))
-        with pytest.raises(UsageError, match="ask for less time, or for some models"):
+        with pytest.raises(UsageError, match="query a shorter period, or fewer models"):
             answering.query(question, "JSON")
 
 

@@ -63,7 +63,7 @@ PUT_SECONDS = 20.0
 ROOT = "v3/"
 """Prefix of every key: the database ingests objects from there only."""
 
-_PROBLEMS_TOLD = 20
+_MOST_PROBLEMS = 20
 _LONGEST_PROBLEM = 300
 
 
@@ -174,7 +174,7 @@ def _records(content: str) -> Sequence[LocatedRecord]:
     if refused or not reading.records:
         why = f"the database would refuse the content (reasons: {len(refused)})"
         message = why if refused else "content holds no record"
-        told = [problem[:_LONGEST_PROBLEM] for problem in refused[:_PROBLEMS_TOLD]]
+        told = [problem[:_LONGEST_PROBLEM] for problem in refused[:_MOST_PROBLEMS]]
         raise RefusedRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, message, problems=told)
     return reading.records
 

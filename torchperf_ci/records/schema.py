@@ -192,13 +192,13 @@ def json_defects(value: object, steps: Steps = ()) -> Iterator[tuple[Steps, str]
     if len(steps) > MAX_DEPTH:
         yield steps[:3], f"is nested more than {MAX_DEPTH} levels deep"
         return
-    yield from ((steps, reason) for reason in _own_defects(steps, value))
+    yield from ((steps, reason) for reason in _defects_of_value(steps, value))
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in inner:
         yield from json_defects(item, (*steps, step))
 
 
-def _own_defects(steps: Steps, value: object) -> Iterator[str]:
+def _defects_of_value(steps: Steps, value: object) -> Iterator[str]:
     if isinstance(value, RepeatedKeys):
         yield f"the key {excerpt(value.repeated)} stands there more than once; keep the one that is meant"
     texts = value if isinstance(value, dict) else [value]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.records.files import SUFFIXES, is_irregular
-from torchperf_ci.records.reading import LocatedRecord, is_own_file, read_records
+from torchperf_ci.records.reading import LocatedRecord, is_torchperf_file, read_records
 from torchperf_ci.records.record import extra_info_strings
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.outcomes import without_failed
@@ -76,7 +76,7 @@ def points_of_records(paths: Iterable[Path], format_name: str = "") -> RecordedP
         reading = read_records(
             file, folder, partial(parse_results, format_name=format_name, folder=file.parent)
         )
-        if is_own_file(reading):
+        if is_torchperf_file(reading):
             continue
         problems += reading.problems
         files += [file] if reading.records else []

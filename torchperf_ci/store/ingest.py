@@ -18,7 +18,7 @@ from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import is_pack, month_of_pack
 from torchperf_ci.places.place import PlacedObject, RecordPlace, check_keys, in_batches
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
-from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
+from torchperf_ci.records.reading import RefusedElement, is_torchperf_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError, Store
 from torchperf_ci.store.judged_files import add_judged_files
 from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable, UnparsedObject, lines_of_records
@@ -123,7 +123,7 @@ def _ingest_objects(
     ingester = _BatchIngester(store, bucket, format_name)
     outcome = IngestOutcome()
     for batch in in_batches(objects, BATCH_BYTES, BATCH_OBJECTS):
-        with store.held():
+        with store.keep_open():
             outcome += ingester.ingest(batch)
     return outcome
 
@@ -139,7 +139,7 @@ def _ingest_branch(store: Store, place: BranchPlace, format_name: str, first_mon
     for group in ([key for key in new if not is_pack(key)], *packs):
         part = IngestOutcome()
         for batch in in_batches(place.read(group), BATCH_BYTES, BATCH_OBJECTS):
-            with store.held():
+            with store.keep_open():
                 part += ingester.ingest_and_remember(batch)
         if not part.conflicts:  # conflicts are reported again by the next ingest
             ingester.remember({key: listed[key] for key in group if is_pack(key)})
@@ -218,7 +218,7 @@ class _BatchIngester:
         for item in objects:
             name = f"{self._bucket}/{item.key}"
             reading = refused_file(name, item.unfit) if item.unfit else self._read(item, name)
-            if is_own_file(reading):
+            if is_torchperf_file(reading):
                 self._judged[item.key] = reading.refused[0].text
                 continue
             if not (reading.records or reading.refused):
@@ -343,7 +343,7 @@ class _S3Ingester:
             return self._read_in_process()
         outcome = IngestOutcome()
         for batch in in_batches(listed, BATCH_BYTES, BATCH_OBJECTS):
-            with self._store.held():
+            with self._store.keep_open():
                 known = self._ingester.known([item.key for item in batch])
                 new = [item for item in batch if (item.key, item.tag) not in known]
                 outcome += self._ingest(new) + IngestOutcome(known=len(batch) - len(new))
@@ -354,7 +354,7 @@ class _S3Ingester:
         prefix = self._reader.prefix
         outcome = IngestOutcome()
         for batch in in_batches(_objects(self._place, prefix), BATCH_BYTES, BATCH_OBJECTS):
-            with self._store.held():
+            with self._store.keep_open():
                 outcome += self._ingester.ingest(batch)
         return outcome
 

@@ -202,7 +202,7 @@ class StagingTable:
 
     def clear(self) -> None:
         """Begin an empty batch. The table is created anew if needed: a server drops it after a minute of silence."""
-        with self._store.held():  # an embedded store that is released in between drops it, too
+        with self._store.keep_open():  # an embedded store that is released in between drops it, too
             self._store.run(self._create)
             self._store.run("TRUNCATE TABLE torchperf_incoming")
 
@@ -220,7 +220,7 @@ class StagingTable:
             self._store.insert("torchperf_incoming", self._columns, b"\n".join(lines))
         except RefusedStatementError:
             return False
-        return self._count() == len(lines) and not self._store.rows(statement("doubtful"))
+        return self._count() == len(lines) and not self._store.rows(statement("unlike_records"))
 
     def add_s3(self, reader: S3Reader, keys: Sequence[str]) -> bool:
         """Let the engine read objects itself; return False if it accepted something that may not be a record.
@@ -228,7 +228,7 @@ class StagingTable:
         Raises :class:`RefusedStatementError` if it cannot read one of them. Part of the batch may be inserted then.
         """
         reader.load(self._store, keys, self._structure)
-        return not self._store.rows(statement("doubtful"))
+        return not self._store.rows(statement("unlike_records"))
 
     def publish(self) -> list[IncomingObject]:
         """Move objects that the store lacks into the results, and return the outcome of each object."""

@@ -61,7 +61,7 @@ def refresh(store: Store) -> None:
 
     Raises :class:`StoreError` or :class:`StoreUnreachableError`.
     """
-    with store.held(), CHANGING:
+    with store.keep_open(), CHANGING:
         if _counts_agree(store):
             return
         for days in list(_together(_differing_days(store))):
@@ -147,7 +147,7 @@ def open_existing(dsn: str) -> Store:
     except RefusedStatementError as error:
         if error.code not in _MAY_NOT:
             raise
-        say(f"{error}; until then, queries read its results without the tables that make them fast")
+        say(f"{error}; until then, queries read the results without the derived tables, which takes longer")
     store = connect(dsn)
     store.use(store.database)
     store.read_results_alone()

@@ -30,7 +30,7 @@ from torchperf_ci.records.files import (
 from torchperf_ci.records.reading import (
     RecordsReading,
     RefusedElement,
-    is_own_file,
+    is_torchperf_file,
     kind_of_judged,
     refused_file,
     unreadable_file,
@@ -105,9 +105,9 @@ def read_source(source: Path, format_name: str = "") -> RecordsSource:
             files.append(RecordsFile(folder.name, 0, more))
             break
         content, timestamp, reading = _read_file(path, folder, room, format_name)
-        is_own = is_own_file(reading)
-        kind = kind_of_judged(reading.refused[0].text) if is_own else ""
-        if is_own and not kind:
+        is_torchperf = is_torchperf_file(reading)
+        kind = kind_of_judged(reading.refused[0].text) if is_torchperf else ""
+        if is_torchperf and not kind:
             continue
         digests[bool(kind)].update(
             f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content

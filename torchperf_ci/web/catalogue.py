@@ -104,7 +104,7 @@ def _ordered(group: GroupCatalogue) -> list[Series]:
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:
     """Read the catalogue of a kind of machine; ``server`` is GitHub's URL. Raises what reading the store raises."""
-    with store.held():
+    with store.keep_open():
         spans = store.rows(store.statement("catalogue"), group._asdict() | {"latest": LATEST_SECOND})
         runs = [_RunRow(*row) for row in store.rows(store.statement("runs"), group._asdict())]
         machines = machines_of_group(store, group)
