@@ -36,7 +36,7 @@ FORMATS: Mapping[str, str] = {
     "csv": "CSVWithNames",
     "parquet": "Parquet",
 }
-"""Output formats by the user's name for them, with the format that the engine is asked for."""
+"""Output formats by the user's name for them, with the format that the engine is parameters for."""
 
 
 _SHORT = 30 * 86_400
@@ -64,18 +64,18 @@ class StoreQuery:
 
 
 def run_query(
-    store: Store, question: StoreQuery, form: str = "jsoneachrow", limits: AnswerLimits | None = None
+    store: Store, query: StoreQuery, form: str = "jsoneachrow", limits: AnswerLimits | None = None
 ) -> Iterator[bytes]:
     """Return the points, oldest first, in one of :data:`FORMATS` (``table`` as JSONEachRow), piece by piece.
 
     Raises :class:`StoreUnreachableError`, :class:`StoreError`, or, beyond ``limits``, :class:`UsageError`.
     """
-    lists = {"models": list(question.models), "metrics": list(question.metrics)}
-    is_short = 0 < question.stop - question.start <= _SHORT
-    by_time = not question.models and (is_short or not question.metrics)
+    lists = {"models": list(query.models), "metrics": list(query.metrics)}
+    is_short = 0 < query.stop - query.start <= _SHORT
+    by_time = not query.models and (is_short or not query.metrics)
     sql = store.statement("series", by_time=by_time)
-    asked = asdict(question) | lists | {"by_time": by_time or not store.has_values}
-    pieces = store.stream(sql, asked, FORMATS[form], limits)
+    parameters = asdict(query) | lists | {"by_time": by_time or not store.has_values}
+    pieces = store.stream(sql, parameters, FORMATS[form], limits)
     return _as_json_list(pieces) if form == "json" else pieces
 
 
@@ -129,20 +129,20 @@ def _ingest_nothing(dsn: str) -> int:
 
 def query_command(options: QueryOptions) -> int:
     """Print the requested points."""
-    question = StoreQuery(**{name: given for name in vars(StoreQuery()) if (given := vars(options)[name])})
-    if question.stop and question.start >= question.stop:
+    query = StoreQuery(**{name: given for name in vars(StoreQuery()) if (given := vars(options)[name])})
+    if query.stop and query.start >= query.stop:
         msg = "--stop is not after --start: there is no time between them"
         raise UsageError(msg)
     with open_existing(_dsn(options)) as store:
         try:
-            _print_points(store, question, options.format)
+            _print_points(store, query, options.format)
         except BrokenPipeError:  # the reader, such as head, has stopped reading
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def _print_points(store: Store, question: StoreQuery, form: str) -> None:
-    pieces = run_query(store, question, form)
+def _print_points(store: Store, query: StoreQuery, form: str) -> None:
+    pieces = run_query(store, query, form)
     if form == "table":
         _print_table(_points(pieces))
     else:
