@@ -189,14 +189,14 @@ def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[Case
         for done, step in enumerate(steps, start=1):
             if step.is_settled(journal):
                 continue
-            shown.begins(step)
+            shown.begin(step)
             if step.paired:
                 outcome = _one_pair(step.case, plan, journal, scratch)
             else:
-                outcome = _one_process(step.case, plan, journal, scratch, shown.reaches)
+                outcome = _one_process(step.case, plan, journal, scratch, shown.show_phase)
             _write_records(_case_result(step.case, journal), plan)
             kept = () if outcome.passed else outcome.log.splitlines()[-LOG_LINES:]
-            shown.ended(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed, log=kept)
+            shown.end(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed, log=kept)
     results = [_case_result(case, journal) for case in plan.cases]
     for result in results:
         _write_records(result, plan)

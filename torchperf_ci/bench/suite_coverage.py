@@ -99,7 +99,7 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
         if count_files:
             called = worker.ask("files_that_call", settings.timeout, Callers)
         for number, case in enumerate(cases, 1):
-            progress.begins(case)
+            progress.begin(case)
             try:
                 uses[case] = _use(worker, case, settings)
                 said = f"{case}: {counted(len(uses[case].triples), 'triple')}"
@@ -109,7 +109,7 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
                 if failure.status not in HARMLESS:
                     worker.close()
                     worker = at_end.enter_context(start_worker(settings, Path(folder)))
-            progress.ended(said, number, failed=case in failures)
+            progress.end(said, number, failed=case in failures)
     return MeasuredUse(uses, failures, inventory, called.packages, called.files)
 
 

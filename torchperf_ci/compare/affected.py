@@ -177,7 +177,7 @@ def affected_cases(
     left_out: list[Verdict] = []
     with closing(Progress(len(cases))) as shown:
         for number, case in enumerate(cases, 1):
-            shown.begins(f"what {case} {'runs' if built else 'reads'}")
+            shown.begin(f"what {case} {'runs' if built else 'reads'}")
             try:
                 why = readers.by(case, base.settings, scratch / "trace")
             except WorkerFailure as failure:
@@ -186,7 +186,7 @@ def affected_cases(
                 measured.append(case)
             else:
                 left_out.append(Verdict(naming(case, LATENCY), "not-affected", readers.why_not))
-            shown.ended(f"{case}: {why or 'not affected'}", number)
+            shown.end(f"{case}: {why or 'not affected'}", number)
     note = f"{counted(len(left_out), 'case')} not measured: {readers.why_not}" if left_out else ""
     return AffectedCases(measured, left_out, note)
 

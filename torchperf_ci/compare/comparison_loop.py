@@ -161,11 +161,11 @@ def measure_rounds(
                 if time.monotonic() >= end:
                     comparison.out_of_time = True
                     return
-                shown.begins(compared.case)
+                shown.begin(compared.case)
                 _one_more(compared, runner, following)
                 compared.settled = allocation.is_settled(compared)
                 settled = sum(case.settled or case.failed for case in cases)
-                shown.ended(_pair_text(compared), standing=f"{settled} of {len(cases)} settled")
+                shown.end(_pair_text(compared), state=f"{settled} of {len(cases)} settled")
                 if allocation.wants_control(compared) and time.monotonic() < end:
                     runner.control(compared)
                     compared.settled = allocation.is_settled(compared)

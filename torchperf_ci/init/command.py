@@ -13,7 +13,13 @@ from torchperf_ci import config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
 from torchperf_ci.errors import SetupFileError
-from torchperf_ci.init.repository import ActionsSource, Repository, find_source, find_torch_python, look_at
+from torchperf_ci.init.repository import (
+    ActionsSource,
+    Repository,
+    find_source,
+    find_torch_python,
+    inspect_repository,
+)
 from torchperf_ci.init.starter_files import CPU_WHEELS, DASHBOARD, StarterFile, starter_files
 
 if TYPE_CHECKING:
@@ -32,11 +38,11 @@ _FILE_COLUMNS = (Column("file"), Column("what it is for", "prose"))
 def init_command(options: InitOptions) -> int:
     """Inspect the repository, announce and write the files, and print the next steps."""
     folder = Path.cwd()
-    repository = look_at(folder)
+    repository = inspect_repository(folder)
     source = find_source(options.uses, repository.host)
     path = repository.root / config.FILE
     files = starter_files(repository, source, config.load(path) if path.exists() else None)
-    new = [file for file in files if not file.there]
+    new = [file for file in files if not file.existing]
     _show([_facts(repository, source), *_tables(files)])
     if options.dry_run:
         _print_files(new)
@@ -77,10 +83,10 @@ def _facts(repository: Repository, source: ActionsSource) -> Table:
 
 def _tables(files: Sequence[StarterFile]) -> Iterator[Block]:
     yield Table(
-        _FILE_COLUMNS, [(file.path, file.what) for file in files if not file.there], title="To be written"
+        _FILE_COLUMNS, [(file.path, file.what) for file in files if not file.existing], title="To be written"
     )
-    there = [(file.there, file.what) for file in files if file.there]
-    yield Table(_FILE_COLUMNS, there, title="Already there, left unchanged")
+    existing = [(file.existing, file.what) for file in files if file.existing]
+    yield Table(_FILE_COLUMNS, existing, title="Already there, left unchanged")
 
 
 def _print_files(files: Sequence[StarterFile]) -> None:
