@@ -221,9 +221,9 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
         raise UnknownIdentityError(reason)
     deadline = Deadline.after(_JOBS_SECONDS)
     try:
-        with github_client(environ.get("GITHUB_REPOSITORY", ""), environ, deadline) as ask:
-            run = ask(lambda: ask.repository.get_workflow_run(workflow))
-            listed = ask.all(lambda: run.jobs("latest"))
+        with github_client(environ.get("GITHUB_REPOSITORY", ""), environ, deadline) as client:
+            run = client.request(lambda: client.repository.get_workflow_run(workflow))
+            listed = client.all(lambda: run.jobs("latest"))
     except (GitHubRefusedError, NotDeliveredError, UsageError) as error:
         raise UnknownIdentityError(str(error)) from None
     runner = environ.get("RUNNER_NAME", "")

@@ -43,10 +43,10 @@ def publish_to_issues(inputs: ReportInputs, options: ReportOptions) -> None:
         return
     chosen, rules = _chosen(options)
     findings = findings_of(inputs.judgements, inputs.bisections, rules.night, chosen.broken_nights)
-    with github_client(options.repo or chosen.repo, os.environ, Deadline.after(_SECONDS)) as ask:
-        context = partial(_context, ask if chosen.mention_authors else None, rules.night)
+    with github_client(options.repo or chosen.repo, os.environ, Deadline.after(_SECONDS)) as client:
+        context = partial(_context, client if chosen.mention_authors else None, rules.night)
         night = NightToPublish(findings, inputs.verdicts, rules, context)
-        _report_published(publish_issues(IssueTracker(ask, chosen.labels), night))
+        _report_published(publish_issues(IssueTracker(client, chosen.labels), night))
 
 
 def issue_drafts(inputs: ReportInputs, options: ReportOptions) -> Mapping[str, Document]:
@@ -72,11 +72,11 @@ def _chosen(options: ReportOptions) -> tuple[Issues, IssueRules]:
     return issues, IssueRules(night, issues.recovered_nights, issues.max_per_night)
 
 
-def _context(ask: GitHubClient | None, night: str, action: IssueAction) -> IssueContext:
-    """Return the context for the text of an action. ``ask`` is given if the culprit's author is to be mentioned."""
+def _context(client: GitHubClient | None, night: str, action: IssueAction) -> IssueContext:
+    """Return the context for the text of an action. ``client`` is given if the culprit's author is to be mentioned."""
     at = github_server(os.environ)
     culprit = next((one.culprit for one in action.findings if one.culprit), None)
-    login = author_login(ask, culprit, at) if ask and culprit and action.what != "remember" else None
+    login = author_login(client, culprit, at) if client and culprit and action.what != "remember" else None
     return IssueContext(night, run_url(os.environ), at, login)
 
 
