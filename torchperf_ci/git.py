@@ -102,7 +102,7 @@ class Git:
             keys = ", ".join(sorted({key for key, _ in overrides}))
             msg = (
                 f"{error} (programs that only this repository's own configuration names are not run: {keys}; what you "
-                "need belongs into your own, git config --global)"
+                "need belongs in your own, git config --global)"
             )
             raise GitError(msg) from None
 

@@ -116,7 +116,7 @@ def github_client(
 
     name = given or environ.get("GITHUB_REPOSITORY", "")
     if name.count("/") != 1 or not all(name.split("/")):
-        msg = f"in which repository? {name!r} is no owner/name: give --repo"
+        msg = f"in which repository? {name!r} is not an owner/name: give --repo"
         raise UsageError(msg)
     if not environ.get("GITHUB_TOKEN"):
         msg = f"there is no GITHUB_TOKEN to ask GitHub about {name} with: give the step a token in its env"

@@ -96,7 +96,7 @@ def test_names_come_from_files_and_nothing_is_imported(root: Path) -> None:
 
 
 def test_a_suite_of_a_folder_without_models_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSuiteFileError, match="no checkout of TorchBench"):
+    with pytest.raises(BadSuiteFileError, match="not a checkout of TorchBench"):
         catalogue([type(tmp_path)(f"torchbench:{tmp_path}")])
 
 

@@ -98,7 +98,7 @@ class _Converted(FoundInFile):
             if isinstance(case, InvalidResult):
                 self.refuse(case.path, case.reason, _text(case.source))
             elif (case.name, case.backend) in names:
-                reason = f"{case.name!r} stands there twice; give each a name of its own"
+                reason = f"{case.name!r} occurs twice; give each its own name"
                 self.refuse(case.path, reason, _text(case.source))
             else:
                 names.add((case.name, case.backend))

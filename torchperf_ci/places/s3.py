@@ -159,7 +159,7 @@ class S3Place(RecordPlace):
         bucket, _, prefix = target.removeprefix("s3://").partition("/")
         prefix = prefix.strip("/")
         if not _BUCKET.fullmatch(bucket):
-            msg = f"{bucket!r} in {target!r} is no bucket's name; give s3://BUCKET[/PREFIX]"
+            msg = f"{bucket!r} in {target!r} is not the name of a bucket; give s3://BUCKET[/PREFIX]"
             raise UsageError(msg)
         if prefix:
             check_keys([prefix])

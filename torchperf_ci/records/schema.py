@@ -200,7 +200,7 @@ def json_defects(value: object, steps: Steps = ()) -> Iterator[tuple[Steps, str]
 
 def _defects_of_value(steps: Steps, value: object) -> Iterator[str]:
     if isinstance(value, RepeatedKeys):
-        yield f"the key {excerpt(value.repeated)} stands there more than once; keep the one that is meant"
+        yield f"the key {excerpt(value.repeated)} occurs more than once; keep the intended one"
     texts = value if isinstance(value, dict) else [value]
     if any(isinstance(text, str) and not _is_text(text) for text in texts):
         yield "holds bytes or escapes that are not valid Unicode text; write it as UTF-8"

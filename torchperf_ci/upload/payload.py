@@ -153,7 +153,7 @@ def _read_file(path: Path, folder: Path, room: int, format_name: str) -> tuple[b
     """Return the bytes of a file, its modification time (Unix seconds), and its parsed content."""
     name = str(path)
     if room <= 0:
-        reason = f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; make it two"
+        reason = f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; split it in two"
         return b"", 0, refused_file(name, reason)
     try:
         with open_regular(path, folder) as file:
