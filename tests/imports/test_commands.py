@@ -121,10 +121,21 @@ def test_the_checkout_of_a_job_is_the_jobs_commit(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, merge: str, head: str
 ) -> None:
     """Of a pull request it is a merge, which is on no branch, or its head, on a fork's branch."""
-    monkeypatch.setenv("GITHUB_SHA", merge)
+    event = checkout / "event.json"
+    event.write_text(json.dumps({"pull_request": {"head": {"ref": "faster", "sha": head}}}))
+    job = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_REPOSITORY": "octo/example",
+        "GITHUB_REF": "refs/pull/7/merge",
+        "GITHUB_SHA": merge,
+        "GITHUB_RUN_ID": "71",
+        "GITHUB_RUN_ATTEMPT": "1",
+    }
+    for name, value in job.items():
+        monkeypatch.setenv(name, value)
     results = write_run(checkout / "results", 1)
-    flags = ["--repo-name", "octo/example", "--head-branch", "faster", "--head-sha", head]
-    assert torchperf("upload", results, "--to", checkout / "kept", *flags) == 0
+    assert torchperf("upload", results, "--to", checkout / "kept") == 0
     place = DirectoryPlace(checkout / "kept")
     (key,) = (key for key in place.keys() if key.startswith("v3/"))  # noqa: SIM118  # no dict
     record = json.loads(gzip.decompress(place.get(key)).splitlines()[0])
