@@ -132,11 +132,13 @@ def test_an_old_run_is_judged_as_it_was_then(dsn: str, tmp_path: Path) -> None:
     assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 29)
 
 
-def test_a_past_of_something_else_is_told(slow: Path, tmp_path: Path) -> None:
-    other = record("latency(ms)", 1.0, 1, benchmark={"name": "another"})
-    assert check(slow, "--against", run(tmp_path, "others", [other])) == 0
-    judged = json.loads((tmp_path / "verdicts.json").read_text())
-    assert [note[:43] for note in judged["notes"]] == ["the history has none of the measured series"]
+def test_a_past_of_something_else_is_told(history: Path, dsn: str, tmp_path: Path) -> None:
+    other = run(tmp_path, "others", [record("latency(ms)", 1.0, 40, benchmark={"name": "another"})])
+    for past in (["--against", history], ["--store", dsn]):
+        assert check(other, *past) == 0
+        assert [note.partition(":")[0] for note in notes(tmp_path)] == [
+            "the history has no benchmark another, only nightly"
+        ]
 
 
 def test_a_branch_that_is_not_there_is_refused(

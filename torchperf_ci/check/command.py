@@ -19,6 +19,7 @@ from torchperf_ci.check.recorded_past import (
     as_in_past,
     branch_of,
     groups_of_past,
+    why_unknown,
     without_own_runs,
 )
 from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
@@ -134,13 +135,15 @@ def _collected(folder: str, given: str) -> RecordedPoints:
 def _judgement(collected: RecordedPoints, options: CheckOptions, settings: config.Config) -> Judgement:
     past = _past(collected.points, options, settings)
     _show_refused(past.refused)
-    groups = {series.group for series in collected.points}
-    new = as_in_past(collected.points, groups_of_past(groups, past.groups, options.repo_name or ""))
+    groups = groups_of_past(
+        {series.group for series in collected.points}, past.groups, options.repo_name or ""
+    )
+    new = as_in_past(collected.points, groups)
     others = without_own_runs(past.points, new)
     verdicts = judge_all(others, new, settings.policy)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [
-        *_notes(collected, past),
+        *_notes(collected, past, why_unknown({*groups.values()}, past.groups)),
         several_machines(new),
         unseen_between(verdicts),
         _nothing_compared_note(past.points, others),
@@ -221,12 +224,14 @@ def _head(folder: str, new: Points) -> str:
     return f"{folder} ({', '.join(filter(None, named))})" if any(named) else folder
 
 
-def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:
-    """Return notes on what is unexpected in the new records and in the past; some may be empty."""
+def _notes(collected: RecordedPoints, past: RecordedPast, strange: str) -> Sequence[str]:
+    """Return notes on what is unexpected in the new records and in the past; some may be empty.
+
+    ``strange`` is the note if the past has none of the measured series.
+    """
     refused = f"{_refused_text(len(collected.refused))}, and not judged" if collected.refused else ""
     count = collected.duplicates
     twice = f"there twice, and counted once: {counted(count, 'record')}" if count else ""
-    strange = "the history has none of the measured series, neither on this machine nor under these names"
     unknown = past.note or ("" if past.points else strange)
     return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
 

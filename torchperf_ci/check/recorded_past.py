@@ -56,6 +56,21 @@ def as_in_past(points: Points, called: Mapping[SeriesGroup, SeriesGroup]) -> Poi
     return renamed
 
 
+def why_unknown(groups: Collection[SeriesGroup], known: Collection[SeriesGroup]) -> str:
+    """Return a note on why the past, with its ``known`` groups, has none of the series of ``groups``."""
+    if not known:
+        return "the history is empty"
+    for field, word in _GROUP_FIELDS.items():
+        new, old = ({getattr(group, field) for group in some} - {""} for some in (groups, known))
+        if new and old and new.isdisjoint(old):
+            advice = ": give `run` and `upload` the same --benchmark-name" if field == "benchmark" else ""
+            return f"the history has no {word} {_first(new)}, only {_first(old)}{advice}"
+    return "the history has none of the measured series on this machine"
+
+
+_GROUP_FIELDS = {"benchmark": "benchmark", "repo": "repository", "device": "device", "arch": "machine"}
+
+
 def _in_its_repository(group: SeriesGroup, known: Iterable[SeriesGroup], repo: str) -> SeriesGroup:
     repos = {other.repo for other in known if other.benchmark == group.benchmark}
     if group.repo:
@@ -144,19 +159,25 @@ def _is_same(kept: Sequence[float], fresh: Sequence[float]) -> bool:
     )
 
 
+def _first(names: Iterable[str]) -> str:
+    known = sorted(names)
+    return ", ".join(known[:_SHOWN_NAMES]) + (" and more" if len(known) > _SHOWN_NAMES else "")
+
+
 STORE = "store"
 _OTHER_PAST = (
     "name a place that does, a directory or a baseline, or with --store the store that it is taken into"
 )
 PACKED_MONTHS = 7
 """Months before the judged one whose packs are read, which hold about as many nights."""
-_SHOWN_BRANCHES = 3
-"""Most branches that are named if the past has nothing of the requested one."""
+_SHOWN_NAMES = 3
+"""Most names that are shown if the past has nothing of the requested one."""
 
 
 @dataclass(frozen=True)
 class RecordedPast:
-    """The points of the chosen groups. ``groups`` are all groups of the source, ``name`` is its name.
+    """The points of the chosen groups. ``groups`` are all groups of the source with the same benchmark, or of any if it
+    has none with the same; ``name`` is the source's name.
 
     ``note`` says why there are no points, and ``refused`` why elements are not records.
     """
@@ -223,7 +244,7 @@ class PastSource:
         chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
     ) -> RecordedPast:
         with open_existing(dsn) as store:
-            known = groups_of_store(store, benchmarks)
+            known = groups_of_store(store, benchmarks) or groups_of_store(store)
             groups = chosen(known)
             points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST_POINTS)
             note = ""
@@ -298,7 +319,4 @@ class PastSource:
         if self.is_asked:
             what = "--branch"
             raise UnknownNameError(what, self.branch, branches)
-        only = (
-            f"{', '.join(branches[:_SHOWN_BRANCHES])}{' and more' if len(branches) > _SHOWN_BRANCHES else ''}"
-        )
-        return f"the history has no runs of branch {self.branch}, only of {only}: choose one with --branch"
+        return f"the history has no runs of branch {self.branch}, only of {_first(branches)}: choose one with --branch"
