@@ -103,14 +103,17 @@ def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
 
 
 def _of_trunks(points: Points) -> Points:
-    """Return the points of the branch that has most of a benchmark's, and say how many others there are."""
-    branches: dict[tuple[str, str], list[str]] = defaultdict(list)
+    """Return the points of each benchmark's trunk, and say how many others there are."""
+    branches: dict[tuple[str, str], set[tuple[str, int]]] = defaultdict(set)
     for series, row in points.items():
-        branches[series.repo, series.benchmark] += [point.branch for point in row]
+        branches[series.repo, series.benchmark] |= {(point.branch, point.timestamp) for point in row}
     trunk = {benchmark: trunk_of(some) for benchmark, some in branches.items()}
     trunks = {series: of_trunk(row, trunk[series.repo, series.benchmark]) for series, row in points.items()}
     if others := sum(len(row) - len(trunks[series]) for series, row in points.items()):
-        say(f"{counted(others, 'result')} of other branches left out, which --branch NAME analyzes")
+        names = " and ".join(sorted({*trunk.values()}))
+        say(
+            f"{counted(others, 'result')} of other branches than {names} left out, which --branch NAME analyzes"
+        )
     return trunks
 
 

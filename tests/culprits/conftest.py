@@ -106,7 +106,6 @@ def bisection(culprit: Culprit) -> Bisection:
         culprits=(culprit,),
         credible=(Suspect(GUILTY, 0.9971, "Check the shapes twice (#123)"), Suspect(BAD, 0.0002)),
         skipped=(SkippedCommit("d" * 40, "pip install ended with 1: no module named\nsetuptools"),),
-        moved=(DependencyChange("triton", "3.5.0", "3.6.0"),),
         notes=("one measurement was repeated",),
         readings=(reading("confirm", BAD), reading("locate"), reading()),
     )
@@ -131,7 +130,6 @@ def hostile(bisection: Bisection) -> Bisection:
         culprits=(culprit, replace(culprit, commit=None)),
         credible=(Suspect(HOSTILE, 0.5, HOSTILE),),
         skipped=(SkippedCommit(HOSTILE, HOSTILE),),
-        moved=(DependencyChange(*[HOSTILE] * 3),),
         notes=(HOSTILE,),
         readings=(PairMeasurement(*[HOSTILE] * 4, {HOSTILE: 0.1}),),
     )

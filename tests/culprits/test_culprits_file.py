@@ -93,7 +93,6 @@ def locations(statuses: st.SearchStrategy[str], least: int) -> st.SearchStrategy
         culprits=some(CULPRITS, least),
         credible=some(st.builds(Suspect, SHAS, SHARES, TEXT)),
         skipped=some(st.builds(SkippedCommit, SHAS, TEXT)),
-        moved=MOVED,
         notes=some(TEXT),
         luck=st.none() | st.builds(BuildSpread, SHARES, TEXT),
         readings=some(
@@ -258,7 +257,7 @@ def test_one_of_several_commits_has_no_name_of_its_own(read: Callable[[Any], Bis
                 "javascript:x",
             )
         ),
-        ({**CORE, "moved": [{"name": "x"}]}, "$.moved[0]: 'old' is a required property"),
+        (changed(moved=[{"name": "x"}]), "$.culprits[0].moved[0]: 'old' is a required property"),
     ],
 )
 def test_what_is_no_file_of_culprits_is_refused_with_the_place(

@@ -57,10 +57,6 @@ commit      likely  subject
 1a2b3c4d5e  99.7%   Check the shapes twice (#123)
 bad0bad0ba  <0.1%
 
-Changed besides the code
-dependency  old → new
-triton      3.5.0 → 3.6.0
-
 Details
 Bad against good (in the file)
 Commits that could not be measured: 1 (in the file)

@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+import pytest
 import requests
 
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.errors import StoreUnreachableError
 from torchperf_ci.places import open_place
 from torchperf_ci.store import lease
 from torchperf_ci.store.client import connect
@@ -22,8 +25,6 @@ from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import pytest
 
 USERS, NEW = 13, 99
 BUSY = """
@@ -43,6 +44,15 @@ with connect(sys.argv[1]) as store:
     for thread in threads:
         thread.join()
     print("done", flush=True)
+"""
+
+
+HELD = """
+import sys, time
+from torchperf_ci.store.client import connect
+with connect(sys.argv[1]) as store, store.held():
+    print("held", flush=True)
+    time.sleep(10)
 """
 
 
@@ -78,6 +88,16 @@ def test_a_busy_one_makes_room_for_whoever_waits(dsn: str) -> None:
             with connect(dsn) as store:
                 assert store.rows("SELECT 1") == [(1,)]
         assert busy.communicate("\n", timeout=60) == ("done\n", None)
+
+
+def test_whoever_has_a_deadline_waits_no_longer(dsn: str) -> None:
+    """The other process lets go after ten seconds, which would do without a deadline."""
+    with subprocess.Popen([sys.executable, "-c", HELD, dsn], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreUnreachableError, match="in use by another process"):
+            connect(dsn, Deadline.after(0.1))
+        holder.kill()
 
 
 def test_threads_share_a_store(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,11 +145,9 @@ def result_tables(bisection: Bisection) -> list[Table]:
     suspects = [
         (short_sha(one.commit), probability(one.posterior), short(one.subject, NAME_LENGTH)) for one in ranked
     ]
-    moved = [(short(one.name, NAME_LENGTH), short(versions(one), NAME_LENGTH)) for one in bisection.moved]
     return _filled(
         _effects_table(confirmed, "Bad against good"),
         _table(("commit", "likely", "subject"), suspects, "Remaining suspects"),
-        _table(("dependency", "old → new"), moved, "Changed besides the code"),
     )
 
 

@@ -309,7 +309,8 @@ class Store:
 def connect(dsn: str, deadline: Deadline | None = None) -> Store:
     """Open the store at ``chdb://PATH`` or ``clickhouse://USER@HOST/DATABASE`` without migrating its schema.
 
-    A server has until ``deadline`` for all statements; without one, each statement has as long as it may take.
+    A server has until ``deadline`` for all statements, and another process to release an embedded database; without
+    one, each statement has as long as it may take.
 
     Raises :class:`UsageError` for an invalid DSN, :class:`StoreUnreachableError` if the server does not answer in time
     or another process holds the embedded database, and :class:`StoreError` for any other failure.
@@ -323,11 +324,11 @@ def connect(dsn: str, deadline: Deadline | None = None) -> Store:
     # Errors are reported once, by our own exceptions.
     logging.getLogger(clickhouse_connect.__name__).addHandler(logging.NullHandler())
     if isinstance(location, EmbeddedStore):
-        return _connect_embedded(location)
+        return _connect_embedded(location, deadline)
     return _connect_server(location, deadline)
 
 
-def _connect_embedded(location: EmbeddedStore) -> Store:
+def _connect_embedded(location: EmbeddedStore, deadline: Deadline | None) -> Store:
     from clickhouse_connect.driver.exceptions import ClickHouseError
 
     try:
@@ -335,7 +336,7 @@ def _connect_embedded(location: EmbeddedStore) -> Store:
     except OSError as error:
         msg = f"{location}: the directory cannot be made: {error.strerror}; name one that is writable"
         raise StoreError(msg) from error
-    lease = Lease(location.path, str(location))
+    lease = Lease(location.path, str(location), deadline)
     try:
         with lease.acquired():
             return Store(lease, location)

@@ -13,6 +13,7 @@ import time
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import StoreUnreachableError
 
 if TYPE_CHECKING:
@@ -44,13 +45,17 @@ _HOLDING: dict[Path, IO[bytes]] = {}
 
 
 class Lease:
-    """A handle of the database at ``path``, opened on demand. Threads may share it."""
+    """A handle of the database at ``path``, opened on demand. Threads may share it.
+
+    With a ``deadline``, it waits no longer for other processes.
+    """
 
     may_set = True
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, deadline: Deadline | None = None) -> None:
         self._path = path
         self._name = name
+        self._deadline = deadline
         self._client: Client | None = None
         self._database: str | None = None
         self._users = 0
@@ -170,20 +175,24 @@ class Lease:
     def _wait(self, turn: IO[bytes], holding: IO[bytes]) -> None:
         """Wait for the turn, then for the database.
 
-        Raises :class:`StoreUnreachableError` if one process keeps it for longer than :data:`BUSY_TIMEOUT`.
+        Raises :class:`StoreUnreachableError` if one process keeps it for longer than :data:`BUSY_TIMEOUT`, or at the
+        deadline.
         """
-        holder, deadline = "", time.monotonic() + BUSY_TIMEOUT
+        holder, patience = "", self._patience()
         while not (_try_lock(turn) and _try_lock(holding) and not self._is_held()):
             current = self._holder()
             if current != holder:
-                holder, deadline = current, time.monotonic() + BUSY_TIMEOUT
-            if time.monotonic() > deadline:
+                holder, patience = current, self._patience()
+            if not patience.left:
                 msg = (
-                    f"{self._name} is in use by another process, and was for {BUSY_TIMEOUT:.0f} s; an embedded store "
-                    "has one user at a time: wait for it to end, or keep results on a ClickHouse server"
+                    f"{self._name} is in use by another process, which does not let go; an embedded store has one "
+                    "user at a time: wait for it to end, or keep results on a ClickHouse server"
                 )
                 raise StoreUnreachableError(msg)
             time.sleep(_POLL)
+
+    def _patience(self) -> Deadline:
+        return Deadline.after(min(BUSY_TIMEOUT, self._deadline.left) if self._deadline else BUSY_TIMEOUT)
 
     def _is_held(self) -> bool:
         """Whether a process has the engine's own lock. Checked here, because the engine would complain on stderr."""

@@ -12,10 +12,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
+from torchperf_ci.places.place import in_batches
 from torchperf_ci.records.files import (
     MAX_BYTES,
     MAX_FILES,
@@ -259,7 +260,9 @@ def pack_objects(files: Mapping[str, Sequence[CompleteRecord]]) -> list[Payload]
     return [
         Payload(file_key(chunk[0], _part_name(name, part)), _gzipped(_rows(chunk)), len(chunk))
         for name, records in files.items()
-        for part, chunk in enumerate(_chunks(((each, _share(_row(each))) for each in records), 1), start=1)
+        for part, chunk in enumerate(
+            _chunks((_SizedRecord(each, _share(_row(each))) for each in records), 1), start=1
+        )
     ]
 
 
@@ -284,19 +287,17 @@ def pack_requests(
     payloads: list[Payload] = []
     refused: list[RefusedElement] = []
     for group in _grouped(records, model).values():
-        sized = [(record, _size_in_request(_row(record))) for record in group]
-        refused += [_oversized(record, size) for record, size in sized if size > _ROOM_FOR_RECORDS]
-        fitting = (item for item in sized if item[1] <= _ROOM_FOR_RECORDS)
+        sized = [_SizedRecord(record, _size_in_request(_row(record))) for record in group]
+        refused += [_oversized(item) for item in sized if item.size > _ROOM_FOR_RECORDS]
+        fitting = (item for item in sized if item.size <= _ROOM_FOR_RECORDS)
         for part, chunk in enumerate(_chunks(fitting, _ROOM_FOR_RECORDS), start=1):
             payloads.append(Payload(commit_key(chunk[0], model, part), _rows(chunk), len(chunk)))
     return payloads, refused
 
 
-def _oversized(record: CompleteRecord, size: int) -> RefusedElement:
-    reason = (
-        f"takes {size} bytes of a request, and an upload API has {API_LIMIT} for all; send it to a bucket"
-    )
-    return RefusedElement(str(record["name"]), 1, "$", (reason,), json.dumps(record))
+def _oversized(item: _SizedRecord) -> RefusedElement:
+    reason = f"takes {item.size:.0f} bytes of a request, and an upload API has {API_LIMIT} for all; send it to a bucket"
+    return RefusedElement(str(item.record["name"]), 1, "$", (reason,), json.dumps(item.record))
 
 
 def pack_judged(files: Iterable[ResultFile], repo: str, run: int) -> list[Payload]:
@@ -317,18 +318,14 @@ def _grouped(records: Iterable[CompleteRecord], model: str) -> dict[str, list[Co
     return groups
 
 
-def _chunks(sized: Iterable[tuple[CompleteRecord, float]], room: float) -> Iterator[list[CompleteRecord]]:
+class _SizedRecord(NamedTuple):
+    record: CompleteRecord
+    size: float
+
+
+def _chunks(sized: Iterable[_SizedRecord], room: float) -> Iterator[list[CompleteRecord]]:
     """Split the records, in order, into lists whose sizes each fit into ``room``."""
-    chunk: list[CompleteRecord] = []
-    used = 0.0
-    for record, size in sized:
-        if chunk and used + size > room:
-            yield chunk
-            chunk, used = [], 0.0
-        chunk.append(record)
-        used += size
-    if chunk:
-        yield chunk
+    return ([item.record for item in batch] for batch in in_batches(sized, room))
 
 
 def _size_in_request(row: str) -> int:

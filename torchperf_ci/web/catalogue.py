@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
-from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, run_id, run_of
+from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, run_id, run_of, trunk_of
 from torchperf_ci.web.columns import Numbering
 
 if TYPE_CHECKING:
@@ -57,6 +57,11 @@ class GroupCatalogue:
     series: Sequence[tuple[Series, SeriesSpan]]
     runs: Sequence[RunFacts]
     machines: Mapping[str, Mapping[str, str]]
+
+    @cached_property
+    def trunk(self) -> str:
+        """The branch that is judged."""
+        return trunk_of((run.branch, run.time) for run in self.runs)
 
 
 @dataclass(frozen=True)

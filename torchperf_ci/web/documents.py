@@ -147,8 +147,10 @@ class Documents:
         series = self.catalogue.by_id.get(series_id)
         if not series or int(year) not in self.catalogue.series[series].years:
             raise UnknownDocumentError
-        runs = self.catalogue.groups[series.group].runs
-        return series_document(series, self._points_of(series), runs, int(year), self._policy, self._culprits)
+        group = self.catalogue.groups[series.group]
+        return series_document(
+            series, self._points_of(series), group, int(year), self._policy, self._culprits
+        )
 
     def run(self, run_id: str) -> object:
         """Return ``run/ID.json``."""
