@@ -50,7 +50,7 @@ with connect(sys.argv[1]) as store:
 HELD = """
 import sys, time
 from torchperf_ci.store.client import connect
-with connect(sys.argv[1]) as store, store.held():
+with connect(sys.argv[1]) as store, store.keep_open():
     print("held", flush=True)
     time.sleep(10)
 """
