@@ -56,6 +56,7 @@ EVIDENCE = st.builds(
     st.none() | st.integers(1, 9),
     st.none() | st.builds(BuildLuck, *[st.floats(0, 1)] * 4),
     st.sampled_from(["", "0a" * 5]),
+    st.booleans(),
     st.dictionaries(TEXT.map(lambda name: f"x{name}"), JSON, max_size=2),
 )
 VERDICTS = st.builds(

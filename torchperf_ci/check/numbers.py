@@ -249,6 +249,7 @@ def _verdict(
             _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None),
             chart_points(pairing) if is_worse else (),
             machine=pairing.machine,
+            too_few_runs=is_too_short(judged, row, _runs(pairing)),
             others={
                 "history": int(judged.history[row]),
                 "window": int(judged.runs[row]),
