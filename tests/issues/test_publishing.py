@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from github_api import JOB, LOGINS, PERSON, Fault
-from nights import CULPRIT, OTHER, judged, located, measured, regressed, series
+from nights import CULPRIT, OTHER, judged, located, located_within, measured, regressed, series
 
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
 
@@ -78,6 +78,23 @@ def test_a_culprit_found_later_rewrites_the_issue(nightly: Nightly, github: GitH
     assert "Simplify the scheduler" in issue.body
     (said,) = nightly.said
     assert "Simplify the scheduler" in said
+
+
+def test_the_issue_of_a_set_of_commits_becomes_that_of_the_one_that_is_proven(nightly: Nightly) -> None:
+    both = [SLOW, regressed(ON_CPU)]
+    several = located_within(SLOW, commits=(CULPRIT, OTHER))
+    nightly.report(1, judged(SLOW), several)
+    (issue,) = nightly.issues
+    assert OTHER[:10] in issue.title
+    nightly.report(2, judged(*both), several, located(both[1]))
+    assert CULPRIT[:10] in issue.title
+    assert "Xeon" in issue.body
+    assert "one of 2 commits" not in issue.body
+    (said,) = nightly.said
+    assert said.startswith("Commit found: ")
+    nightly.report(3, judged(*both), several, located(both[1], commit=OTHER), located(both[1]))
+    assert [one.title[-10:] for one in nightly.issues] == [CULPRIT[:10], OTHER[:10]]
+    assert nightly.states == ["open", "open"]
 
 
 def test_it_closes_with_the_evidence_and_opens_again(nightly: Nightly, github: GitHub) -> None:

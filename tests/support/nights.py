@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,14 @@ def located(
     culprit = Culprit(commit, (commit,), 0.99, effects[0], changes, url=url, **subject)
     first = of[0].series
     return Bisection("found", *ends, machine=f"{first.arch} ({first.device})", culprits=(culprit,), **given)
+
+
+def located_within(*of: Verdict, commits: tuple[str, ...], **given: Any) -> Bisection:
+    """A bisection that proved a step of several commits, or of one."""
+    bisection = located(*of, commit=commits[-1], **given)
+    (culprit,) = bisection.culprits
+    one = commits[0] if len(commits) == 1 else None
+    return replace(bisection, culprits=(replace(culprit, commit=one, set=commits),))
 
 
 def judged(*verdicts: Verdict) -> Judgement:
