@@ -25,11 +25,17 @@ def series(model: str = "resnet18", device: str = "cuda", metric: str = "latency
 
 
 def regressed(
-    of: Series, new: float = 1.1, old: float = 1.0, ends: tuple[str, str] = (GOOD, BAD), noise: float = 0.005
+    of: Series,
+    new: float = 1.1,
+    old: float = 1.0,
+    ends: tuple[str, str] = (GOOD, BAD),
+    noise: float = 0.005,
+    times: tuple[float, float] = (0, 0),
 ) -> Verdict:
-    """Worse than history, between two commits."""
+    """Worse than history, between runs of two commits at two times."""
     ratio = new / old
-    evidence = Evidence(CommitRange(*map(RangeEnd, ends)))
+    old_end, new_end = (RangeEnd(commit, timestamp=when) for commit, when in zip(ends, times, strict=True))
+    evidence = Evidence(CommitRange(old_end, new_end))
     effect = Effect(ratio, ratio - 0.01, ratio + 0.01, 10)
     return Verdict(of, "regressed", "slower", effect, old, new, noise, evidence=evidence)
 

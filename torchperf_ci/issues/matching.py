@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import log
 from typing import TYPE_CHECKING, Literal
 
+from torchperf_ci.document import day_of
 from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueRow
 from torchperf_ci.metrics import MIN_EFFECT
 
@@ -182,6 +183,7 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     opened = [issue for issue in same if _is_live(issue)]
     opened += [issue for issue in issues if _is_live(issue) and finding.names & {*issue.memory.suspects}]
     opened += _holders(finding, [issue for issue in issues if _is_live(issue)])
+    opened += [issue for issue in issues if _is_live(issue) and _is_proven_elsewhere(finding, issue)]
     held = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
     over = [issue for issue in closed if _was_over(issue, rules)]
@@ -239,6 +241,18 @@ def _holders(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[Trac
         (pair for pair in shared.values() if pair[0]), key=lambda pair: (-pair[0], pair[1].number)
     )
     return [issue for _, issue in ranked]
+
+
+def _is_proven_elsewhere(finding: IssueFinding, issue: TrackedIssue) -> bool:
+    """Whether the issue's culprit is proven to make the finding's series worse on other machines of their device.
+
+    False if they have a bisection of their own, or were at their old level after the issue was opened.
+    """
+    proven = {replace(row.series, arch="") for row in issue.memory.rows if row.proven}
+    here = {replace(series, arch="") for series in series_of(finding.rows)}
+    last_old = [day_of(verdict.evidence.commits.last_old.timestamp) for verdict in finding.verdicts]
+    is_later = any(day >= issue.memory.opened for day in last_old)
+    return finding.kind == "unlocated" and not (finding.bisection or is_later) and here <= proven
 
 
 def _less_held_elsewhere(
