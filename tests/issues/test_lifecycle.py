@@ -96,6 +96,15 @@ def test_two_commits_of_a_set_that_are_proven_in_one_night_share_what_it_explain
     assert [[row.series for row in issue.memory.rows] for issue in desk.open] == [[NET], [BERT]]
 
 
+def test_an_issue_waits_a_night_to_be_the_duplicate_of_one_that_is_just_opened(desk: Desk) -> None:
+    net, bert = (regressed(replace(one, arch="A100"), 1.3) for one in (NET, BERT))
+    desk.night(1, judged(regressed(NET), bert), located_within(bert, commits=(A, B)))
+    every = judged(regressed(NET), bert, net)
+    proven = [located(bert, commit=A), located(net, commit=B)]
+    assert desk.night(2, every, *proven) == ["open 3", "locate 1"]
+    assert desk.night(3, every, *proven) == ["duplicate 2"]
+
+
 def test_the_issue_of_a_set_from_an_earlier_version_goes_on(desk: Desk) -> None:
     """It knew a set by its last commit."""
     slow = judged(regressed(NET))

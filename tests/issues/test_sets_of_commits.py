@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from desk import Desk
@@ -15,12 +16,13 @@ from torchperf_ci.issues.findings import culprit_fingerprint
 from torchperf_ci.issues.matching import series_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from random import Random
 
-    from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.issues.lifecycle import IssueAction
+    from torchperf_ci.series.points import Series
 
-ALL = [series(model, device) for model in ("resnet18", "bert") for device in ("cuda", "cpu")]
+ALL = [replace(series(model), arch=arch) for model in ("resnet18", "bert") for arch in ("H100", "A100")]
 COMMITS = [letter * 40 for letter in "abcde"]
 STEPS = [tuple(COMMITS[first:end]) for first in range(5) for end in range(first + 1, 6)]
 some_series = st.sampled_from(range(len(ALL)))
@@ -64,18 +66,15 @@ class AnyProof(RuleBasedStateMachine):
             for which, one in enumerate(ALL)
             if which not in away
         }
-        proven = [
-            located_within(verdicts[which], commits=step)
-            for which, step in self.steps.items()
-            if step and which in verdicts
-        ]
+        steps = {ALL[which]: step for which, step in self.steps.items() if step and which in verdicts}
+        proven = [located_within(regressed(one), commits=step) for one, step in steps.items()]
         order.shuffle(proven)
         for again in (False, True):
             for action in self.desk.plan(self.day, judged(*verdicts.values()), *proven).actions:
                 assert not (again and self.desk.changes(action))
                 self.check(action)
                 self.desk.do(action)
-        self.check_proven(proven)
+        self.check_proven(steps)
 
     def check(self, action: IssueAction) -> None:
         """A closed issue is reopened only by what it has been about."""
@@ -84,16 +83,14 @@ class AnyProof(RuleBasedStateMachine):
             assert back & series_of(action.issue.memory.rows)
             self.reopened.add(action.issue.number)
 
-    def check_proven(self, proven: list[Bisection]) -> None:
+    def check_proven(self, steps: Mapping[Series, tuple[str, ...]]) -> None:
         """Each proven commit is what an issue is known by, unless people have closed one about its series."""
         named = {name for issue in self.desk.issues.values() for name in issue.memory.fingerprints}
         closed = [issue for issue in self.desk.issues.values() if not issue.is_open]
         settled = {one for issue in closed for one in series_of(issue.memory.rows)}
-        for bisection in proven:
-            (culprit,) = bisection.culprits
-            names = {change.name for change in culprit.series}
-            if culprit.commit and names.isdisjoint(map(str, settled)):
-                assert culprit_fingerprint(culprit.commit) in named
+        for one, step in steps.items():
+            if len(step) == 1 and one not in settled:
+                assert culprit_fingerprint(*step) in named
 
     @invariant()
     def no_commit_has_two_open_issues(self) -> None:

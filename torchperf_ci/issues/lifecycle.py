@@ -157,10 +157,16 @@ def _duplicates(
 ) -> Iterator[IssueAction]:
     """Actions that close issues without a culprit whose series are all explained by a culprit in another issue.
 
-    Issues that were updated tonight wait for the next night, so that repeating a night finds nothing to do.
+    Issues that were updated tonight, and culprits whose issue was opened tonight, wait for the next night, so that
+    repeating a night finds nothing to do.
     """
     matched = {match.issue.number for match in matches if match.issue}
-    culprits = [match for match in matches if match.word == "known" and match.finding.kind == "culprit"]
+    culprits = [
+        match
+        for match in matches
+        if match.finding.kind == "culprit" and match.word == "known"
+        if match.issue and match.issue.memory.opened < night
+    ]
     for issue in issues:
         unlocated = issue.is_open and issue.memory.kind == "unlocated" and issue.memory.reported < night
         if unlocated and issue.number not in matched:
