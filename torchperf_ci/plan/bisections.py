@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from math import ceil, isfinite, log
 from typing import TYPE_CHECKING
 
@@ -144,7 +144,7 @@ class BisectionJob:
     """A row of the matrix. ``verdicts`` is the name of a file, ``deadline`` is in seconds.
 
     ``good`` and ``bad`` are the ends of the range. ``name`` is unique among the rows and safe as the name of an
-    artifact. ``search`` is the same on every night for the same question, so that a bisection can be continued.
+    artifact. ``search`` is the same on every night for the same runner and range, so that a bisection can be continued.
     """
 
     name: str
@@ -208,9 +208,8 @@ def _bisection_job(
 
 
 def _search_key(regression: Regression) -> str:
-    """Return a digest (16 hexadecimal digits) of the runner, the commit range and the series of a regression."""
-    asked = [
-        (regression.runner, *regression.range),
-        *sorted(astuple(one.series) for one in regression.verdicts),
-    ]
-    return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+    """Return a digest (16 hexadecimal digits) of the runner and the commit range of a regression.
+
+    The series are part of what the bisection keeps, which goes on with those of the first night.
+    """
+    return hashlib.sha256(repr((regression.runner, *regression.range)).encode()).hexdigest()[:16]
