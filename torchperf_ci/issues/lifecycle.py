@@ -74,14 +74,14 @@ class IssueAction:
 class IssuePlan:
     """All actions of tonight, new regressions first.
 
-    ``about`` are the issues that tonight's findings belong to, ``left_over`` the findings beyond the nightly limit,
-    and ``settled`` those that people have decided on, each with the issue in which they did.
+    ``known`` are the issues that tonight's findings belong to, ``postponed`` the findings beyond the nightly limit,
+    and ``dismissed`` those that people have decided on, each with the issue in which they did.
     """
 
     actions: tuple[IssueAction, ...] = ()
-    about: tuple[TrackedIssue, ...] = ()
-    left_over: tuple[IssueFinding, ...] = ()
-    settled: tuple[tuple[IssueFinding, TrackedIssue], ...] = ()
+    known: tuple[TrackedIssue, ...] = ()
+    postponed: tuple[IssueFinding, ...] = ()
+    dismissed: tuple[tuple[IssueFinding, TrackedIssue], ...] = ()
 
 
 def plan_actions(
@@ -118,7 +118,7 @@ def plan_actions(
         (*opens, *accepts, *duplicates, *updates),
         tuple(match.issue for match in matches if match.word == "known" and match.issue),
         tuple(new[room:]),
-        tuple((match.finding, match.issue) for match in matches if match.word == "settled" and match.issue),
+        tuple((match.finding, match.issue) for match in matches if match.word == "dismissed" and match.issue),
     )
 
 

@@ -150,13 +150,13 @@ def _size(row: IssueRow) -> float | None:
     return abs(log(row.new / row.old))
 
 
-MatchWord = Literal["new", "known", "relapsed", "settled"]
+MatchWord = Literal["new", "known", "relapsed", "dismissed"]
 """How a finding relates to the existing issues.
 
 - ``new``: there is no issue yet
 - ``known``: it belongs to an open issue
 - ``relapsed``: it belongs to an issue that was closed after a recovery
-- ``settled``: people have decided on it, by accepting or closing the issue
+- ``dismissed``: people have decided on it, by accepting or closing the issue
 """
 
 
@@ -188,9 +188,9 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
     over = [issue for issue in closed if _was_over(issue, rules)]
     for issue in (issue for issue in closed if issue not in over):
-        rest = _unsettled(finding, issue, held)
+        rest = _rows_not_dismissed(finding, issue, held)
         if not rest:
-            return IssueMatch("settled", finding, issue)
+            return IssueMatch("dismissed", finding, issue)
         finding = replace(finding, rows=rest)
     if opened:
         return IssueMatch("known", _less_held_elsewhere(finding, opened[0], issues), opened[0])
@@ -198,7 +198,7 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
         if _relapsed(finding, issue):
             return IssueMatch("relapsed", finding, issue)
         if issue in same and not finding.verdicts:  # an old bisection, and nothing has regressed tonight
-            return IssueMatch("settled", finding, issue)
+            return IssueMatch("dismissed", finding, issue)
     return IssueMatch("new", finding)
 
 
@@ -266,8 +266,10 @@ def _less_held_elsewhere(
     return replace(finding, rows=tuple(row for row in finding.rows if row.series not in held))
 
 
-def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) -> tuple[IssueRow, ...]:
-    """The rows of the finding that the issue does not settle.
+def _rows_not_dismissed(
+    finding: IssueFinding, issue: TrackedIssue, held: set[Series]
+) -> tuple[IssueRow, ...]:
+    """The rows of the finding that the issue does not dismiss.
 
     These are not in it, or go beyond it, or are ``held`` by another issue, or have regressed to a level at which its
     change is undone, so that they had been better than ever before.
@@ -282,8 +284,8 @@ def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) ->
         if (row := known.get(verdict.series))
         and ((verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new)))
     }
-    settled = {row.series for row in finding.rows if same or row.series in known} - worse - held
-    return tuple(row for row in finding.rows if row.series not in settled)
+    dismissed = {row.series for row in finding.rows if same or row.series in known} - worse - held
+    return tuple(row for row in finding.rows if row.series not in dismissed)
 
 
 def _is_undone(row: IssueRow, level: float | None) -> bool:

@@ -190,8 +190,8 @@ _ROUNDS = 4
 class PublishedIssues:
     """What became of tonight's findings.
 
-    ``updated`` are issues that have new content, ``standing`` the other issues that tonight's findings belong to.
-    ``left`` are titles of findings beyond the nightly limit, ``settled`` says which findings people have decided on,
+    ``updated`` are issues that have new content, ``known`` the other issues that tonight's findings belong to.
+    ``postponed`` are titles of findings beyond the nightly limit, ``dismissed`` says which ones people have decided on,
     ``notes`` are remarks for the reader, and ``failed`` lists what could not be published, with reasons.
     """
 
@@ -199,16 +199,16 @@ class PublishedIssues:
     updated: list[TrackedIssue] = field(default_factory=list)
     closed: list[TrackedIssue] = field(default_factory=list)
     reopened: list[TrackedIssue] = field(default_factory=list)
-    standing: list[TrackedIssue] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    settled: list[str] = field(default_factory=list)
+    known: list[TrackedIssue] = field(default_factory=list)
+    postponed: list[str] = field(default_factory=list)
+    dismissed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     @property
     def about(self) -> list[TrackedIssue]:
         """All issues about tonight's findings, by number."""
-        found = (*self.opened, *self.updated, *self.reopened, *self.standing)
+        found = (*self.opened, *self.updated, *self.reopened, *self.known)
         return sorted({issue.number: issue for issue in found}.values(), key=lambda issue: issue.number)
 
     def check_published(self) -> None:
@@ -263,10 +263,10 @@ def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: Publishe
     in_order = sorted(listed.values(), key=lambda issue: issue.number)
     done.failed = []  # failed actions are planned again
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.over)
-    done.standing = list(planned.about)
-    done.left = [issue_title(finding) for finding in planned.left_over]
-    done.settled = [
-        f"{issue_title(finding)}: {_what_people_decided(issue)}" for finding, issue in planned.settled
+    done.known = list(planned.known)
+    done.postponed = [issue_title(finding) for finding in planned.postponed]
+    done.dismissed = [
+        f"{issue_title(finding)}: {_what_people_decided(issue)}" for finding, issue in planned.dismissed
     ]
     return [action for action in planned.actions if not _try_action(tracker, action, tonight, done)]
 
@@ -351,16 +351,16 @@ def published_document(done: PublishedIssues) -> Document:
         "closed": done.closed,
     }
     counts = [f"{len(issues)} {word}" for word, issues in lists.items() if issues]
-    if done.left:
-        counts.append(f"{len(done.left)} postponed")
+    if done.postponed:
+        counts.append(f"{len(done.postponed)} postponed")
     if done.failed:
         counts.append(f"{counted(len(done.failed), 'finding')} not published")
     told = {issue.number for issues in lists.values() for issue in issues}
     lines: list[Words] = [
         *((f"{word} ", _issue_link(issue)) for word, issues in lists.items() for issue in issues),
         *(("known ", _issue_link(issue)) for issue in done.about if issue.number not in told),
-        *(f"postponed to another night: {title}" for title in done.left),
-        *(*done.settled, *done.notes),
+        *(f"postponed to another night: {title}" for title in done.postponed),
+        *(*done.dismissed, *done.notes),
         *(f"❌ not published: {failure}" for failure in done.failed),
     ]
     return Document(f"Issues: {', '.join(counts) or 'nothing new'}", [Bullets(lines)])
