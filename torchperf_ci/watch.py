@@ -67,7 +67,7 @@ def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night:
         verdicts=(),
         rules=IssueRules(night, recovered_nights=1, max_per_night=sys.maxsize, kinds=("nightly",)),
         context=lambda _: IssueContext(night),
-        over={name: runs_again_comment(schedule, status)} if status.state == "ran" else {},
+        resolved={name: runs_again_comment(schedule, status)} if status.state == "ran" else {},
     )
 
 

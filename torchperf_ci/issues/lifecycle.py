@@ -12,11 +12,11 @@ from torchperf_ci.issues.matching import (
     IssueMatch,
     further_series,
     has_levels,
+    has_recovered,
     has_returned,
     is_about,
-    is_back,
+    is_closed_as_recovered,
     is_comparable,
-    is_over,
     is_there,
     match_finding,
     series_of,
@@ -56,8 +56,8 @@ class IssueAction:
     """One action on ``issue``, or on a new one if that is None; afterwards the issue's memory is ``memory``.
 
     ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows, and
-    ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates, and ``over`` says how it
-    is known that the cause is over.
+    ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates. ``resolution`` says how it
+    is known that the cause is gone.
     """
 
     what: ActionKind
@@ -67,7 +67,7 @@ class IssueAction:
     rows: tuple[IssueRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     other: TrackedIssue | None = None
-    over: Words = ""
+    resolution: Words = ""
 
 
 @dataclass(frozen=True)
@@ -89,13 +89,13 @@ def plan_actions(
     verdicts: Iterable[Verdict],
     known: Sequence[TrackedIssue],
     rules: IssueRules,
-    over: Mapping[str, Words] = MappingProxyType({}),
+    resolved: Mapping[str, Words] = MappingProxyType({}),
 ) -> IssuePlan:
     """Plan the actions. Planning the same night again, after all of them were done, yields none.
 
     ``findings`` are sorted by effect, largest first, ``known`` by number; of several issues about one cause, the
-    oldest open one is kept. ``over`` maps the fingerprints of causes without series that are over to a text that says
-    how this is known.
+    oldest open one is kept. ``resolved`` maps the fingerprints of causes without series that are gone to a text that
+    says how this is known.
     """
     tonight: dict[Series, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
@@ -108,7 +108,7 @@ def plan_actions(
     duplicates = list(_duplicates(issues, matches, rules.night))
     gone = {action.issue.number for action in duplicates if action.issue}
     kept = [issue for issue in issues if issue.number not in gone]
-    updates = _updates(kept, matches, tonight, rules, over)
+    updates = _updates(kept, matches, tonight, rules, resolved)
 
     new = [match.finding for match in matches if match.word == "new"]
     opened = sum(issue.memory.opened == rules.night for issue in issues)
@@ -182,21 +182,25 @@ def _updates(
     matches: Sequence[IssueMatch],
     tonight: Mapping[Series, Sequence[Verdict]],
     rules: IssueRules,
-    over: Mapping[str, Words],
+    resolved: Mapping[str, Words],
 ) -> list[IssueAction]:
     findings: dict[int, list[IssueFinding]] = defaultdict(list)
     for match in matches:
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
     kept = [_located(issue, matches) for issue in issues if not issue.memory.accepted]
-    busy = {issue.number for issue in issues if findings[issue.number] or not is_over(issue, rules)}
+    busy = {
+        issue.number for issue in issues if findings[issue.number] or not is_closed_as_recovered(issue, rules)
+    }
     held = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
     for issue in reversed(kept):  # of issues about the same series, only the newest returns
         if _has_returned(issue.memory, held, tonight, rules):
             busy.add(issue.number)
             held |= series_of(issue.memory.rows)
     actions = [
-        _update(issue, findings[issue.number], tonight, rules, over) for issue in kept if issue.number in busy
+        _update(issue, findings[issue.number], tonight, rules, resolved)
+        for issue in kept
+        if issue.number in busy
     ]
     memories = [issue.memory for issue in kept if issue.is_open]
     taken = {name for memory in memories for name in (*memory.fingerprints, *memory.suspects)}
@@ -234,7 +238,7 @@ def _update(
     findings: Sequence[IssueFinding],
     tonight: Mapping[Series, Sequence[Verdict]],
     rules: IssueRules,
-    over: Mapping[str, Words],
+    resolved: Mapping[str, Words],
 ) -> IssueAction | None:
     """What tonight means for an issue that was not accepted; ``findings`` are those that belong to it."""
     before = issue.memory
@@ -242,15 +246,15 @@ def _update(
         return None  # an earlier night, repeated after later ones, adds nothing
     in_order = tuple(sorted(findings, key=lambda one: (one.kind != "culprit", bool(one.suspects))))
     memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
-    why_over = next((over[name] for name in memory.fingerprints if name in over), "")
-    if why_over:
+    resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
+    if resolution:
         memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
     rows = tuple(row for row in memory.rows if row.series not in series_of(before.rows))
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
     if what == "remember" and memory == before:
         return None
-    return IssueAction(what, memory, issue, in_order, rows, verdicts, over=why_over)
+    return IssueAction(what, memory, issue, in_order, rows, verdicts, resolution=resolution)
 
 
 def _has_returned(
@@ -272,8 +276,8 @@ def _action_kind(
     issue: TrackedIssue, memory: IssueMemory, rows: Sequence[IssueRow], rules: IssueRules
 ) -> ActionKind:
     if not issue.is_open:
-        return "reopen" if is_over(issue, rules) else "remember"
-    if _all_back(memory) and len(memory.recovered) >= rules.recovered_nights:
+        return "reopen" if is_closed_as_recovered(issue, rules) else "remember"
+    if _all_recovered(memory) and len(memory.recovered) >= rules.recovered_nights:
         return "recover"
     if (issue.memory.kind == "unlocated" and memory.kind == "culprit") or (
         issue.memory.suspects and not memory.suspects
@@ -284,7 +288,7 @@ def _action_kind(
     return "strand" if memory.stranded and not issue.memory.stranded else "remember"
 
 
-def _all_back(memory: IssueMemory) -> bool:
+def _all_recovered(memory: IssueMemory) -> bool:
     """Whether each row had recovered when it was last measured; rows without levels count only if no row has levels.
 
     Throughputs that restate a latency are ignored: an earlier version judged both, and now no verdict can say that
@@ -300,16 +304,18 @@ def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
     """The memory with tonight added to the nights of recovery, or with these cleared if a series had not recovered."""
-    back = {row.series: is_back(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows}
-    measured = [is_it for is_it in back.values() if is_it is not None]
-    silent = [row for row in memory.rows if back[row.series] is None]
+    recovered = {
+        row.series: has_recovered(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows
+    }
+    measured = [answer for answer in recovered.values() if answer is not None]
+    silent = [row for row in memory.rows if recovered[row.series] is None]
     if any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent):
         memory = replace(memory, stranded=memory.stranded or night)
     elif measured:
         memory = replace(memory, stranded="")
     if not measured:
         return memory
-    rows = tuple(_with_night(row, back[row.series], night) for row in memory.rows)
+    rows = tuple(_with_night(row, night, recovered=recovered[row.series]) for row in memory.rows)
     nights = tuple(dict.fromkeys((*memory.recovered, night))) if all(measured) else ()
     return replace(memory, rows=rows, recovered=nights)
 
@@ -328,9 +334,9 @@ def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory
     )
 
 
-def _with_night(row: IssueRow, back: bool | None, night: str) -> IssueRow:
+def _with_night(row: IssueRow, night: str, *, recovered: bool | None) -> IssueRow:
     """The row with the last night on which it was regressed, which is cleared when it recovers."""
-    return row if back is None else replace(row, night="" if back else night)
+    return row if recovered is None else replace(row, night="" if recovered else night)
 
 
 def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night: str) -> IssueMemory:

@@ -59,13 +59,13 @@ def share_left(row: IssueRow, now: float | None) -> float | None:
     return (now - row.old) / (row.new - row.old)
 
 
-def is_back(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
+def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
     """Whether the series has recovered, by all of tonight's verdicts on it; None if they do not say.
 
     A case that failed has if it passes. Another series has if at most a quarter of the change remains, or no more than
     noise explains, and always less than half.
     """
-    answers = (_is_back(row, verdict, kind) for verdict in verdicts)
+    answers = (_has_recovered(row, verdict, kind) for verdict in verdicts)
     known = [answer for answer in answers if answer is not None]
     return all(known) if known else None
 
@@ -117,7 +117,7 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
     }
 
 
-def _is_back(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | None:
+def _has_recovered(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | None:
     if verdict.is_red:
         return False
     if verdict.verdict in _SILENT:
@@ -186,15 +186,15 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     opened += [issue for issue in issues if _is_live(issue) and _is_proven_elsewhere(finding, issue)]
     held = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
-    over = [issue for issue in closed if _was_over(issue, rules)]
-    for issue in (issue for issue in closed if issue not in over):
+    recovered = [issue for issue in closed if _was_closed_as_recovered(issue, rules)]
+    for issue in (issue for issue in closed if issue not in recovered):
         rest = _rows_not_dismissed(finding, issue, held)
         if not rest:
             return IssueMatch("dismissed", finding, issue)
         finding = replace(finding, rows=rest)
     if opened:
         return IssueMatch("known", _less_held_elsewhere(finding, opened[0], issues), opened[0])
-    for issue in over:
+    for issue in recovered:
         if _relapsed(finding, issue):
             return IssueMatch("relapsed", finding, issue)
         if issue in same and not finding.verdicts:  # an old bisection, and nothing has regressed tonight
@@ -207,16 +207,16 @@ def is_about(issue: TrackedIssue, finding: IssueFinding) -> bool:
     return not finding.names.isdisjoint(issue.memory.fingerprints)
 
 
-def is_over(issue: TrackedIssue, rules: IssueRules) -> bool:
+def is_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
     """Whether the issue was closed because everything had recovered for enough nights, and not by a person."""
     memory = issue.memory
     return not (issue.is_open or memory.accepted) and len(memory.recovered) >= rules.recovered_nights
 
 
-def _was_over(issue: TrackedIssue, rules: IssueRules) -> bool:
-    """:func:`is_over` as it was before tonight, so that repeating a night gives the same result."""
+def _was_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
+    """:func:`is_closed_as_recovered` as it was before tonight, so that repeating a night gives the same result."""
     nights = tuple(night for night in issue.memory.recovered if night < rules.night)
-    return is_over(replace(issue, memory=replace(issue.memory, recovered=nights)), rules)
+    return is_closed_as_recovered(replace(issue, memory=replace(issue.memory, recovered=nights)), rules)
 
 
 def _is_live(issue: TrackedIssue) -> bool:

@@ -66,8 +66,8 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
             return located_comment(action.findings[0], context)
         case "extend":
             return new_evidence_comment(action.rows, context)
-        case "recover" if action.over:
-            return _comment([Paragraph(action.over)])
+        case "recover" if action.resolution:
+            return _comment([Paragraph(action.resolution)])
         case "recover":
             return recovered_comment(action.memory, _levels_now(action), context)
         case "reopen":
@@ -222,14 +222,14 @@ class PublishedIssues:
 class NightToPublish:
     """Everything to publish. ``context`` returns what the text of an action needs, and may query GitHub for it.
 
-    ``over`` maps the fingerprints of causes without series that are over to a text that says how this is known.
+    ``resolved`` maps the fingerprints of causes without series that are gone to a text that says how this is known.
     """
 
     findings: Sequence[IssueFinding]
     verdicts: Sequence[Verdict]
     rules: IssueRules
     context: Callable[[IssueAction], IssueContext]
-    over: Mapping[str, Words] = field(default_factory=dict)
+    resolved: Mapping[str, Words] = field(default_factory=dict)
 
 
 def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedIssues:
@@ -262,7 +262,7 @@ def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: Publishe
     listed = {issue.number: issue for issue in (*done.opened, *tracker.ours())}
     in_order = sorted(listed.values(), key=lambda issue: issue.number)
     done.failed = []  # failed actions are planned again
-    planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.over)
+    planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.resolved)
     done.known = list(planned.known)
     done.postponed = [issue_title(finding) for finding in planned.postponed]
     done.dismissed = [
