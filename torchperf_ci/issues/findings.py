@@ -138,11 +138,11 @@ def _culprit_findings(
         for bisection in bisections
         for culprit in bisection.culprits
     ]
-    apart: dict[str, IssueFinding] = {}
+    distinct: dict[str, IssueFinding] = {}
     for finding in sorted(found, key=lambda one: bool(one.suspects)):
-        known = next((one for one in apart.values() if one.names & finding.names), finding)
-        apart[known.fingerprint] = finding if known is finding else _joined(known, finding)
-    return list(apart.values())
+        known = next((one for one in distinct.values() if one.names & finding.names), finding)
+        distinct[known.fingerprint] = finding if known is finding else _merged(known, finding)
+    return list(distinct.values())
 
 
 def _culprit_finding(
@@ -185,7 +185,7 @@ def _seen_row(verdict: Verdict, night: str) -> IssueRow:
     return IssueRow(verdict.series, verdict.old, verdict.new, verdict.effect, night, machine=machine)
 
 
-def _joined(one: IssueFinding, other: IssueFinding) -> IssueFinding:
+def _merged(one: IssueFinding, other: IssueFinding) -> IssueFinding:
     """The two findings as one, presented by the proven commit with the larger effect; proven rows replace others."""
     first, second = sorted((one, other), key=lambda it: (not it.suspects, _proven_size(it)), reverse=True)
     rows = {row.series: row for row in sorted((*second.rows, *first.rows), key=lambda row: row.proven)}

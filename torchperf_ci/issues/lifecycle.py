@@ -17,7 +17,7 @@ from torchperf_ci.issues.matching import (
     is_about,
     is_closed_as_recovered,
     is_comparable,
-    is_there,
+    is_same_regression,
     match_finding,
     series_of,
 )
@@ -148,7 +148,7 @@ def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) ->
 
 
 def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
-    levels = (verdict.newest_level for verdict in verdicts if is_there(row, verdict))
+    levels = (verdict.newest_level for verdict in verdicts if is_same_regression(row, verdict))
     return replace(row, new=next((level for level in levels if level is not None), row.new))
 
 
@@ -188,15 +188,15 @@ def _updates(
     for match in matches:
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
-    kept = [_located(issue, matches) for issue in issues if not issue.memory.accepted]
+    kept = [_without_rows_of_other_culprits(issue, matches) for issue in issues if not issue.memory.accepted]
     busy = {
         issue.number for issue in issues if findings[issue.number] or not is_closed_as_recovered(issue, rules)
     }
-    held = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
+    covered = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
     for issue in reversed(kept):  # of issues about the same series, only the newest returns
-        if _has_returned(issue.memory, held, tonight, rules):
+        if _has_returned(issue.memory, covered, tonight, rules):
             busy.add(issue.number)
-            held |= series_of(issue.memory.rows)
+            covered |= series_of(issue.memory.rows)
     actions = [
         _update(issue, findings[issue.number], tonight, rules, resolved)
         for issue in kept
@@ -205,10 +205,10 @@ def _updates(
     memories = [issue.memory for issue in kept if issue.is_open]
     taken = {name for memory in memories for name in (*memory.fingerprints, *memory.suspects)}
     taken.update(*(match.finding.names for match in matches if match.word == "new"))
-    return list(_apart([action for action in actions if action], taken))
+    return list(_without_taken_fingerprints([action for action in actions if action], taken))
 
 
-def _located(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
+def _without_rows_of_other_culprits(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
     """The issue; if it gets its culprit tonight, without the rows that only other culprits explain."""
     culprits = [match for match in matches if match.finding.kind == "culprit"]
     mine = [match.finding for match in culprits if match.issue is issue]
@@ -223,7 +223,7 @@ def _located(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue
     return replace(issue, memory=replace(issue.memory, rows=rows))
 
 
-def _apart(actions: Iterable[IssueAction], taken: set[str]) -> Iterator[IssueAction]:
+def _without_taken_fingerprints(actions: Iterable[IssueAction], taken: set[str]) -> Iterator[IssueAction]:
     """Remove from reopened issues the fingerprints that other open issues have taken over in the meantime."""
     for action in actions:
         names, own = action.memory.fingerprints, {finding.fingerprint for finding in action.findings}
@@ -259,15 +259,15 @@ def _update(
 
 def _has_returned(
     memory: IssueMemory,
-    held: Container[Series],
+    covered: Container[Series],
     tonight: Mapping[Series, Sequence[Verdict]],
     rules: IssueRules,
 ) -> bool:
-    """Whether a series that no other issue has ``held`` is back."""
+    """Whether a series that no other issue has ``covered`` is back."""
     return any(
         has_returned(row, verdict, rules.recovered_nights)
         for row in memory.rows
-        if row.series not in held
+        if row.series not in covered
         for verdict in tonight.get(row.series, ())
     )
 
@@ -364,7 +364,7 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
     one of the issue's commits adds no name, so that it leaves once another of them is proven.
     """
     if memory is None:
-        rows = _last_of_each(finding.rows)
+        rows = _one_row_per_series(finding.rows)
         suspects = finding.suspects[:_MOST_SUSPECTS]
         return IssueMemory(finding.kind, (finding.fingerprint,), rows, night, night, suspects=suspects)
     is_part = finding.suspects and finding.names & {*memory.fingerprints, *memory.suspects}
@@ -375,13 +375,13 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
         fingerprints=tuple(
             dict.fromkeys((*memory.fingerprints, *(() if is_part else (finding.fingerprint,))))
         ),
-        rows=_last_of_each((*memory.rows, *finding.rows)),
+        rows=_one_row_per_series((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
         suspects=() if is_proven else memory.suspects or finding.suspects[:_MOST_SUSPECTS],
     )
 
 
-def _last_of_each(rows: Sequence[IssueRow]) -> tuple[IssueRow, ...]:
+def _one_row_per_series(rows: Sequence[IssueRow]) -> tuple[IssueRow, ...]:
     known: dict[Series, IssueRow] = {}
     for row in rows:
         before = known.get(row.series)

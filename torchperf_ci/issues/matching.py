@@ -70,7 +70,7 @@ def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -
     return all(known) if known else None
 
 
-def is_there(row: IssueRow, verdict: Verdict) -> bool:
+def is_same_regression(row: IssueRow, verdict: Verdict) -> bool:
     """Whether tonight's regression or candidate is the row's: at least half of the way to its regressed level."""
     if not (verdict.is_red or verdict.candidate):
         return False
@@ -182,18 +182,18 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     issues = same if is_named else [issue for issue in issues if issue.memory.kind not in NAMED_KINDS]
     opened = [issue for issue in same if _is_live(issue)]
     opened += [issue for issue in issues if _is_live(issue) and finding.names & {*issue.memory.suspects}]
-    opened += _holders(finding, [issue for issue in issues if _is_live(issue)])
+    opened += _sharing_series(finding, [issue for issue in issues if _is_live(issue)])
     opened += [issue for issue in issues if _is_live(issue) and _is_proven_elsewhere(finding, issue)]
-    held = {series for issue in opened for series in series_of(issue.memory.rows)}
+    covered = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
     recovered = [issue for issue in closed if _was_closed_as_recovered(issue, rules)]
     for issue in (issue for issue in closed if issue not in recovered):
-        rest = _rows_not_dismissed(finding, issue, held)
+        rest = _rows_not_dismissed(finding, issue, covered)
         if not rest:
             return IssueMatch("dismissed", finding, issue)
         finding = replace(finding, rows=rest)
     if opened:
-        return IssueMatch("known", _less_held_elsewhere(finding, opened[0], issues), opened[0])
+        return IssueMatch("known", _without_rows_of_other_issues(finding, opened[0], issues), opened[0])
     for issue in recovered:
         if _relapsed(finding, issue):
             return IssueMatch("relapsed", finding, issue)
@@ -228,7 +228,7 @@ def series_of(rows: Iterable[IssueRow]) -> set[Series]:
     return {row.series for row in rows}
 
 
-def _holders(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[TrackedIssue]:
+def _sharing_series(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[TrackedIssue]:
     """Those of the open ``issues`` that already have some of the finding's series, the one with the most first."""
     kinds = ("unlocated",) if finding.kind == "culprit" else ("unlocated", "culprit")
     mine = series_of(finding.rows)
@@ -255,23 +255,23 @@ def _is_proven_elsewhere(finding: IssueFinding, issue: TrackedIssue) -> bool:
     return finding.kind == "unlocated" and not (finding.bisection or is_later) and here <= proven
 
 
-def _less_held_elsewhere(
+def _without_rows_of_other_issues(
     finding: IssueFinding, mine: TrackedIssue, issues: Iterable[TrackedIssue]
 ) -> IssueFinding:
     """An unlocated finding without the rows that other open issues have; other findings are unchanged."""
     if finding.kind != "unlocated":
         return finding
     others = [issue.memory.rows for issue in issues if _is_live(issue) and issue is not mine]
-    held = {series for rows in others for series in series_of(rows)} - series_of(mine.memory.rows)
-    return replace(finding, rows=tuple(row for row in finding.rows if row.series not in held))
+    covered = {series for rows in others for series in series_of(rows)} - series_of(mine.memory.rows)
+    return replace(finding, rows=tuple(row for row in finding.rows if row.series not in covered))
 
 
 def _rows_not_dismissed(
-    finding: IssueFinding, issue: TrackedIssue, held: set[Series]
+    finding: IssueFinding, issue: TrackedIssue, covered: set[Series]
 ) -> tuple[IssueRow, ...]:
     """The rows of the finding that the issue does not dismiss.
 
-    These are not in it, or go beyond it, or are ``held`` by another issue, or have regressed to a level at which its
+    These are not in it, or go beyond it, or are ``covered`` by another issue, or have regressed to a level at which its
     change is undone, so that they had been better than ever before.
     """
     same = is_about(issue, finding)
@@ -284,7 +284,7 @@ def _rows_not_dismissed(
         if (row := known.get(verdict.series))
         and ((verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new)))
     }
-    dismissed = {row.series for row in finding.rows if same or row.series in known} - worse - held
+    dismissed = {row.series for row in finding.rows if same or row.series in known} - worse - covered
     return tuple(row for row in finding.rows if row.series not in dismissed)
 
 
@@ -298,5 +298,6 @@ def _relapsed(finding: IssueFinding, issue: TrackedIssue) -> bool:
         return True
     known = {row.series: row for row in issue.memory.rows}
     return any(
-        verdict.series in known and is_there(known[verdict.series], verdict) for verdict in finding.verdicts
+        verdict.series in known and is_same_regression(known[verdict.series], verdict)
+        for verdict in finding.verdicts
     )

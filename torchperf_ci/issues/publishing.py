@@ -14,7 +14,7 @@ from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link,
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
-from torchperf_ci.issues.matching import is_there
+from torchperf_ci.issues.matching import is_same_regression
 from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
@@ -88,7 +88,7 @@ def _levels_now(action: IssueAction) -> dict[Series, float]:
 def _range_now(action: IssueAction) -> CommitEnds | None:
     """The range of tonight's first verdict by which the change is back."""
     rows = {row.series: row for row in action.memory.rows}
-    there = (verdict for verdict in action.verdicts if is_there(rows[verdict.series], verdict))
+    there = (verdict for verdict in action.verdicts if is_same_regression(rows[verdict.series], verdict))
     return next((verdict.evidence.commits.range for verdict in there), None)
 
 
@@ -259,7 +259,7 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
 def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: PublishedIssues) -> list[IssueAction]:
     """List, plan and act; return the actions whose issues have changed since they were listed."""
     # Include done.opened, because GitHub's lists may lag behind.
-    listed = {issue.number: issue for issue in (*done.opened, *tracker.ours())}
+    listed = {issue.number: issue for issue in (*done.opened, *tracker.list_issues())}
     in_order = sorted(listed.values(), key=lambda issue: issue.number)
     done.failed = []  # failed actions are planned again
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.resolved)
