@@ -21,7 +21,7 @@ from torchperf_ci.issues.matching import (
     match_finding,
     series_of,
 )
-from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
 from torchperf_ci.series.points import Series, restating
 
 if TYPE_CHECKING:
@@ -350,7 +350,7 @@ def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night:
 
 def _storable(memory: IssueMemory) -> IssueMemory:
     """The memory as it will be read back. Otherwise, parts that do not fit would count as new every night."""
-    return recall(embed(memory)) or memory
+    return parse_memory(memory_line(memory)) or memory
 
 
 _MOST_SUSPECTS = 200

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import CredentialsError, NotDeliveredError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, authenticated_login
-from torchperf_ci.issues.memory import IssueMemory, recall
+from torchperf_ci.issues.memory import IssueMemory, parse_memory
 from torchperf_ci.markdown import LOGIN
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class IssueTracker:
         if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != self.login:
             return None
         body = issue.body or ""
-        memory = recall(body)
+        memory = parse_memory(body)
         if memory is None or issue.html_url.endswith(f"/pull/{issue.number}"):
             return None
         return TrackedIssue(
