@@ -13,7 +13,12 @@ from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.selection import KnownWorkloads, matches, select_cases
 from torchperf_ci.bench.user_command import CommandArm, filled_in
-from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe, expected_build_luck, probes_from_verdicts
+from torchperf_ci.bisect.probes import (
+    CommandProbe,
+    WorkloadProbe,
+    expected_build_variance,
+    probes_from_verdicts,
+)
 from torchperf_ci.environments.build_environment import (
     UNBUILT,
     BuildEnvironment,
@@ -249,5 +254,5 @@ def _setup_from_verdicts(
         probes=found.probes,
         notes=found.left_out,
         levels=levels,
-        luck=expected_build_luck(judgement),
+        luck=expected_build_variance(judgement),
     )

@@ -240,7 +240,7 @@ def asks_for_clearest(earlier: Judgement, judgement: Judgement) -> bool:
     return is_asked and commit_ranges(earlier) == commit_ranges(judgement)
 
 
-def expected_build_luck(judgement: Judgement) -> float:
+def expected_build_variance(judgement: Judgement) -> float:
     """The standard deviation between builds of the same code in the history of the worse series; their largest one."""
     told = [luck.tau for one in _worse(judgement) if (luck := one.evidence.luck)]
     return min(max(LEAST_TAU, *told), MOST_TAU) if told else USUAL_TAU

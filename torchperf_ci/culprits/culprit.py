@@ -141,7 +141,7 @@ class MachineTime:
 
 
 @dataclass(frozen=True)
-class BuildSpread:
+class KnownBuildVariance:
     """How much builds of the same code differ by luck: ``spread`` is the standard deviation of ln(time) between them.
 
     ``source`` says how that is known: ``rebuilds`` made here, ``history``, or the value ``expected`` of any project.
@@ -182,7 +182,7 @@ class Bisection:
     credible: tuple[Suspect, ...] = ()
     skipped: tuple[SkippedCommit, ...] = ()
     notes: tuple[str, ...] = ()
-    luck: BuildSpread | None = None
+    luck: KnownBuildVariance | None = None
     readings: tuple[PairMeasurement, ...] = ()
 
 

@@ -12,7 +12,7 @@ from torchperf_ci.culprits.culprit import culprits_json, write_culprits
 from torchperf_ci.culprits.culprit_text import (
     NAME_LENGTH,
     TEXT_LENGTH,
-    build_spread,
+    build_variance,
     byline,
     cost,
     culprit_name,
@@ -80,7 +80,7 @@ def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
     """
     why = bisection.why if bisection.culprits else ""  # without culprits, the headline has it
     tables = evidence_tables(bisection)
-    spent = [cost(bisection), *filter(None, [build_spread(bisection)])]
+    spent = [cost(bisection), *filter(None, [build_variance(bisection)])]
     return Document(
         f"{_MARKS_AND_TEXTS[bisection.status][0]} Bisection: {bisection_headline(bisection)}",
         [

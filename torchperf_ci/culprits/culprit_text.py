@@ -85,7 +85,7 @@ def cost(bisection: Bisection) -> str:
     return f"{cost}; {_took(measuring)} of measuring, {_took(building)} of building"
 
 
-def build_spread(bisection: Bisection) -> str:
+def build_variance(bisection: Bisection) -> str:
     """How much builds of the same code differ, and how that is known; empty if nothing is built."""
     if bisection.luck is None:
         return ""

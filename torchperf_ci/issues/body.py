@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.culprit_document import culprit_links, inside_blocks, repeat_commands
 from torchperf_ci.culprits.culprit_text import (
-    build_spread,
+    build_variance,
     byline,
     cost,
     culprit_name,
@@ -295,7 +295,7 @@ def _environment(finding: IssueFinding) -> Table:
 def _how_bisected(bisection: Bisection) -> Folded:
     """All details of a bisection that the opening omits."""
     why = bisection.why if bisection.culprits else ""
-    sentences = (question(bisection), build_spread(bisection))
+    sentences = (question(bisection), build_variance(bisection))
     return Folded(
         f"How it was bisected: {cost(bisection)}",
         [

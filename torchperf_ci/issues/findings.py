@@ -292,7 +292,7 @@ def _unlocated_findings(
             tuple(_seen_row(verdict, night) for verdict in verdicts),
             tuple(verdicts),
             bisection=(bisection := _bisection_of(verdicts[0], bisections)),
-            why=" ".join(filter(None, (_why_no_culprit(verdicts[0], bisection), _luck(verdicts)))),
+            why=" ".join(filter(None, (_why_no_culprit(verdicts[0], bisection), _build_variance(verdicts)))),
         )
         for key, verdicts in groups.items()
     ]
@@ -308,10 +308,10 @@ def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
     return bisection.why or f"The bisection ended without a culprit: {bisection.status}."
 
 
-def _luck(verdicts: Iterable[Verdict]) -> str:
+def _build_variance(verdicts: Iterable[Verdict]) -> str:
     """A sentence that the change may be build luck; empty unless that is known for every series."""
     lucks = [verdict.evidence.luck for verdict in verdicts]
-    return f"{str(lucks[0]).capitalize()}." if all(luck and luck.is_enough for luck in lucks) else ""
+    return f"{str(lucks[0]).capitalize()}." if all(luck and luck.explains_change for luck in lucks) else ""
 
 
 def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -> list[IssueFinding]:
