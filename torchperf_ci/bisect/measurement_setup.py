@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.selection import KnownWorkloads, matches, select_cases
-from torchperf_ci.bench.user_command import CommandArm, filled_in
+from torchperf_ci.bench.user_command import InstalledBuild, filled_in
 from torchperf_ci.bisect.probes import (
     CommandProbe,
     WorkloadProbe,
@@ -168,7 +168,7 @@ def check_command(command: str, builder: str) -> None:
     """Raise :class:`UsageError` if ``command`` has placeholders that this builder's builds cannot fill."""
     sha = None if builder == "nightly" else "sha"
     worktree = Path("worktree") if builder in ("worktree", "command") else None
-    filled_in(command, CommandArm(Settings("python", "cpu"), sha, worktree, Path()))
+    filled_in(command, InstalledBuild(Settings("python", "cpu"), sha, worktree, Path()))
 
 
 def environment_opener(

@@ -136,7 +136,7 @@ class PairRunner:
         return ("base", self.base), ("head", self.head)
 
     def control(self, compared: ComparedCase) -> None:
-        """Measure base against itself, alternating which arm goes first. A failure is ignored."""
+        """Measure base against itself, alternating which side goes first. A failure is ignored."""
         sides, head_first = (
             (self.base, self.base, self.scratch / "control"),
             compared.control_begins_with_head,
