@@ -19,8 +19,7 @@ from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import AddedUse, ApiUse, Callers, Inventory, Triple
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.command_output import print_json
-from torchperf_ci.config import Config
-from torchperf_ci.config import find as find_config
+from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import Progress
 from torchperf_ci.document import Block, Column, Document, Note, Paragraph, Table, counted, text_of
 from torchperf_ci.errors import UsageError

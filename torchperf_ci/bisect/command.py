@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import config
 from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
 from torchperf_ci.bisect.probes import asks_for_clearest, check_metric
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
+from torchperf_ci.config import find_config
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit_document import publish_bisection
 from torchperf_ci.deadline import Deadline
@@ -77,7 +77,7 @@ INCONCLUSIVE = 5
 def bisect_command(options: BisectOptions) -> int:
     """Search for the culprits and report them; the exit code says whether the search was conclusive."""
     _check_options(options)
-    given = config.find(options.config)
+    config = find_config(options.config)
     seconds = options.deadline
     limits = BisectLimits(options.max_builds, options.max_runs, Deadline.after(seconds) if seconds else None)
     out = Path(options.out)
@@ -90,10 +90,10 @@ def bisect_command(options: BisectOptions) -> int:
     if options.command:
         check_command(options.command, builder)
     asked = options
-    least = options.min_effect or policy.rule_of_metric(options.metric or LATENCY, given.policy).min_effect
+    least = options.min_effect or policy.rule_of_metric(options.metric or LATENCY, config.policy).min_effect
     options = replace(options, out=str(out), min_effect=least)
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
-    bisection = bisect(BisectRequest(options, given, judgement), state, limits)
+    bisection = bisect(BisectRequest(options, config, judgement), state, limits)
     if bisection is None:
         return 0
     publish_bisection(with_repeat_command(bisection, asked, judgement), out, json_output=options.json)

@@ -38,10 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from torchperf_ci import config
     from torchperf_ci.bisect.probes import Probe
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading
-    from torchperf_ci.config import Config
+    from torchperf_ci.config import Config, Rule
     from torchperf_ci.deadline import Deadline
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
@@ -86,7 +85,7 @@ Levels = tuple[float, float]
 
 
 def levels_from_verdicts(
-    judgement: Judgement, machine: DeviceIdentity, rules: Mapping[str, config.Rule], min_effect: float
+    judgement: Judgement, machine: DeviceIdentity, rules: Mapping[str, Rule], min_effect: float
 ) -> Mapping[str, Levels]:
     """The levels of series, by name, that are worse by ``min_effect`` in verdicts from this kind of machine.
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci import config
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.pairs import Pair
+    from torchperf_ci.config import Rule
 
 
 UNNAMED_SERIES = "the command's number"
@@ -37,7 +37,7 @@ UNNAMED_SERIES = "the command's number"
 MOST_NAMED = 5
 
 
-def read_command_output(output: Path, metric: str, rules: Mapping[str, config.Rule]) -> Mapping[str, float]:
+def read_command_output(output: Path, metric: str, rules: Mapping[str, Rule]) -> Mapping[str, float]:
     """The costs that the command printed, by series: numbers above 0 that grow as things get worse.
 
     A number in the last line is the ``metric``; if that is empty or unknown, lower is better. Otherwise v3 records
@@ -65,7 +65,7 @@ def printed_unit(output: Path) -> float:
         return 0.0
 
 
-def _costs_of_records(output: Path, metric: str, rules: Mapping[str, config.Rule]) -> Mapping[str, float]:
+def _costs_of_records(output: Path, metric: str, rules: Mapping[str, Rule]) -> Mapping[str, float]:
     points = points_of_records([output]).points
     if not points:
         msg = "its last line is not a number, and its output has no v3 records"
@@ -80,7 +80,7 @@ def _costs_of_records(output: Path, metric: str, rules: Mapping[str, config.Rule
     raise ValueError(_unusable(points, metric))
 
 
-def _cost(value: float, metric: str, rules: Mapping[str, config.Rule], otherwise: str = "") -> float | None:
+def _cost(value: float, metric: str, rules: Mapping[str, Rule], otherwise: str = "") -> float | None:
     """A positive number that grows as things get worse; None if the value is unusable or its direction unknown."""
     rule = policy.rule_of_metric(metric, rules)
     direction = rule.direction or otherwise
@@ -170,7 +170,7 @@ class CommandProbe:
 
     command: str
     metric: str = ""
-    rules: Mapping[str, config.Rule] = field(default_factory=dict)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

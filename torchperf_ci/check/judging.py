@@ -28,13 +28,11 @@ from torchperf_ci.verdicts.verdict import Evidence, Verdict, VerdictWord
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
 
 
-def rule_of(
-    series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, config.Rule]
-) -> MetricRule:
+def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, Rule]) -> MetricRule:
     """Return the metric's rule, adapted to its values. The level of the past shows on which side a target lies."""
     values = numbers(old)
     level = median(values) if values else None
@@ -268,7 +266,7 @@ def _recent_runs(points: Points) -> dict[SeriesGroup, set[str]]:
 SHOWN_DIFFERENCES = 3
 
 
-def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> list[Verdict]:
+def judge_all(old: Points, new: Points, policy: Mapping[str, Rule]) -> list[Verdict]:
     """Return the verdicts on all series of ``new``, and on the missing series of the same groups, sorted by series.
 
     A series that only restates another one gets no verdict.

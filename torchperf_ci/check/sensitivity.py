@@ -28,8 +28,8 @@ from torchperf_ci.stats.segmentation import change_points
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from torchperf_ci import config
     from torchperf_ci.check.recorded_past import RecordedPast
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.run_matrix import SeriesSensitivity
     from torchperf_ci.stats import Floats, Ints
@@ -302,7 +302,7 @@ def _rates(alarms: Alarms) -> str:
     )
 
 
-def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
+def show_sensitivity(past: RecordedPast, policy: Mapping[str, Rule], *, json_output: bool) -> None:
     """Print how small a change the next run would show. Raises :class:`UsageError` if the past has no ratios."""
     sensitivities = sensitivity_of(*_ratios(past, policy))
     if not json_output:
@@ -314,7 +314,7 @@ def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, j
     print_json({"series": [asdict(sensitivity) for sensitivity in sensitivities], "suites": suites}, indent=1)
 
 
-def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
+def show_calibration(past: RecordedPast, policy: Mapping[str, Rule], *, json_output: bool) -> None:
     """Print how often the gate would have raised an alarm. Raises :class:`UsageError` if the past is too short."""
     points, rules = _ratios(past, policy)
     say(f"judging {len(points)} series of {past.name} again and again: this takes a while")
@@ -325,7 +325,7 @@ def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, j
         _show(calibration_document(replayed, shuffled))
 
 
-def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Points, dict[Series, MetricRule]]:
+def _ratios(past: RecordedPast, policy: Mapping[str, Rule]) -> tuple[Points, dict[Series, MetricRule]]:
     """Return the series judged by ratios and their rules, limited to points comparable with the newest one."""
     points = newest_machine(without_restating(past.points))
     rules = {series: rule_of(series, row, row[-1], policy) for series, row in points.items()}

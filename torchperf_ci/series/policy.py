@@ -15,7 +15,7 @@ from torchperf_ci.metrics import DOWN, MIN_EFFECT, UP, MetricKind, direction_of,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.points import Point
 
 
@@ -39,7 +39,7 @@ class MetricRule:
 
 def rule_of_metric(
     metric: str,
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
     target: float = 0.0,
     level: float | None = None,
     said: str = "",
@@ -54,7 +54,7 @@ def rule_of_metric(
     return MetricRule(direction, given.min_effect if given else MIN_EFFECT, kind_of(metric))
 
 
-def rule_of_points(metric: str, points: Sequence[Point], policy: Mapping[str, config.Rule]) -> MetricRule:
+def rule_of_points(metric: str, points: Sequence[Point], policy: Mapping[str, Rule]) -> MetricRule:
     """Return the rule of a metric, adapted to the points of a series, oldest first.
 
     If only a target gives the direction, it is the way from the first value to the target of the newest point.

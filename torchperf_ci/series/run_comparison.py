@@ -20,7 +20,7 @@ from torchperf_ci.stats.noise import robust_sigma
 from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
 
 if TYPE_CHECKING:
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.past_values import PastValues
 
 
@@ -77,7 +77,7 @@ def compare_runs(
     old: Mapping[Series, Point],
     new: Mapping[Series, Point],
     past: Mapping[Series, PastValues],
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
 ) -> list[SeriesComparison]:
     """Return the comparison of all judged series of two runs, the most relevant first.
 
@@ -133,7 +133,7 @@ def _compared(
     old: Point,
     new: Point,
     sigma: float | None,
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
     beyond: float,
 ) -> SeriesComparison:
     """Compare one series. ``beyond`` is the least log-ratio that is beyond noise, in units of ``sigma``."""

@@ -35,7 +35,7 @@ from torchperf_ci.web.series_document import series_document
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Config, Rule
     from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
@@ -51,11 +51,11 @@ def collect_garbage_rarely() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def documents_of_store(store: Store, settings: config.Config) -> Documents:
+def documents_of_store(store: Store, config: Config) -> Documents:
     """Return the documents of a store, with the policy and the issue tracker of the project's configuration."""
     server = github_server(os.environ)
-    tracker = f"{server}/{settings.issues.repo}" if settings.issues.repo else ""
-    return Documents(store, settings.policy, server, tracker)
+    tracker = f"{server}/{config.issues.repo}" if config.issues.repo else ""
+    return Documents(store, config.policy, server, tracker)
 
 
 class UnknownDocumentError(TorchperfError):
@@ -72,7 +72,7 @@ class Documents:
     """
 
     def __init__(
-        self, store: Store, policy: Mapping[str, config.Rule], server: str = GITHUB, tracker: str = ""
+        self, store: Store, policy: Mapping[str, Rule], server: str = GITHUB, tracker: str = ""
     ) -> None:
         """``tracker`` is the URL of the repository that has the issues, if it is not the one that was bisected."""
         self._store, self._policy, self._server, self._tracker = store, policy, server, tracker

@@ -21,7 +21,7 @@ from torchperf_ci.web.changes import ChangeEntry, change_entry, with_culprits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.level_changes import SeriesHistory, SeriesName
     from torchperf_ci.web.changes import ProvenCulprit
     from torchperf_ci.web.run_documents import RunState
@@ -80,7 +80,7 @@ def summary_of_group(
     catalogue: StoreCatalogue,
     group: SeriesGroup,
     points: Points,
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
     state_of: Callable[[RunFacts, Points], RunState],
 ) -> GroupSummary:
     """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""

@@ -21,7 +21,7 @@ from torchperf_ci.web.columns import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.web.catalogue import RunFacts
     from torchperf_ci.web.columns import Numbering
@@ -109,7 +109,7 @@ def compare_document(
     head: RunFacts,
     points: Points,
     past: Mapping[Series, PastValues],
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
     numbering: Numbering,
 ) -> dict[str, object]:
     """Return the comparison of two runs on one kind of machine, the most relevant series first.

@@ -18,7 +18,7 @@ from torchperf_ci.web.columns import SHOWN_DIGITS, Numbering, ranges, value_colu
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.points import Point, Series
     from torchperf_ci.web.catalogue import GroupCatalogue, RunFacts
     from torchperf_ci.web.changes import ProvenCulprit
@@ -32,7 +32,7 @@ def series_document(
     points: Sequence[Point],
     group: GroupCatalogue,
     year: int,
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
     culprits: Sequence[ProvenCulprit] = (),
 ) -> dict[str, object]:
     """Return a year of a series. ``points`` are all its points, oldest first; levels are found in the whole past.
