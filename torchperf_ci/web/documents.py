@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
-    from torchperf_ci.web.catalogue import RunFacts
+    from torchperf_ci.web.catalogue import RunEntry
 
 
 COMPARED_RUNS = 30
@@ -161,7 +161,7 @@ class Documents:
             run, previous, self._state(run, points), points, self.catalogue.numberings[run.group]
         )
 
-    def _state(self, run: RunFacts, points: Points) -> RunState:
+    def _state(self, run: RunEntry, points: Points) -> RunState:
         """Return the outcomes of a run. ``points`` are its own and the previous run's, and possibly of others."""
         recent = self.catalogue.recent(run)
         start = recent[-1].time if recent else run.time
@@ -179,7 +179,7 @@ class Documents:
         numbering = self.catalogue.numberings[head.group]
         return compare_document(base, head, points, past, self._policy, numbering)
 
-    def _found(self, run_id: str) -> RunFacts:
+    def _found(self, run_id: str) -> RunEntry:
         if run := self.catalogue.run_by_id.get(run_id):
             return run
         raise UnknownDocumentError
@@ -196,13 +196,13 @@ class Documents:
         machines = self.catalogue.groups[series.group].machines
         return points_of_store(self._store, series=[series], machines=machines)[series]
 
-    def _points_of_runs(self, run: RunFacts, other: RunFacts) -> Points:
+    def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
         times = [(one.time, one.end) for one in (run, other)]
         machines = self.catalogue.groups[run.group].machines
         return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
 
-    def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
+    def _past(self, run: RunEntry) -> Mapping[Series, PastValues]:
         """Return the newest values of each series on the branch of a run, up to that run."""
         known = self.catalogue.groups[run.group]
         begun = [

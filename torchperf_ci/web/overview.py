@@ -15,7 +15,7 @@ from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, wi
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
+from torchperf_ci.web.catalogue import RunEntry, StoreCatalogue
 from torchperf_ci.web.changes import ChangeEntry, change_entry, with_culprits
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class GroupEntry:
     ``too_new``, no series has enough runs for that, counts and outcomes aside.
     """
 
-    run: RunFacts
-    previous: RunFacts | None
+    run: RunEntry
+    previous: RunEntry | None
     counts: Mapping[str, int]
     not_run: int
     differs: Sequence[str]
@@ -81,7 +81,7 @@ def summary_of_group(
     group: SeriesGroup,
     points: Points,
     policy: Mapping[str, Rule],
-    state_of: Callable[[RunFacts, Points], RunState],
+    state_of: Callable[[RunEntry, Points], RunState],
 ) -> GroupSummary:
     """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""
     measured = catalogue.groups[group]
@@ -283,7 +283,7 @@ def _troubles(groups: Sequence[GroupEntry], silent: int) -> list[str]:
 _FINE = ("pass", "unsupported", "skipped", "no status")
 
 
-def _newest(runs: Sequence[RunFacts], trunk: Points) -> RunFacts:
+def _newest(runs: Sequence[RunEntry], trunk: Points) -> RunEntry:
     """Return the newest run among those that are judged."""
     judged = {point.run for row in trunk.values() for point in row}
     return next(run for run in runs if run.name in judged)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.config import Rule
     from torchperf_ci.series.past_values import PastValues
-    from torchperf_ci.web.catalogue import RunFacts
+    from torchperf_ci.web.catalogue import RunEntry
     from torchperf_ci.web.columns import Numbering
 
 
@@ -43,7 +43,7 @@ class RunState:
 
 
 def run_state(
-    run: RunFacts, previous: RunFacts | None, points: Points, recent_cases: Iterable[Series]
+    run: RunEntry, previous: RunEntry | None, points: Points, recent_cases: Iterable[Series]
 ) -> RunState:
     """Return the outcomes of a run. ``points`` must include those of both runs.
 
@@ -81,8 +81,8 @@ def _outcomes(taken: Mapping[Series, Point]) -> Mapping[Series, Point]:
 
 
 def run_document(
-    run: RunFacts,
-    previous: RunFacts | None,
+    run: RunEntry,
+    previous: RunEntry | None,
     state: RunState,
     points: Points,
     numbering: Numbering,
@@ -105,8 +105,8 @@ def run_document(
 
 
 def compare_document(
-    base: RunFacts,
-    head: RunFacts,
+    base: RunEntry,
+    head: RunEntry,
     points: Points,
     past: Mapping[Series, PastValues],
     policy: Mapping[str, Rule],
@@ -141,7 +141,7 @@ def compare_document(
     }
 
 
-def _taken(points: Points, run: RunFacts) -> dict[Series, Point]:
+def _taken(points: Points, run: RunEntry) -> dict[Series, Point]:
     return {series: point for series, row in points.items() for point in row[::-1] if point.run == run.name}
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.config import Rule
     from torchperf_ci.series.points import Point, Series
-    from torchperf_ci.web.catalogue import GroupCatalogue, RunFacts
+    from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
     from torchperf_ci.web.changes import ProvenCulprit
 
 _QUIET = 0.003
@@ -81,7 +81,7 @@ def year_of(timestamp: int) -> int:
 
 
 def _columns(
-    series: Series, points: Sequence[Point], runs: Sequence[RunFacts], digits: int
+    series: Series, points: Sequence[Point], runs: Sequence[RunEntry], digits: int
 ) -> dict[str, object]:
     """Return the points, oldest first, as one list per column.
 
