@@ -244,9 +244,9 @@ def _contradictions(config: Config) -> Iterator[tuple[Steps, str]]:
 
 def _upload_contradictions(upload: Upload) -> Iterator[tuple[Steps, str]]:
     places = {"to": upload.to, "lambda": upload.lambda_, "branch": upload.branch}
-    given = [name for name, value in places.items() if value]
-    if len(given) > 1:
-        yield ("upload", given[1]), f"records go to one place; remove this or `{given[0]}`"
+    destinations = [name for name, value in places.items() if value]
+    if len(destinations) > 1:
+        yield ("upload", destinations[1]), f"records go to one place; remove this or `{destinations[0]}`"
     if upload.role and not (upload.to or "").startswith("s3://"):
         yield ("upload", "role"), "a role is for an upload to s3:// only; set `to: s3://BUCKET`, or remove it"
 
@@ -258,11 +258,11 @@ def _passwords(urls: Mapping[Steps, str | None]) -> Iterator[tuple[Steps, str]]:
 
 
 def _with_defaults(policy: Mapping[str, Rule]) -> dict[str, Rule]:
-    given = {
+    configured = {
         metric: replace(rule, direction=rule.direction or METRICS[metric].direction)
         for metric, rule in policy.items()
     }
-    return default_policy() | given
+    return default_policy() | configured
 
 
 def _labelled(runners: Mapping[str, Runner]) -> dict[str, Runner]:

@@ -357,14 +357,14 @@ class Anchor:
     build: str
 
 
-def find_anchor(given: str | None, settings: Settings) -> Anchor | None:
+def find_anchor(path: str | None, settings: Settings) -> Anchor | None:
     """Describe the anchor's environment. Raises the errors of :func:`selection.describe_environment`.
 
     Whether it has each workload is only checked when it runs, so that a missing one does not stop the others.
     """
-    if given is None:
+    if path is None:
         return None
-    python = selection.python_under_test(given, ANCHOR_FLAG)
+    python = selection.python_under_test(path, ANCHOR_FLAG)
     environment = selection.describe_environment(
         replace(settings, python=python, files=()), ANCHOR_FLAG
     ).environment

@@ -295,12 +295,12 @@ def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLim
     return combined.bisection
 
 
-def _date(flag: str, given: str | None) -> datetime.date:
+def _date(flag: str, value: str | None) -> datetime.date:
     try:
-        return datetime.date.fromisoformat(given or "")
+        return datetime.date.fromisoformat(value or "")
     except ValueError:
-        said = f"not {given!r}" if given else "and has to be given"
-        msg = f"with --builder nightly, --{flag} is the date of a nightly, such as 2026-11-01, {said}"
+        problem = f"not {value!r}" if value else "and has to be given"
+        msg = f"with --builder nightly, --{flag} is the date of a nightly, such as 2026-11-01, {problem}"
         raise UsageError(msg) from None
 
 

@@ -153,8 +153,8 @@ INCONCLUSIVE = 5
 
 def compare_command(options: CompareOptions) -> int:
     """Compare and report. Returns the exit code, which says whether head is worse."""
-    for flag, given in (("base", options.base), ("head", options.head)):
-        if not given:
+    for flag, value in (("base", options.base), ("head", options.head)):
+        if not value:
             msg = f"nothing to compare: give a Python, a wheel, a revision or a directory of records with --{flag}"
             raise UsageError(msg)
     code = _exit_code(_compared(options, find_config(options.config)))

@@ -170,20 +170,20 @@ class Option:
         else:
             parser.add_argument(self.flag, *self.aliases, metavar=self.placeholder, help=help_text)
 
-    def read(self, given: Any, environ: Mapping[str, str]) -> Any:
+    def read(self, value: Any, environ: Mapping[str, str]) -> Any:
         """Return the value of the flag, else of the environment, else None. Raises :class:`UsageError`."""
         source = self.flag
-        if given is None or given == []:  # argparse sets an absent positional list to []
-            source, given = self.env, environ.get(self.env, "").strip() or None
-        if given is None:
+        if value is None or value == []:  # argparse sets an absent positional list to []
+            source, value = self.env, environ.get(self.env, "").strip() or None
+        if value is None:
             return None
         if not self.many:
-            return self._convert(given, source)
-        if self.is_positional and not isinstance(given, str):
-            return [self._convert(value, source) for value in given]
-        parts = [given] if isinstance(given, str) else given
+            return self._convert(value, source)
+        if self.is_positional and not isinstance(value, str):
+            return [self._convert(item, source) for item in value]
+        parts = [value] if isinstance(value, str) else value
         values = [part.strip() for item in parts for line in item.splitlines() for part in line.split(",")]
-        return [self._convert(value, source) for value in values if value]
+        return [self._convert(item, source) for item in values if item]
 
     def _convert(self, value: str, source: str) -> Any:
         if self.choices and value not in self.choices:

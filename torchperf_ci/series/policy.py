@@ -49,9 +49,9 @@ def rule_of_metric(
     ``policy`` holds the configured rules by full metric name, ``said`` is the direction given in the records, if any.
     If nothing else gives the direction, it is the one from ``level`` towards a nonzero ``target``.
     """
-    given = policy.get(metric)
-    direction = (given.direction if given else "") or said or direction_of(metric) or _towards(target, level)
-    return MetricRule(direction, given.min_effect if given else MIN_EFFECT, kind_of(metric))
+    rule = policy.get(metric)
+    direction = (rule.direction if rule else "") or said or direction_of(metric) or _towards(target, level)
+    return MetricRule(direction, rule.min_effect if rule else MIN_EFFECT, kind_of(metric))
 
 
 def rule_of_points(metric: str, points: Sequence[Point], policy: Mapping[str, Rule]) -> MetricRule:

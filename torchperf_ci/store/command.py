@@ -129,7 +129,7 @@ def _ingest_nothing(dsn: str) -> int:
 
 def query_command(options: QueryOptions) -> int:
     """Print the requested points."""
-    query = StoreQuery(**{name: given for name in vars(StoreQuery()) if (given := vars(options)[name])})
+    query = StoreQuery(**{name: value for name in vars(StoreQuery()) if (value := vars(options)[name])})
     if query.stop and query.start >= query.stop:
         msg = "--stop is not after --start: there is no time between them"
         raise UsageError(msg)
@@ -151,8 +151,8 @@ def _print_points(store: Store, query: StoreQuery, form: str) -> None:
 
 
 def _dsn(options: QueryOptions) -> str:
-    given: str | None = options.store
-    return given or find_config(options.config).store
+    dsn: str | None = options.store
+    return dsn or find_config(options.config).store
 
 
 def _uploaded(config: Config) -> str:

@@ -97,11 +97,11 @@ def _say_that_there_is_no_target(options: UploadOptions) -> None:
         "UPLOADER_PASSWORD": os.environ.get("UPLOADER_PASSWORD"),
         "a step of actions/upload": os.environ.get(_DEFAULT_TO),
     }
-    given = " and ".join(sign for sign, there in signs.items() if there)
+    found = " and ".join(sign for sign, there in signs.items() if there)
     text = "there is no target, so nothing is uploaded"
-    if given:
+    if found:
         text += (
-            f", though the job has {given}: name one with --to (input to), or as `upload` in torchperf.yml"
+            f", though the job has {found}: name one with --to (input to), or as `upload` in torchperf.yml"
         )
         actions.annotate([actions.Annotation("warning", text, title="Upload")])
         actions.append_summary(to_markdown(Document(f"⚠️ Upload: {text}")))
@@ -125,7 +125,7 @@ def _way(to: str | None, options: UploadOptions, config: Config) -> UploadRoute:
     target = open_target(to, _access(options, config), root)
     # Without these flags the same --to may be another place.
     reaching = {"--region": options.region, "--endpoint": options.endpoint}
-    flags = [part for flag, given in reaching.items() if given for part in (flag, given)]
+    flags = [part for flag, value in reaching.items() if value for part in (flag, value)]
     return UploadRoute(to, target, Spool(root, target_address(to)), tuple(flags))
 
 
@@ -155,14 +155,14 @@ def _access(options: UploadOptions, config: Config) -> PlaceAccess:
 
 def _folder(options: UploadOptions) -> Path | None:
     """Return the directory of the records; None if only the spool is to be sent."""
-    given = {given for given in (options.dir, options.benchmark_results) if given}
-    if len(given) > 1:
+    folders = {folder for folder in (options.dir, options.benchmark_results) if folder}
+    if len(folders) > 1:
         msg = "DIR and --benchmark-results name two directories: give one of them"
         raise UsageError(msg)
-    if not given and not options.resume:
+    if not folders and not options.resume:
         msg = "upload what? give the directory that holds the records"
         raise UsageError(msg)
-    return Path(given.pop()) if given else None
+    return Path(folders.pop()) if folders else None
 
 
 def _resume(way: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
