@@ -191,5 +191,5 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def _git_message(command: str, status: int, stderr: bytes) -> str:
     lines = [line.strip() for line in stderr.decode(errors="replace").splitlines()]
-    told = " ".join(line for line in lines if line and not line.startswith(("hint:", "warning:")))
-    return without_secrets(f"git {command} ended with {status}: {told[-500:] or 'it did not say why'}")
+    message = " ".join(line for line in lines if line and not line.startswith(("hint:", "warning:")))
+    return without_secrets(f"git {command} ended with {status}: {message[-500:] or 'it did not say why'}")

@@ -101,14 +101,14 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
             progress.begin(case)
             try:
                 uses[case] = _use(worker, case, settings)
-                said = f"{case}: {counted(len(uses[case].triples), 'triple')}"
+                line = f"{case}: {counted(len(uses[case].triples), 'triple')}"
             except WorkerFailure as failure:
                 failures[case] = str(failure)
-                said = f"{case}: {failure}"
+                line = f"{case}: {failure}"
                 if failure.status not in HARMLESS:
                     worker.close()
                     worker = at_end.enter_context(start_worker(settings, Path(folder)))
-            progress.end(said, number, failed=case in failures)
+            progress.end(line, number, failed=case in failures)
     return MeasuredUse(uses, failures, inventory, called.packages, called.files)
 
 

@@ -131,11 +131,9 @@ def _check_options(options: BisectOptions) -> None:
         other = next(way for way in ways if way != "command")
         msg = f"--command and --{other} exclude each other: give only one"
         raise UsageError(msg)
-    told = [flag for flag in ("workload", "metric") if given[flag]]
-    if options.verdicts and told:
-        msg = (
-            f"--verdicts already says which workloads and metrics got worse: remove --{told[0]} or --verdicts"
-        )
+    flags = [flag for flag in ("workload", "metric") if given[flag]]
+    if options.verdicts and flags:
+        msg = f"--verdicts already says which workloads and metrics got worse: remove --{flags[0]} or --verdicts"
         raise UsageError(msg)
     if options.metric and not options.command:
         check_metric(options.metric)

@@ -144,12 +144,12 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     if not now:
         unnamed = any(UNNAMED_SERIES in reading.log_ratios for reading in readings)
         return "not-reproduced", _not_slower(proofs, unnamed=unnamed)
-    told = (
+    changes = (
         f"{name} is {value:.4g}, was {levels[name][0]:.4g} and then {levels[name][1]:.4g}"
         for name, value in now.items()
     )
     why = "the good build itself is as slow here now as bad was: the machine or something else changed, not the code"
-    return "environment", f"{why} ({'; '.join(told)})"
+    return "environment", f"{why} ({'; '.join(changes)})"
 
 
 def _not_slower(proofs: Sequence[Proof], *, unnamed: bool) -> str:

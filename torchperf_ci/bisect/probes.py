@@ -145,14 +145,14 @@ class WorkloadProbe:
 
     def log_ratios(self, pair: Pair) -> Mapping[str, float]:
         """ln(head/base) by series, positive where head is worse; without the metrics that the pair did not yield."""
-        told = {self._series(metric): pair.worsening(metric) for metric in self.metrics}
-        return {series: ratio for series, ratio in told.items() if ratio is not None}
+        ratios = {self._series(metric): pair.worsening(metric) for metric in self.metrics}
+        return {series: ratio for series, ratio in ratios.items() if ratio is not None}
 
     def values(self, pair: Pair) -> Mapping[str, float]:
         """The values of base for the same series, each in its own unit."""
-        told = self.log_ratios(pair)
+        ratios = self.log_ratios(pair)
         known = {self._series(metric): metric for metric in self.metrics}
-        return {series: pair.base_value(known[series], self.case.batch_size) for series in told}
+        return {series: pair.base_value(known[series], self.case.batch_size) for series in ratios}
 
     def _series(self, metric: str) -> str:
         case = self.case
@@ -242,8 +242,8 @@ def asks_for_clearest(earlier: Judgement, judgement: Judgement) -> bool:
 
 def expected_build_variance(judgement: Judgement) -> float:
     """The standard deviation between builds of the same code in the history of the worse series; their largest one."""
-    told = [luck.tau for one in _worse(judgement) if (luck := one.evidence.luck)]
-    return min(max(LEAST_TAU, *told), MOST_TAU) if told else USUAL_TAU
+    taus = [luck.tau for one in _worse(judgement) if (luck := one.evidence.luck)]
+    return min(max(LEAST_TAU, *taus), MOST_TAU) if taus else USUAL_TAU
 
 
 def _worse(judgement: Judgement) -> Sequence[Verdict]:

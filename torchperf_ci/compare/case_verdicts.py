@@ -35,9 +35,9 @@ class ComparisonPolicy:
     config: Config
     min_effect: float | None = None
 
-    def rule(self, metric: str, said: str = "") -> policy.MetricRule:
-        """Return direction, kind and smallest change that matters. ``said`` is the direction stated in records."""
-        found = policy.rule_of_metric(metric, self.config.policy, said=said)
+    def rule(self, metric: str, recorded: str = "") -> policy.MetricRule:
+        """Return direction, kind and smallest change that matters. ``recorded`` is the direction stated in records."""
+        found = policy.rule_of_metric(metric, self.config.policy, recorded=recorded)
         return replace(found, min_effect=self.min_effect or found.min_effect)
 
 

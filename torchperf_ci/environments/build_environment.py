@@ -129,10 +129,10 @@ def _environ_of_pip(scratch: Path) -> dict[str, str]:
 
 
 def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float) -> str:
-    told = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
+    pip = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
     what = without_secrets(" ".join(["pip", command[0], *requirements]))
     environ = _environ_of_pip(python.parents[2])
-    return run_program([*told, *requirements], what, seconds, cwd=python.parent, environ=environ)
+    return run_program([*pip, *requirements], what, seconds, cwd=python.parent, environ=environ)
 
 
 @dataclass(frozen=True)

@@ -355,10 +355,10 @@ def published_document(done: PublishedIssues) -> Document:
         counts.append(f"{len(done.postponed)} postponed")
     if done.failed:
         counts.append(f"{counted(len(done.failed), 'finding')} not published")
-    told = {issue.number for issues in lists.values() for issue in issues}
+    listed = {issue.number for issues in lists.values() for issue in issues}
     lines: list[Words] = [
         *((f"{word} ", _issue_link(issue)) for word, issues in lists.items() for issue in issues),
-        *(("known ", _issue_link(issue)) for issue in done.about if issue.number not in told),
+        *(("known ", _issue_link(issue)) for issue in done.about if issue.number not in listed),
         *(f"postponed to another night: {title}" for title in done.postponed),
         *(*done.dismissed, *done.notes),
         *(f"❌ not published: {failure}" for failure in done.failed),

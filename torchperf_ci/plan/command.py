@@ -171,8 +171,8 @@ def bisection_notices(plan: BisectionPlan) -> list[Annotation]:
     ]
     if not plan.left_out:
         return waiting
-    told = f"{len(plan.left_out)} series that regressed cannot be bisected; the job summary says why"
-    return [*waiting, Annotation("notice", told, title="torchperf plan")]
+    text = f"{len(plan.left_out)} series that regressed cannot be bisected; the job summary says why"
+    return [*waiting, Annotation("notice", text, title="torchperf plan")]
 
 
 def _headline(plan: BisectionPlan) -> str:

@@ -174,8 +174,8 @@ def _records(content: str) -> Sequence[LocatedRecord]:
     if refused or not reading.records:
         why = f"the database would refuse the content (reasons: {len(refused)})"
         message = why if refused else "content holds no record"
-        told = [problem[:_LONGEST_PROBLEM] for problem in refused[:_MOST_PROBLEMS]]
-        raise RefusedRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, message, problems=told)
+        problems = [problem[:_LONGEST_PROBLEM] for problem in refused[:_MOST_PROBLEMS]]
+        raise RefusedRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, message, problems=problems)
     return reading.records
 
 

@@ -204,8 +204,8 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
         f"{counted(outcome.ahead, 'record')} dated in the future, which stay the newest of their machine until then: "
         "see the clock there, and that times are in seconds"
     )
-    told = ((outcome.judged, judged), (outcome.untimed, untimed), (outcome.ahead, ahead))
-    say(counts, *(text for count, text in told if count))
+    notes = ((outcome.judged, judged), (outcome.untimed, untimed), (outcome.ahead, ahead))
+    say(counts, *(text for count, text in notes if count))
     complaints = [
         f"{key}: other content is kept under this key; it was left as it is: "
         f"give each run a directory of its own, or `torchperf upload DIR --to {store}`"

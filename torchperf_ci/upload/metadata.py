@@ -173,8 +173,8 @@ def this_runner(options: UploadOptions) -> dict[str, object]:
     from torchperf_ci.machine.host import Fingerprint, runner_entry
 
     entry = runner_entry(_this_identity(), Fingerprint({}, {}))
-    told = {"name": options.device_name, "type": options.device_type}
-    known = {key: value for key, value in told.items() if value}
+    device = {"name": options.device_name, "type": options.device_type}
+    known = {key: value for key, value in device.items() if value}
     return {**entry, **known, "extra_info": {"hostname": socket.gethostname()}}
 
 

@@ -99,8 +99,8 @@ class BuildVariance:
         return self.chance > MIN_CHANCE
 
     def __str__(self) -> str:
-        said = "build luck could explain it" if self.explains_change else "more than build luck explains"
-        return f"{said} (wheels differ by {self.tau:.1%} by luck, {self.low:.1%} to {self.high:.1%})"
+        text = "build luck could explain it" if self.explains_change else "more than build luck explains"
+        return f"{text} (wheels differ by {self.tau:.1%} by luck, {self.low:.1%} to {self.high:.1%})"
 
 
 @dataclass(frozen=True)

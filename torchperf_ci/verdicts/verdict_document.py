@@ -237,7 +237,10 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
             "page",
             [
                 Note([short(note, _SENTENCE_LENGTH) for note in judgement.notes]),
-                *(Paragraph(short(said, _SENTENCE_LENGTH)) for said in filter(None, (little, *young))),
+                *(
+                    Paragraph(short(sentence, _SENTENCE_LENGTH))
+                    for sentence in filter(None, (little, *young))
+                ),
                 _table(loud, shared),
                 Bullets(suites),
                 Folded(count_verdicts(quiet), [_table(quiet, shared)]),
