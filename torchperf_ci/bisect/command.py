@@ -56,14 +56,14 @@ def with_repeat_command(
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
     """Options that select the series which the verdicts report as worse."""
-    worse = [one.series for one in judgement.verdicts if one.is_red or one.candidate]
-    metrics = _distinct(bisected_as(one.metric) or one.metric for one in worse)
+    worse = [verdict.series for verdict in judgement.verdicts if verdict.is_red or verdict.candidate]
+    metrics = _distinct(bisected_as(series.metric) or series.metric for series in worse)
     return {
-        "workload": _distinct(one.model for one in worse),
+        "workload": _distinct(series.model for series in worse),
         "metric": metrics[0] if len(metrics) == 1 and metrics != [LATENCY] else None,
-        "mode": _distinct(one.mode for one in worse),
-        "dtype": _distinct(one.dtype for one in worse),
-        "backend": _distinct(one.backend for one in worse),
+        "mode": _distinct(series.mode for series in worse),
+        "dtype": _distinct(series.dtype for series in worse),
+        "backend": _distinct(series.backend for series in worse),
     }
 
 

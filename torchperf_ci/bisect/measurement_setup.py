@@ -119,7 +119,7 @@ def _is_at_new(value: float, old: float, new: float) -> bool:
 
 
 def _of_good(readings: Sequence[BisectReading], series: str) -> float | None:
-    values = [one.values[series] for one in readings if one.base == 0 and series in one.values]
+    values = [pair.values[series] for pair in readings if pair.base == 0 and series in pair.values]
     return median(values) if values else None
 
 

@@ -228,7 +228,7 @@ def commit_ranges(judgement: Judgement) -> Sequence[CommitEnds]:
     it bisects. Several ranges of one repository are combined into one that contains them all.
     """
     return commit_ends_of(
-        [one.evidence.commits for one in _worse(judgement) if bisected_as(one.series.metric)]
+        [verdict.evidence.commits for verdict in _worse(judgement) if bisected_as(verdict.series.metric)]
     )
 
 
@@ -236,18 +236,18 @@ def asks_for_clearest(earlier: Judgement, judgement: Judgement) -> bool:
     """Whether ``earlier`` verdicts have the same ranges, and the clearest series of ``judgement`` among the worse."""
     worse = _worse(judgement)
     clearest = max(worse, key=lambda one: (one.is_red, one.effect.size if one.effect else 0.0), default=None)
-    is_asked = clearest is not None and clearest.series in {one.series for one in _worse(earlier)}
+    is_asked = clearest is not None and clearest.series in {verdict.series for verdict in _worse(earlier)}
     return is_asked and commit_ranges(earlier) == commit_ranges(judgement)
 
 
 def expected_build_variance(judgement: Judgement) -> float:
     """The standard deviation between builds of the same code in the history of the worse series; their largest one."""
-    taus = [luck.tau for one in _worse(judgement) if (luck := one.evidence.luck)]
+    taus = [luck.tau for verdict in _worse(judgement) if (luck := verdict.evidence.luck)]
     return min(max(LEAST_TAU, *taus), MOST_TAU) if taus else USUAL_TAU
 
 
 def _worse(judgement: Judgement) -> Sequence[Verdict]:
-    return [one for one in judgement.verdicts if one.is_red or one.candidate]
+    return [verdict for verdict in judgement.verdicts if verdict.is_red or verdict.candidate]
 
 
 def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:

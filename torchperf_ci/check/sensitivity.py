@@ -158,9 +158,9 @@ def _metric_sensitivities(sensitivities: Iterable[SeriesSensitivity]) -> list[Me
 def _metric_sensitivity(
     group: SeriesGroup, metric: str, series: Sequence[SeriesSensitivity]
 ) -> MetricSensitivity:
-    noises = [one.noise for one in series if one.noise is not None]
-    changes = [one.detectable for one in series if one.detectable is not None]
-    enough = sum(one.detectable is not None and one.detectable <= one.min_effect for one in series)
+    noises = [row.noise for row in series if row.noise is not None]
+    changes = [row.detectable for row in series if row.detectable is not None]
+    enough = sum(row.detectable is not None and row.detectable <= row.min_effect for row in series)
     return MetricSensitivity(
         group,
         metric,
@@ -194,7 +194,7 @@ def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarm
         groups=found.groups,
         sessions=found.sessions,
         repetitions=Repetitions(
-            *(log_values(run_matrix(_extremes(points, one)).values) for one in (min, max))
+            *(log_values(run_matrix(_extremes(points, extreme)).values) for extreme in (min, max))
         ),
     )
     return replayed(past), false_alarms(past)

@@ -94,7 +94,7 @@ def judge_latency(
             others={
                 "pairs": len(compared.pairs),
                 "log_ratios": compared.log_ratios,
-                "head_first": [one.head_first for one in compared.readings if not one.control],
+                "head_first": [reading.head_first for reading in compared.readings if not reading.control],
                 "controls": [ratio for _, ratio in compared.controls],
                 "log_likelihood_ratios": {"increase": decision.increase, "decrease": decision.decrease},
                 "alpha": ALPHA / len(session),

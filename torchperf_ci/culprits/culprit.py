@@ -225,5 +225,5 @@ def _bisection(members: Any) -> Bisection:
 
 def _culprit(item: Mapping[str, Any]) -> Culprit:
     """Parse a culprit. Files from other tools may give only the names of its series."""
-    series = [{"name": one} if isinstance(one, str) else one for one in item["series"]]
+    series = [{"name": effect} if isinstance(effect, str) else effect for effect in item["series"]]
     return replace(json_files.typed({**item, "commit": "", "series": series}, Culprit), commit=item["commit"])

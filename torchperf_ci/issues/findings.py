@@ -139,8 +139,8 @@ def _culprit_findings(
         for culprit in bisection.culprits
     ]
     distinct: dict[str, IssueFinding] = {}
-    for finding in sorted(found, key=lambda one: bool(one.suspects)):
-        known = next((one for one in distinct.values() if one.names & finding.names), finding)
+    for finding in sorted(found, key=lambda finding: bool(finding.suspects)):
+        known = next((earlier for earlier in distinct.values() if earlier.names & finding.names), finding)
         distinct[known.fingerprint] = finding if known is finding else _merged(known, finding)
     return list(distinct.values())
 
@@ -185,9 +185,9 @@ def _seen_row(verdict: Verdict, night: str) -> IssueRow:
     return IssueRow(verdict.series, verdict.old, verdict.new, verdict.effect, night, machine=machine)
 
 
-def _merged(one: IssueFinding, other: IssueFinding) -> IssueFinding:
+def _merged(known: IssueFinding, other: IssueFinding) -> IssueFinding:
     """The two findings as one, presented by the proven commit with the larger effect; proven rows replace others."""
-    first, second = sorted((one, other), key=lambda it: (not it.suspects, _proven_size(it)), reverse=True)
+    first, second = sorted((known, other), key=lambda it: (not it.suspects, _proven_size(it)), reverse=True)
     rows = {row.series: row for row in sorted((*second.rows, *first.rows), key=lambda row: row.proven)}
     verdicts = {verdict.series: verdict for verdict in (*second.verdicts, *first.verdicts)}
     return replace(first, rows=tuple(rows.values()), verdicts=tuple(verdicts.values()))
@@ -213,7 +213,7 @@ def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: S
     """Whether a regression that no culprit names can only be due to the one culprit in its range."""
     if not verdict.is_red or len(bisection.culprits) != 1 or _bisection_of(verdict, [bisection]) is None:
         return False
-    named = {change.name for one in bisections for culprit in one.culprits for change in culprit.series}
+    named = {change.name for run in bisections for culprit in run.culprits for change in culprit.series}
     return _bisected_name(verdict.series) not in named
 
 

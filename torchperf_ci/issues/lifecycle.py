@@ -214,7 +214,7 @@ def _without_rows_of_other_culprits(issue: TrackedIssue, matches: Iterable[Issue
     mine = [match.finding for match in culprits if match.issue is issue]
     own = {row.series for finding in mine for row in finding.rows}
     is_open = issue.memory.kind == "unlocated" or (
-        issue.memory.suspects and any(not one.suspects for one in mine)
+        issue.memory.suspects and any(not finding.suspects for finding in mine)
     )
     if not is_open or not own:
         return issue
@@ -244,7 +244,7 @@ def _update(
     before = issue.memory
     if rules.night < max((before.reported, *before.recovered)):
         return None  # an earlier night, repeated after later ones, adds nothing
-    in_order = tuple(sorted(findings, key=lambda one: (one.kind != "culprit", bool(one.suspects))))
+    in_order = tuple(sorted(findings, key=lambda it: (it.kind != "culprit", bool(it.suspects))))
     memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:
@@ -368,7 +368,7 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
         suspects = finding.suspects[:_MOST_SUSPECTS]
         return IssueMemory(finding.kind, (finding.fingerprint,), rows, night, night, suspects=suspects)
     is_part = finding.suspects and finding.names & {*memory.fingerprints, *memory.suspects}
-    is_proven = any(one.kind == "culprit" and not one.suspects for one in (memory, finding))
+    is_proven = any(subject.kind == "culprit" and not subject.suspects for subject in (memory, finding))
     return replace(
         memory,
         kind=finding.kind,

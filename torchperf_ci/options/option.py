@@ -227,16 +227,16 @@ def is_given(options: DataclassInstance, name: str) -> bool:
 
 def options_of(command: type[DataclassInstance]) -> tuple[Option, ...]:
     """Return the options that a command's class declares, in the order of its help."""
-    return tuple(one.metadata[_OPTION] for one in fields(command))
+    return tuple(member.metadata[_OPTION] for member in fields(command))
 
 
 def sections_of(command: type[DataclassInstance]) -> Mapping[str, Sequence[Option]]:
     """Return a command's options by heading; those before the first heading are under an empty one."""
     sections: dict[str, list[Option]] = {}
     heading = ""
-    for one in fields(command):
-        heading = one.metadata[_HEADING] or heading
-        sections.setdefault(heading, []).append(one.metadata[_OPTION])
+    for member in fields(command):
+        heading = member.metadata[_HEADING] or heading
+        sections.setdefault(heading, []).append(member.metadata[_OPTION])
     return sections
 
 

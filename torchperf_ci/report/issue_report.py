@@ -76,7 +76,7 @@ def _config_and_rules(options: ReportOptions) -> tuple[Issues, IssueRules]:
 def _context(client: GitHubClient | None, night: str, action: IssueAction) -> IssueContext:
     """Return the context for the text of an action. ``client`` is given if the culprit's author is to be mentioned."""
     at = github_server(os.environ)
-    culprit = next((one.culprit for one in action.findings if one.culprit), None)
+    culprit = next((finding.culprit for finding in action.findings if finding.culprit), None)
     login = author_login(client, culprit, at) if client and culprit and action.what != "remember" else None
     return IssueContext(night, run_url(os.environ), at, login)
 

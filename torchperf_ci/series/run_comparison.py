@@ -86,8 +86,8 @@ def compare_runs(
     (Bonferroni); any difference of other kinds of metrics is.
     """
     series = {*old, *new}
-    judged = sorted(series - restating(series), key=lambda one: one.names)
-    rows = [_RunPair(one, old.get(one), new.get(one), past.get(one)) for one in judged]
+    judged = sorted(series - restating(series), key=lambda item: item.names)
+    rows = [_RunPair(item, old.get(item), new.get(item), past.get(item)) for item in judged]
     beyond = NormalDist().inv_cdf(1 - _TAIL / max(len(rows), 1)) * sqrt(2)
     compared = [
         _compared(row, row.old, row.new, sigma, policy, beyond)

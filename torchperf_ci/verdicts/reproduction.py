@@ -42,7 +42,7 @@ def run_lines(reproduction: RepeatOptions, series: Series) -> list[str]:
 
 def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str]:
     """``command``, preceded by the commands that enter ``folder`` and fetch the commits among ``builds``."""
-    commits = list(dict.fromkeys(one for one in builds if COMMIT_HASH.fullmatch(one)))
+    commits = list(dict.fromkeys(build for build in builds if COMMIT_HASH.fullmatch(build)))
     return [
         *([f"cd {shlex.quote(folder)}"] if folder else []),
         *([shlex.join(["git", "fetch", "origin", *commits])] if commits else []),
@@ -134,7 +134,7 @@ def _in_clone(path: Path, home: Path, folder: Path) -> str:
 def _root_of_checkout(folder: Path) -> Path:
     """The root of the checkout that the folder is in, or the folder itself."""
     start = _absolute(folder)
-    return next((one for one in (start, *start.parents) if (one / ".git").exists()), start)
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
 
 def _absolute(path: str | Path) -> Path:

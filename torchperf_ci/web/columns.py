@@ -84,7 +84,7 @@ class Numbering:
     @cached_property
     def numbers(self) -> Mapping[str, int]:
         """The numbers of the IDs."""
-        return {one: number for number, one in enumerate(self.ids)}
+        return {series_id: number for number, series_id in enumerate(self.ids)}
 
     def checksum(self, numbers: Iterable[int]) -> int:
         """Return a checksum of the IDs up to the highest of ``numbers``; ``data.js`` computes the same.

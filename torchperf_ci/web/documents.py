@@ -166,7 +166,7 @@ class Documents:
         recent = self.catalogue.recent(run)
         start = recent[-1].time if recent else run.time
         measured = measured_between(self._store, run.group, run.branch, start, run.time)
-        cases = [series.case for one in measured if (series := self.catalogue.by_id.get(one))]
+        cases = [series.case for series_id in measured if (series := self.catalogue.by_id.get(series_id))]
         return run_state(run, recent[0] if recent else None, points, cases)
 
     def comparison(self, base_id: str, head_id: str) -> object:
@@ -198,7 +198,7 @@ class Documents:
 
     def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
-        times = [(one.time, one.end) for one in (run, other)]
+        times = [(compared.time, compared.end) for compared in (run, other)]
         machines = self.catalogue.groups[run.group].machines
         return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
 
@@ -206,9 +206,9 @@ class Documents:
         """Return the newest values of each series on the branch of a run, up to that run."""
         known = self.catalogue.groups[run.group]
         begun = [
-            one.time
-            for one in known.runs
-            if one.time <= run.time and (not run.branch or one.branch in ("", run.branch))
+            earlier.time
+            for earlier in known.runs
+            if earlier.time <= run.time and (not run.branch or earlier.branch in ("", run.branch))
         ]
         return past_of_store(
             self._store,

@@ -102,7 +102,7 @@ def summary_of_group(
     newest = _newest(measured.runs, trunk)
     state = state_of(newest, points)
     trend = latency_trend(trunk)
-    noisy = [one for series, one in histories.items() if rules[series].kind in ("ratio", "amount")]
+    noisy = [history for series, history in histories.items() if rules[series].kind in ("ratio", "amount")]
     entry = GroupEntry(
         newest,
         next(iter(catalogue.recent(newest)), None),
@@ -112,8 +112,8 @@ def summary_of_group(
         replace(trend, ratio=[rounded(ratio) for ratio in trend.ratio]),
         _breaks(trend, [history for series, history in histories.items() if series.metric == LATENCY]),
         len(points),
-        sum(one.change.is_open for one in changes),
-        sum(one.change.recovered is not None for one in changes),
+        sum(row.change.is_open for row in changes),
+        sum(row.change.recovered is not None for row in changes),
         [series.id for series, history in histories.items() if _is_newly_worse(history, rules[series])],
         bool(noisy) and all(history.is_too_short for history in noisy),
     )
@@ -187,7 +187,7 @@ def overview_document(
         "groups": [
             vars(group) | {"silent": is_silent} for group, is_silent in zip(groups, silent, strict=True)
         ],
-        "culprits": [one.evidence for one in culprits[:NEWEST_CULPRITS]],
+        "culprits": [entry.evidence for entry in culprits[:NEWEST_CULPRITS]],
         "version": 2,
     }
 
@@ -198,7 +198,7 @@ def regressions_document(
     """Return all culprits, and the changes on all kinds of machines, newest first."""
     changes = [entry for summary in summaries for entry in summary.changes]
     return {
-        "culprits": [one.entry for one in culprits],
+        "culprits": [shown.entry for shown in culprits],
         "changes": [
             vars(entry) | {"change": with_culprits(entry.change, culprits)}
             for entry in sorted(changes, key=lambda entry: (-entry.change.time, entry.series))

@@ -77,7 +77,7 @@ def _outcomes(taken: Mapping[Series, Point]) -> Mapping[Series, Point]:
         for series, point in taken.items()
         if series.metric == STATUS or (kind_of(series.metric) == "outcome" and passed(point) is not None)
     ]
-    return {case: point for _, _, case, point in sorted(known, key=lambda one: one[:2])}
+    return {case: point for _, _, case, point in sorted(known, key=lambda row: row[:2])}
 
 
 def run_document(
@@ -89,7 +89,7 @@ def run_document(
 ) -> dict[str, object]:
     """Return a run: its state, and its values of all series but the statuses, in the order of ``numbering``."""
     taken = _taken(points, run)
-    numbered = {numbering.numbers[one.id]: one for one in taken if one.metric != STATUS}
+    numbered = {numbering.numbers[series.id]: series for series in taken if series.metric != STATUS}
     numbers = sorted(numbered)
     measured = [numbered[number] for number in numbers]
     return {
