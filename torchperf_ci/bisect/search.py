@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
@@ -20,7 +21,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     with_known_rebuilds,
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
-from torchperf_ci.bisect.state_file import StateFile
+from torchperf_ci.bisect.state_file import RetriedFailures, StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
 from torchperf_ci.environments.revisions import scratch_folder, uncompiled_note
@@ -96,9 +97,25 @@ def _are_built(
             ends = {0, question.bad} & state.facts.unusable
             if position in ends and state.facts.tries[position] >= TRIES:
                 raise _end_fails(build)
+            _check_builds(laboratory, state, progress)
         if not build.ok or build.repeated:
             return False
     return True
+
+
+def _check_builds(laboratory: Laboratory, state: StateFile, progress: BisectProgress) -> None:
+    """After :data:`TRIES` failures in a row, build good again: if that fails as well, no commit is to blame."""
+    failed = [*takewhile(lambda build: not build.ok, reversed(state.facts.builds))]
+    if len(failed) < TRIES:
+        return
+    progress.builds(GOOD)
+    try:
+        good = laboratory.build_good_anew()
+    except EnvironmentUnderTestError:
+        state.add(RetriedFailures(tuple(sorted({build.position for build in failed}))))
+        raise
+    state.add(good)
+    progress.learnt(good, state.facts)
 
 
 _OPTIONS_OF_PLAN = (
