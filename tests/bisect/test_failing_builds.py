@@ -73,6 +73,18 @@ def test_a_command_that_fails_on_good_is_told_before_bad_is_built(
     assert not (tmp_path / "tried.1").exists()
 
 
+def test_a_call_that_has_nothing_to_measure_builds_nothing(
+    bisect: Bisecting, fails, quick: str, tmp_path: Path
+) -> None:
+    shas, build = fails((100, 0), (150, 0))
+    options = ("--good", shas[0], "--bad", shas[1], "--python", quick, "--build", build)
+    found = bisect(*options)
+    builds = [tried(tmp_path, name) for name in range(2)]
+    assert bisect(*options) == found
+    assert bisect.code(*options, "--min-effect", "0.2") == 2, "the state is of another question"
+    assert [tried(tmp_path, name) for name in range(2)] == builds
+
+
 def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting, fails, quick: str) -> None:
     (good, bad), build = fails((100, 1), (150, 2))
     bisect("--good", good, "--bad", bad, "--python", quick, "--build", f"sleep 0.1; {build}")
