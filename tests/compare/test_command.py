@@ -15,6 +15,7 @@ import pytest
 
 from torchperf_ci import cli
 from torchperf_ci.compare import command
+from torchperf_ci.environments.revisions import scratch_folder
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts
 
 SUITE = """
@@ -116,10 +117,15 @@ def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, 
     )
 
 
-def test_sigterm_leaves_what_is_known_and_nothing_else(checkout, suite, tmp_path, torch_environment) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    before = checkout.state()
+@pytest.fixture
+def before(checkout) -> object:
+    """The state of the checkout before anything is called."""
+    return checkout.state()
+
+
+@pytest.fixture
+def comparing(before, checkout, suite, tmp_path, torch_environment, temporary) -> subprocess.Popen[str]:
+    """A comparison whose first pair is measured."""
     process = subprocess.Popen(
         [
             *(
@@ -140,9 +146,15 @@ def test_sigterm_leaves_what_is_known_and_nothing_else(checkout, suite, tmp_path
         stderr=subprocess.PIPE,
         text=True,
     )
-    with process:
-        said = [*takewhile(lambda line: "pair 1" not in line, iter(process.stderr.readline, ""))]
-        assert said[-1].startswith(("1 case in pairs of processes on ", "⚠ this machine is busy: "))
+    said = [*takewhile(lambda line: "pair 1" not in line, iter(process.stderr.readline, ""))]
+    assert said[-1].startswith(("1 case in pairs of processes on ", "⚠ this machine is busy: "))
+    return process
+
+
+def test_sigterm_leaves_what_is_known_and_nothing_else(
+    comparing, before, checkout, tmp_path, temporary
+) -> None:
+    with comparing as process:
         workers = _workers_of(process.pid)
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=60)
@@ -156,6 +168,16 @@ def test_sigterm_leaves_what_is_known_and_nothing_else(checkout, suite, tmp_path
     _wait_for_the_end_of(workers)
     assert list(temporary.iterdir()) == []
     assert checkout.state() == before
+
+
+def test_what_a_kill_leaves_is_removed_later(comparing, temporary) -> None:
+    with comparing as process:
+        workers = _workers_of(process.pid)
+        process.kill()
+    _wait_for_the_end_of(workers)
+    assert list(temporary.iterdir()) != []
+    with scratch_folder() as folder:
+        assert list(temporary.iterdir()) == [folder]
 
 
 def _workers_of(pid: int) -> list[int]:
