@@ -56,9 +56,9 @@ demo: $(TOOLKIT)/.base $(TORCH)
 			--workflow-id $$night || exit; done
 	$(TOOLKIT)/bin/torchperf plan
 	$(TOOLKIT)/bin/torchperf run --suite quick --processes 1 --budget 0.5 --python $(TORCH)/bin/python \
-		--out build/demo/records
+		--benchmark-name demo --out build/demo/records
 	$(TOOLKIT)/bin/torchperf upload build/demo/records --to $(STORE) --spool build/demo/spool \
-		--benchmark-name demo --repo-name pytorch/pytorch --head-branch v$(TORCH_VERSION) \
+		--repo-name pytorch/pytorch --head-branch v$(TORCH_VERSION) \
 		--head-sha "$$($(TORCH)/bin/python -W ignore -c 'import torch; print(torch.version.git_version)')"
 	$(TOOLKIT)/bin/torchperf query --store $(STORE) --metrics 'latency(ms)' 'peak_memory(MiB)'
 	$(TOOLKIT)/bin/torchperf check build/demo/records --store $(STORE) --out build/demo/verdicts.json --on-failure warn

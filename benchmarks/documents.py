@@ -121,7 +121,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         dsn = f"chdb://{options.store or folder}"
         if not (options.store and Path(options.store).exists()):
-            with open_store(dsn) as store, store.held():
+            with open_store(dsn) as store, store.keep_open():
                 fill(store, options.rows, options.machines)
         measure(dsn)
         if options.site:

@@ -64,7 +64,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=10_000_000)
     rows = parser.parse_args().rows
-    with tempfile.TemporaryDirectory() as folder, open_store(f"chdb://{folder}/store") as store, store.held():
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_store(f"chdb://{folder}/store") as store,
+        store.keep_open(),
+    ):
         fill(store, rows)
         after = {name: seconds(ask) for name, ask in questions(store).items()}
         store.read_results_alone()

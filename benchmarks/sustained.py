@@ -125,7 +125,7 @@ def power_limit() -> None:
 
 
 class Arm:
-    """Answers the blocks of a pair on a device that both arms share."""
+    """StoreService the blocks of a pair on a device that both arms share."""
 
     def __init__(self, device: Replayed) -> None:
         self._device = device

@@ -23,7 +23,7 @@ OURS = "torchperf_ci"
 COMMON = {"errors", "metrics", "document", "__version__"}
 # What a room that talks to people, to the job or to other programs may import as well.
 TOOLS = {
-    *("actions", "console", "markdown", "page", "telling", "config", "options", "json_files"),
+    *("actions", "console", "markdown", "page", "command_output", "config", "options", "json_files"),
     *("deadline", "git", "github", "http_client", "identity", "interruption", "processes"),
 }
 # A room, or a module at the top, and what else it may import: rooms below it, the lowest first.
@@ -51,7 +51,7 @@ MAY_IMPORT = {
     "console": {"actions"},
     "markdown": {"actions"},
     "page": {"actions", "markdown"},
-    "telling": {"actions", "console", "markdown"},
+    "command_output": {"actions", "console", "markdown"},
     "interruption": {"git", "options"},
     "shell_completion": {"interruption", "options", "config"},
     "json_files": {"actions", "records", "stats"},
@@ -59,8 +59,8 @@ MAY_IMPORT = {
     "places": {"records", "git", "deadline", "github", "http_client"},
     "store": {*TOOLS, "imports", "records", "places"},
     "series": {"imports", "records", "store", "stats", "config"},
-    "verdicts": {"series", "stats", "json_files", "actions", "telling"},
-    "culprits": {"verdicts", "stats", "json_files", "github", "actions", "telling"},
+    "verdicts": {"series", "stats", "json_files", "actions", "command_output"},
+    "culprits": {"verdicts", "stats", "json_files", "github", "actions", "command_output"},
     "environments": {"records", "processes", "git", "deadline", "actions"},
     "bench": {*TOOLS, "records", "machine", "stats"},
     "issues": {*TOOLS, "culprits", "verdicts", "series", "stats"},

@@ -104,7 +104,7 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
         (["baseline", "updat"], "unknown command 'baseline updat': did you mean baseline update?"),
         (["run", "--sute", "quick"], "unknown option of torchperf run '--sute': did you mean --suite"),
         (["check", "--branhc=x"], "unknown option of torchperf check '--branhc': did you mean --branch"),
-        (["doctor", "h100"], "torchperf doctor does not know what to do with 'h100'"),
+        (["doctor", "h100"], "torchperf doctor got an unexpected argument: 'h100'"),
         (["compare", "--base"], "argument --base: expected one argument; see torchperf compare --help"),
         (
             ["report", "--to", "isues"],

@@ -174,9 +174,9 @@ def test_a_terminal_of_80_columns_is_believed(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_log_gets_a_line_a_step_with_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
     shown = Progress(3)
-    shown.begins("a")
-    shown.ended("a: pass in 2.2 s", 1)
-    shown.ended("a: oom: too\nbig", 3, failed=True)
+    shown.begin("a")
+    shown.end("a: pass in 2.2 s", 1)
+    shown.end("a: oom: too\nbig", 3, failed=True)
     shown.close()
     assert capsys.readouterr().err.splitlines() == [
         "[1/3, 0:00 left] a: pass in 2.2 s",
@@ -186,5 +186,5 @@ def test_a_log_gets_a_line_a_step_with_the_time_left(capsys: pytest.CaptureFixtu
 
 def test_where_the_time_is_limited_a_line_says_how_much_is_spent(capsys: pytest.CaptureFixture[str]) -> None:
     shown = Progress(600, timed=True)
-    shown.ended("a: pair 1, +0.1%", standing="0 of 2 settled")
+    shown.end("a: pair 1, +0.1%", state="0 of 2 settled")
     assert capsys.readouterr().err == "[0 of 600 s, 0 of 2 settled] a: pair 1, +0.1%\n"

@@ -47,6 +47,51 @@ def test_of_a_pull_request_it_is_its_own_head(tmp_path: Path) -> None:
     assert found == {"repo": "octo/perf", "head_branch": "faster", "head_sha": "2e", **RUN}
 
 
+OWN, FORK = {"full_name": "octo/perf"}, {"full_name": "stranger/perf"}
+THERE = {"repository": {**OWN, "default_branch": "main"}}
+
+
+def of_event(folder: Path, event: dict[str, object], base: str = "") -> tuple[object, object]:
+    (folder / "event.json").write_text(json.dumps(THERE | event))
+    job = {**JOB, "GITHUB_EVENT_PATH": str(folder / "event.json"), "GITHUB_BASE_REF": base}
+    fields = identity_fields(None, job)
+    return fields["head_branch"], fields["head_sha"]
+
+
+@pytest.mark.parametrize(
+    ("source", "branch", "recorded"),
+    [
+        (FORK, "main", "stranger:main"),
+        (FORK, "release/2.9", "stranger:release/2.9"),
+        (None, "main", ":main"),  # the fork was deleted
+        (FORK, "faster", "faster"),
+        (OWN, "main", "main"),
+    ],
+)
+def test_a_forks_branch_is_not_the_repositorys_of_the_same_name(
+    tmp_path: Path, source: object, branch: str, recorded: str
+) -> None:
+    head = {"ref": branch, "sha": "2e", "repo": source}
+    assert of_event(tmp_path, {"pull_request": {"head": head}}, "release/2.9") == (recorded, "2e")
+
+
+@pytest.mark.parametrize(
+    ("cause", "source", "branch", "recorded"),
+    [
+        ("pull_request", FORK, "main", ("stranger:main", "2e")),
+        ("pull_request_target", FORK, "faster", ("faster", "2e")),
+        ("pull_request", OWN, None, ("2e", "2e")),
+        ("push", OWN, "main", (COMMIT["head_branch"], COMMIT["head_sha"])),
+    ],
+)
+def test_what_follows_a_pull_requests_run_is_for_that_pull_request(
+    tmp_path: Path, cause: str, source: object, branch: str | None, recorded: tuple[str, str]
+) -> None:
+    run = {"head_branch": branch, "head_sha": "2e", "head_repository": source, "event": cause}
+    event = {"workflow_run": {**run, "html_url": "", "pull_requests": []}}
+    assert of_event(tmp_path, event) == recorded
+
+
 def test_a_checkout_that_is_named_tells_the_commit_and_the_job_the_run(tmp_path: Path) -> None:
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@localhost"]
     for command in (

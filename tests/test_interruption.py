@@ -178,7 +178,7 @@ def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word() -> None:
 def test_an_output_that_cannot_be_written_is_told() -> None:
     done = printed_to(os.open("/dev/full", os.O_WRONLY))
     assert done.returncode == 2
-    assert done.stderr == "torchperf: error: what is printed cannot be written: No space left on device\n"
+    assert done.stderr == "torchperf: error: the output cannot be written: No space left on device\n"
 
 
 def printed_to(output: int) -> subprocess.CompletedProcess[str]:

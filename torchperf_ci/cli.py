@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         code = READER_GONE if output_is_closed() else UsageError.exit_code
         if code != READER_GONE:
-            _complain(f"what is printed cannot be written: {error.strerror}")
+            _print_error(f"the output cannot be written: {error.strerror}")
         print_nothing_more()
         return code
 
@@ -103,18 +103,18 @@ def _write_utf8() -> None:
 def _run(argv: Sequence[str] | None) -> int:
     options: Sequence[Option] = ()
     try:
-        with stoppable(lambda stopped: _tell_how_to_go_on(stopped, options)):
+        with stoppable(lambda stopped: _print_how_to_continue(stopped, options)):
             command, namespace = _parse(sys.argv[1:] if argv is None else argv)
             options = options_of(command.options_class)
             return command.run(read(command.options_class, namespace, os.environ))
     except Stopped as stopped:
-        _tell_how_to_go_on(stopped, options)
+        _print_how_to_continue(stopped, options)
         return stopped.exit_code
     except WorkloadsFailedError as error:  # each has its annotation already
-        _complain(str(error))
+        _print_error(str(error))
         return error.exit_code
     except TorchperfError as error:
-        _complain(str(error))
+        _print_error(str(error))
         _annotate(str(error))
         return error.exit_code
     except Exception as error:  # whatever is left is our own bug
@@ -122,7 +122,7 @@ def _run(argv: Sequence[str] | None) -> int:
             raise
         import traceback
 
-        _complain(
+        _print_error(
             f"{traceback.format_exc()}this is a bug of torchperf: please report it with the lines above"
         )
         _annotate("a bug of torchperf: the log has its traceback")
@@ -139,15 +139,15 @@ def _answer_shell(words: Sequence[str]) -> None:
     )
 
 
-def _tell_how_to_go_on(stopped: Stopped, options: Sequence[Option]) -> None:
+def _print_how_to_continue(stopped: Stopped, options: Sequence[Option]) -> None:
     from torchperf_ci.interruption import command_line, program
 
     message = f"{stopped}; {stopped.outcome}: {command_line(options, program(), stopped.resume)}"
-    _complain(message)
+    _print_error(message)
     _annotate(message)
 
 
-def _complain(message: str) -> None:
+def _print_error(message: str) -> None:
     from torchperf_ci.console import say
 
     say(*f"torchperf: error: {message}".split("\n"))
@@ -169,7 +169,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     if not unknown:
         return command, namespace
     if not unknown[0].startswith("-"):
-        msg = f"torchperf {command.name} does not know what to do with {unknown[0]!r}"
+        msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}"
         raise UsageError(msg)
     flags = [option.flag for option in options_of(command.options_class) if not option.is_positional]
     what = f"option of torchperf {command.name}"

@@ -79,33 +79,33 @@ class Progress:
         self._step = ""
         self._bar = _bar(total, timed=timed) if is_terminal(sys.stderr) else None
 
-    def begins(self, step: object) -> None:
-        """Show that a step begins; a log gets its line at the end of the step."""
+    def begin(self, step: object) -> None:
+        """Begin a step; a log gets its line at the end of the step."""
         self._step = one_line(step)
         if self._bar:
             self._move(self._bar, self._step)
 
-    def reaches(self, phase: str) -> None:
+    def show_phase(self, phase: str) -> None:
         """Show the phase that the current step has reached, on a terminal only."""
         if self._bar:
             self._move(self._bar, f"{self._step}: {phase}")
 
-    def ended(
-        self, said: str, done: int = 0, standing: str = "", *, failed: bool = False, log: Sequence[str] = ()
+    def end(
+        self, result: str, done: int = 0, state: str = "", *, failed: bool = False, log: Sequence[str] = ()
     ) -> None:
-        """Show that ``done`` steps are done; ``said`` describes the last one, ``standing`` the overall state.
+        """End the current step, with which ``done`` steps are done; ``result`` describes it, ``state`` the whole.
 
         If it ``failed``, its line and the lines of its ``log`` stay visible on the terminal, too.
         """
         spent = time.monotonic() - self._start
         if self._bar:
-            self._move(self._bar, one_line(f"{standing}; {said}" if standing else said), done)
+            self._move(self._bar, one_line(f"{state}; {result}" if state else result), done)
         elif self._timed:
-            say(f"[{min(spent, self._total):.0f} of {self._total:.0f} s, {standing}] {said}")
+            say(f"[{min(spent, self._total):.0f} of {self._total:.0f} s, {state}] {result}")
         else:
             left = round(spent / done * (self._total - done))
-            say(f"[{done}/{self._total}, {left // 60}:{left % 60:02d} left] {said}")
-        lines = [*([said] if failed and self._bar else []), *(f"{_INDENT}{line}" for line in log)]
+            say(f"[{done}/{self._total}, {left // 60}:{left % 60:02d} left] {result}")
+        lines = [*([result] if failed and self._bar else []), *(f"{_INDENT}{line}" for line in log)]
         for line in lines:
             if self._bar:
                 self._bar.console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)

@@ -93,16 +93,16 @@ class Git:
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Run git and return its output. Raises :class:`GitError`."""
-        taken_back = _taken_back(self._run(("config", "--list", "--show-scope", "-z"), (), b""))
+        overrides = _overrides(self._run(("config", "--list", "--show-scope", "-z"), (), b""))
         try:
-            return self._run(arguments, (*_PLAIN, *taken_back, *self.settings), stdin)
+            return self._run(arguments, (*_PLAIN, *overrides, *self.settings), stdin)
         except GitError as error:
-            if not taken_back:
+            if not overrides:
                 raise
-            keys = ", ".join(sorted({key for key, _ in taken_back}))
+            keys = ", ".join(sorted({key for key, _ in overrides}))
             msg = (
                 f"{error} (programs that only this repository's own configuration names are not run: {keys}; what you "
-                "need belongs into your own, git config --global)"
+                "need belongs in your own, git config --global)"
             )
             raise GitError(msg) from None
 
@@ -117,7 +117,7 @@ class Git:
                 out, err = process.communicate(stdin, timeout=self.deadline.left)
             except subprocess.TimeoutExpired:
                 _kill_group(process)
-                msg = f"git {arguments[0]} was not done when the time was up"
+                msg = f"git {arguments[0]} did not finish in time"
                 raise GitError(msg) from None
             except BaseException:
                 _kill_group(process)
@@ -150,7 +150,7 @@ def git_environment(base: Mapping[str, str], settings: Sequence[GitSetting]) -> 
     return {**chosen, "GIT_PROXY_COMMAND": proxy, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
-def _taken_back(listing: bytes) -> list[GitSetting]:
+def _overrides(listing: bytes) -> list[GitSetting]:
     """Return settings that override every program named by the repository's configuration, then those of the user.
 
     ``listing`` is the output of ``git config --list --show-scope -z``. Raises :class:`GitError` for a key that cannot

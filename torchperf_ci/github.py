@@ -65,10 +65,10 @@ class GitHubClient:
     repository: Repository
     deadline: Deadline
 
-    def __call__(self, call: Callable[[], Answer], *, again: bool = True) -> Answer:
+    def request(self, call: Callable[[], Answer], *, retry: bool = True) -> Answer:
         """Return the result of ``call``, which makes one request.
 
-        Temporary failures are retried when GitHub says so. With ``again=False``, for requests that must not be done
+        Temporary failures are retried when GitHub says so. With ``retry=False``, for requests that must not be done
         twice, only if nothing was done for certain. Raises :class:`GitHubRefusedError`, :class:`CredentialsError` for a
         bad token, and :class:`NotDeliveredError` if there is no answer in time.
         """
@@ -86,9 +86,9 @@ class GitHubClient:
                 if wait is None:
                     raise GitHubRefusedError(error.status, _message(error)) from error
                 reason = f"answered {error.status}: {_message(error)}"
-                safe = again or error.status in _NOT_DONE
+                safe = retry or error.status in _NOT_DONE
             except requests.RequestException as error:
-                wait, reason, safe = 0, f"cannot be reached: {type(error).__name__}", again
+                wait, reason, safe = 0, f"cannot be reached: {type(error).__name__}", retry
             if not safe or wait >= self.deadline.left:
                 break
             time.sleep(wait)
@@ -97,7 +97,7 @@ class GitHubClient:
 
     def all(self, call: Callable[[], Iterable[Answer]]) -> list[Answer]:
         """Return all items of a paginated list."""
-        return self(lambda: list(self._in_time(call())))
+        return self.request(lambda: list(self._in_time(call())))
 
     def _in_time(self, items: Iterable[Answer]) -> Iterator[Answer]:
         for item in items:
@@ -116,7 +116,7 @@ def github_client(
 
     name = given or environ.get("GITHUB_REPOSITORY", "")
     if name.count("/") != 1 or not all(name.split("/")):
-        msg = f"in which repository? {name!r} is no owner/name: give --repo"
+        msg = f"in which repository? {name!r} is not an owner/name: give --repo"
         raise UsageError(msg)
     if not environ.get("GITHUB_TOKEN"):
         msg = f"there is no GITHUB_TOKEN to ask GitHub about {name} with: give the step a token in its env"
@@ -137,15 +137,17 @@ def github_client(
         client.close()
 
 
-def authenticated_login(ask: GitHubClient) -> str:
+def authenticated_login(client: GitHubClient) -> str:
     """Return the login of the token. Apps have to ask by GraphQL; if that fails as well, it is a job's own token."""
     try:
-        return ask(lambda: ask.github.get_user().login)
+        return client.request(lambda: client.github.get_user().login)
     except GitHubRefusedError as error:
         if error.status not in (403, 404):
             raise
     try:
-        _, answer = ask(lambda: ask.github.requester.graphql_query("query { viewer { login } }", {}))
+        _, answer = client.request(
+            lambda: client.github.requester.graphql_query("query { viewer { login } }", {})
+        )
         return str(answer["data"]["viewer"]["login"])
     except (GitHubRefusedError, KeyError, TypeError):
         return _JOB

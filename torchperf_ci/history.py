@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci import config
+from torchperf_ci.command_output import print_json
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Highlighted, Note, Table, Words, counted, day_of, short
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
@@ -24,7 +25,6 @@ from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.split_evidence import FEWEST
 from torchperf_ci.store.migrations import open_existing
-from torchperf_ci.telling import print_json
 from torchperf_ci.verdicts.verdict_document import case_text, effect_text
 
 if TYPE_CHECKING:
@@ -103,14 +103,17 @@ def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
 
 
 def _of_trunks(points: Points) -> Points:
-    """Return the points of the branch that has most of a benchmark's, and say how many others there are."""
-    branches: dict[tuple[str, str], list[str]] = defaultdict(list)
+    """Return the points of each benchmark's trunk, and say how many others there are."""
+    branches: dict[tuple[str, str], set[tuple[str, int]]] = defaultdict(set)
     for series, row in points.items():
-        branches[series.repo, series.benchmark] += [point.branch for point in row]
+        branches[series.repo, series.benchmark] |= {(point.branch, point.timestamp) for point in row}
     trunk = {benchmark: trunk_of(some) for benchmark, some in branches.items()}
     trunks = {series: of_trunk(row, trunk[series.repo, series.benchmark]) for series, row in points.items()}
     if others := sum(len(row) - len(trunks[series]) for series, row in points.items()):
-        say(f"{counted(others, 'result')} of other branches left out, which --branch NAME analyzes")
+        names = " and ".join(sorted({*trunk.values()}))
+        say(
+            f"{counted(others, 'result')} of other branches than {names} left out, which --branch NAME analyzes"
+        )
     return trunks
 
 

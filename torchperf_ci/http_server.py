@@ -64,7 +64,7 @@ class DeadlineProtocol(H11Protocol):
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's message says less
-        self._refuse(HTTPStatus.BAD_REQUEST, "this is no request of HTTP/1.1")
+        self._refuse(HTTPStatus.BAD_REQUEST, "this is not a request of HTTP/1.1")
 
     def _look_after(self, seconds: float) -> None:
         if self._alarm:
@@ -220,10 +220,10 @@ class SharedBytes:
         self._changed = asyncio.Condition()
 
     @asynccontextmanager
-    async def taken(self, size: int, seconds: float) -> AsyncIterator[None]:
+    async def reserve(self, size: int, seconds: float) -> AsyncIterator[None]:
         """Reserve ``size`` bytes within the block. Raises :class:`NoRoomError` if they are not free in ``seconds``."""
         try:
-            await asyncio.wait_for(self._take(size), seconds)
+            await asyncio.wait_for(self._acquire(size), seconds)
         except asyncio.TimeoutError:
             raise NoRoomError from None
         try:
@@ -233,7 +233,7 @@ class SharedBytes:
                 self._free += size
                 self._changed.notify_all()
 
-    async def _take(self, size: int) -> None:
+    async def _acquire(self, size: int) -> None:
         async with self._changed:
             await self._changed.wait_for(lambda: self._free >= size)
             self._free -= size

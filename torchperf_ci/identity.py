@@ -89,16 +89,37 @@ def _commit_fields(commit: MeasuredCommit) -> dict[str, str | int]:
 def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
     """Return the job's commit; for a pull request its head, not the merge commit that is checked out.
 
-    Raises :class:`UnknownIdentityError`.
+    A ``workflow_run`` job after the run of a pull request is for that pull request, too. Raises
+    :class:`UnknownIdentityError`.
     """
     try:
-        pull = read_event(environ).pull_request
-        if pull and pull.head:
-            return MeasuredCommit(environ["GITHUB_REPOSITORY"], pull.head.ref, pull.head.sha)
+        event = read_event(environ)
+        if head := _pull_request_head(event):
+            branch = _branch_of_head(head, event, environ)
+            return MeasuredCommit(environ["GITHUB_REPOSITORY"], branch, head.sha)
         return MeasuredCommit(environ["GITHUB_REPOSITORY"], environ["GITHUB_REF"], environ["GITHUB_SHA"])
     except KeyError as error:
         reason = f"the job does not say what it runs on ({error})"
         raise UnknownIdentityError(reason) from None
+
+
+def _pull_request_head(event: GitHubEvent) -> EventHead | None:
+    """Return the head of the pull request that the event is about; None if it is about none."""
+    run = event.workflow_run
+    if run and run.event.startswith("pull_request"):
+        return EventHead(run.head_branch or run.head_sha, run.head_sha, run.head_repository)
+    return event.pull_request.head if event.pull_request else None
+
+
+def _branch_of_head(head: EventHead, event: GitHubEvent, environ: Mapping[str, str]) -> str:
+    """Return the branch; ``owner:branch`` for a fork's that is called like the base or the default branch."""
+    source = head.repo.full_name if head.repo else ""
+    if (
+        head.ref in (base_branch(environ), event.repository.default_branch)
+        and source != event.repository.full_name
+    ):
+        return f"{source.partition('/')[0]}:{head.ref}"
+    return head.ref
 
 
 def base_branch(environ: Mapping[str, str]) -> str:
@@ -126,6 +147,7 @@ class EventRepository:
 
     id: int = 0
     full_name: str = ""
+    default_branch: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,6 +192,7 @@ class EventRun:
     head_branch: str | None = None
     head_repository: EventRepository | None = None
     path: str | None = None
+    event: str = ""
 
 
 @dataclass(frozen=True)
@@ -221,9 +244,9 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
         raise UnknownIdentityError(reason)
     deadline = Deadline.after(_JOBS_SECONDS)
     try:
-        with github_client(environ.get("GITHUB_REPOSITORY", ""), environ, deadline) as ask:
-            run = ask(lambda: ask.repository.get_workflow_run(workflow))
-            listed = ask.all(lambda: run.jobs("latest"))
+        with github_client(environ.get("GITHUB_REPOSITORY", ""), environ, deadline) as client:
+            run = client.request(lambda: client.repository.get_workflow_run(workflow))
+            listed = client.all(lambda: run.jobs("latest"))
     except (GitHubRefusedError, NotDeliveredError, UsageError) as error:
         raise UnknownIdentityError(str(error)) from None
     runner = environ.get("RUNNER_NAME", "")

@@ -98,12 +98,12 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def stoppable(tell: Callable[[Stopped], object]) -> Iterator[None]:
+def stoppable(report_stop: Callable[[Stopped], object]) -> Iterator[None]:
     """Make signals raise :class:`Stopped` inside the block, if this is the main thread.
 
-    If native code such as a query of the embedded engine keeps the exception from being raised in time, ``tell`` is
-    called from another thread and the process exits at once. That is safe, since everything that is kept is written so
-    that it survives a kill.
+    If native code such as a query of the embedded engine keeps the exception from being raised in time, ``report_stop``
+    is called from another thread and the process exits at once. That is safe, since everything that is kept is written
+    so that it survives a kill.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -123,7 +123,7 @@ def stoppable(tell: Callable[[Stopped], object]) -> Iterator[None]:
             is_ours = signal.getsignal(number[0]) is stop  # a server has handlers of its own
             if is_ours and not raised.wait(STUCK_SECONDS):
                 stopped = Stopped(signal.Signals(number[0]))
-                tell(stopped)
+                report_stop(stopped)
                 os._exit(stopped.exit_code)
 
     arrived, arriving = os.pipe()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
-_TOLD = 200
+_LONGEST_MESSAGE = 200
 """Most characters of a file's content, or of a JSON path, that a message quotes."""
 _HUGE = re.compile(rb"\d{309}")
 """A whole number that no float can hold."""
@@ -82,9 +82,9 @@ class JsonFormat:
                 self._problem(members) if not _HUGE.search(content) else "holds a number beyond all bounds"
             )
         except ValueError as error:
-            problem = f"is no JSON that can be used: {str(error)[:_TOLD]}"
+            problem = f"is not valid JSON: {str(error)[:_LONGEST_MESSAGE]}"
         except RecursionError:
-            problem = "is no JSON that can be used: it is nested too deeply"
+            problem = "is not valid JSON: it is nested too deeply"
         if problem:
             msg = f"{name}: {problem}"
             raise self.error(msg)
@@ -97,7 +97,7 @@ class JsonFormat:
             return f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
         for error in self._validator.iter_errors(members):
             place, problem = one_line(error.json_path), one_line(error.message)
-            return f"{place[:_TOLD]}: {problem[:_TOLD]}"
+            return f"{place[:_LONGEST_MESSAGE]}: {problem[:_LONGEST_MESSAGE]}"
         return ""
 
     @cached_property
@@ -211,7 +211,7 @@ def _parsed_entry(file: IO[bytes], number: int, line: bytes, otherwise: str) -> 
     except (ValueError, RecursionError):
         entry = None
     if not isinstance(entry, dict):
-        msg = f"{file.name}:{number}: this is no line that torchperf wrote; {otherwise}"
+        msg = f"{file.name}:{number}: this is not a line that torchperf wrote; {otherwise}"
         raise ResumeError(msg)
     return entry
 

@@ -42,7 +42,7 @@ class ProcessGroup:
         self.process: subprocess.Popen[bytes] = subprocess.Popen(
             command, env={**env, _MARK: self._mark}, start_new_session=True, **options
         )
-        self._tell_guard("+")
+        self._notify_guard("+")
 
     def end(self, *, daemons: bool = True) -> None:
         """Kill the remaining processes, including ``daemons`` that left the group, and wait for the program itself.
@@ -52,11 +52,11 @@ class ProcessGroup:
         _end_group(self.process.pid)
         if daemons:
             _end_marked(self._mark)
-        self._tell_guard("-")
+        self._notify_guard("-")
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(GRACE_SECONDS)
 
-    def _tell_guard(self, sign: str) -> None:
+    def _notify_guard(self, sign: str) -> None:
         pipe = _guard().stdin
         assert pipe
         with suppress(BrokenPipeError):  # the guard was killed

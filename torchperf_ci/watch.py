@@ -39,15 +39,15 @@ def watch_command(options: WatchOptions) -> int:
     """Check the schedule, and open or close the issue. Missing runs do not make this command fail."""
     now = _now()
     server = github_server(os.environ)
-    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as ask:
-        schedule = read_schedule(ask, server, options.workflow, options.branch)
+    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as client:
+        schedule = read_schedule(client, server, options.workflow, options.branch)
         status = check_schedule(schedule, now, options.within)
-        _tell_job(schedule, status)
+        _report_status(schedule, status)
         tonight = _night_to_publish(schedule, status, f"{now:%Y-%m-%d}")
         if options.dry_run:
             _show_draft(tonight)
         else:
-            _tell_published(publish_issues(IssueTracker(ask), tonight))
+            _report_published(publish_issues(IssueTracker(client), tonight))
     return 0
 
 
@@ -71,7 +71,7 @@ def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night:
     )
 
 
-def _tell_job(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
+def _report_status(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
     """Report the status in the log, the summary, the outputs and, if runs are missing, an annotation of the job."""
     line = f"{schedule.file}: {status.why}"
     say(line)
@@ -91,7 +91,7 @@ def _show_draft(tonight: NightToPublish) -> None:
     say("no issue was changed: this is a dry run")
 
 
-def _tell_published(done: PublishedIssues) -> None:
+def _report_published(done: PublishedIssues) -> None:
     """Print and output the URL of the issue. Raises :class:`NotDeliveredError` if it could not be published."""
     for word in ("opened", "reopened", "standing", "closed"):
         for issue in getattr(done, word):
@@ -263,27 +263,27 @@ _RUNS = 20
 """How many runs are checked. For each failed one, GitHub is asked for its artifacts."""
 
 
-def read_schedule(ask: GitHubClient, server: str, file: str, branch: str | None) -> WorkflowSchedule:
+def read_schedule(client: GitHubClient, server: str, file: str, branch: str | None) -> WorkflowSchedule:
     """Read the workflow in ``file`` and its newest scheduled runs, on ``branch`` if given.
 
     ``server`` is GitHub's URL, for links. Raises :class:`UsageError` for an unknown workflow, :class:`CredentialsError`
     if the token lacks permission, and :class:`NotDeliveredError` if GitHub fails.
     """
     try:
-        workflow = ask(lambda: ask.repository.get_workflow(file).complete())
-        runs = ask(lambda: _newest_runs(workflow, branch))
+        workflow = client.request(lambda: client.repository.get_workflow(file).complete())
+        runs = client.request(lambda: _newest_runs(workflow, branch))
         name = workflow.path.rpartition("/")[2]
-        page = f"{server}/{ask.name}/actions/workflows/{quote(name)}"
-        known = tuple(_scheduled_run(ask, run) for run in runs)
+        page = f"{server}/{client.name}/actions/workflows/{quote(name)}"
+        known = tuple(_scheduled_run(client, run) for run in runs)
         return WorkflowSchedule(name, page, workflow.state, workflow.created_at, known)
     except GitHubRefusedError as error:
         if error.status == 404:
             msg = (
-                f"{ask.name} has no workflow {file!r}, or the token in GITHUB_TOKEN cannot see it: "
+                f"{client.name} has no workflow {file!r}, or the token in GITHUB_TOKEN cannot see it: "
                 "it needs `permissions: actions: read`"
             )
             raise UsageError(msg) from error
-        what = f"list the runs of {file} in {ask.name}"
+        what = f"list the runs of {file} in {client.name}"
         raise error.explained(what, "actions: read") from error
 
 
@@ -293,11 +293,11 @@ def _newest_runs(workflow: Workflow, branch: str | None) -> list[WorkflowRun]:
     return list(workflow.get_runs(event="schedule", branch=branch or NotSet).get_page(0))[:_RUNS]
 
 
-def _scheduled_run(ask: GitHubClient, run: WorkflowRun) -> ScheduledRun:
+def _scheduled_run(client: GitHubClient, run: WorkflowRun) -> ScheduledRun:
     ended = (run.conclusion or "failure") if run.status == "completed" else ""
-    judged = ended not in ("", "success") and _has_judged(ask, run)
+    judged = ended not in ("", "success") and _has_judged(client, run)
     return ScheduledRun(run.run_number, run.run_started_at or run.created_at, run.html_url, ended, judged)
 
 
-def _has_judged(ask: GitHubClient, run: WorkflowRun) -> bool:
-    return any(artifact.name == VERDICTS_ARTIFACT for artifact in ask.all(run.get_artifacts))
+def _has_judged(client: GitHubClient, run: WorkflowRun) -> bool:
+    return any(artifact.name == VERDICTS_ARTIFACT for artifact in client.all(run.get_artifacts))

@@ -103,7 +103,7 @@ def test_a_store_is_installed_for_where_it_is_the_past_and_only_there(checks: An
 
 def test_the_sensitivity_is_shown(checks: Any) -> None:
     assert outputs(checks, "blind")["exit-code"] == "0"
-    assert "The series that see least" in "".join(
+    assert "The least sensitive series" in "".join(
         event["msg"] for event in checks.events if "raw_output" in event
     )
 

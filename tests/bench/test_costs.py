@@ -37,8 +37,8 @@ def test_the_key_is_the_name_of_the_records_file_without_the_batch_size() -> Non
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "is no JSON that can be used"),
-        ("[1", "is no JSON that can be used"),
+        ("", "is not valid JSON"),
+        ("[1", "is not valid JSON"),
         ("[]", "$: [] is not of type 'object'"),
         ('{"version": 1}', "'costs' is a required property"),
         ('{"version": 2, "costs": {}}', "version 2 is newer than this torchperf"),

@@ -48,7 +48,7 @@ def test_what_was_started_is_what_is_measured_and_ends_with_it(
     workers = PrestartedWorkers()
     workers.start(CASE, settings, settings, tmp_path)
     pids = [arm._worker.pid for arm in workers._started]
-    taken = workers.taken(CASE, settings, settings, tmp_path)
+    taken = workers.take(CASE, settings, settings, tmp_path)
     assert all(map(_runs, pids))
     monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", None)
     assert measure_pair(CASE, settings, settings, tmp_path, taken).log_ratios
@@ -64,9 +64,9 @@ def test_what_was_started_in_vain_is_ended(settings: Settings, tmp_path: Path, w
         case "closed":
             workers.close()
         case "another case":
-            workers.taken(replace(CASE, batch_size=2), settings, settings, tmp_path)
+            workers.take(replace(CASE, batch_size=2), settings, settings, tmp_path)
         case _:
-            workers.taken(CASE, settings, settings, tmp_path, head_first=True)
+            workers.take(CASE, settings, settings, tmp_path, head_first=True)
     assert not any(map(_runs, pids))
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench import profiles
-from torchperf_ci.bench.profiles import Cost, ProfileChanges, ProfileKey, ProfileRow, keep_profile_files
+from torchperf_ci.bench.profiles import Cost, ProfileChanges, ProfileKey, ProfileRow, save_profile_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +16,7 @@ def row(name: str) -> ProfileRow:
 
 
 def test_all_rows_are_a_table_in_which_no_name_breaks_a_line(tmp_path: Path) -> None:
-    keep_profile_files(
+    save_profile_files(
         tmp_path / "a/b", ProfileChanges((row("aten::mm"), row("a\tb\n::error::c\x1b[31m")), ()), {}
     )
     text = (tmp_path / "a/b/operators.tsv").read_text()
@@ -33,7 +33,7 @@ def test_a_trace_that_is_too_large_to_look_at_is_not_kept(
     traces = {"old.trace.json.gz": tmp_path / "old", "new.trace.json.gz": tmp_path / "new"}
     (tmp_path / "old").write_text("0123456789")
     (tmp_path / "new").write_text("0123456789+")
-    keep_profile_files(tmp_path / "kept", ProfileChanges((), ()), traces)
+    save_profile_files(tmp_path / "kept", ProfileChanges((), ()), traces)
     assert sorted(file.name for file in (tmp_path / "kept").iterdir()) == [
         "old.trace.json.gz",
         "operators.tsv",

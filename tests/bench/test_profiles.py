@@ -20,7 +20,7 @@ from torchperf_ci.bench.profiles import (
     ProfileKey,
     compare_profiles,
     profile_of,
-    settled_name,
+    stable_name,
     take_profile,
 )
 from torchperf_ci.bench.worker.protocol import ProfiledSteps, ProfileLine
@@ -185,7 +185,7 @@ def test_a_workload_that_is_not_there_is_told(of_net) -> None:
     ],
 )
 def test_names_are_the_same_where_the_code_is(name: str, settled: str) -> None:
-    assert settled_name(name) == settled
+    assert stable_name(name) == settled
 
 
 def test_kernels_that_differ_in_their_numbers_alone_are_one_row() -> None:

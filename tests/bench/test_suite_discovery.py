@@ -36,5 +36,5 @@ def test_a_file_of_somebody_elses_is_not_touched(tmp_path: Path, capsys: pytest.
     out = tmp_path / "discovered.py"
     out.write_text("MODELS = ()\n")
     assert main(["suite", "discover", "--out", str(out)]) == 2
-    assert f"{out} is no suite that this command has written: name another" in capsys.readouterr().err
+    assert f"{out} is not a suite that this command has written: name another" in capsys.readouterr().err
     assert out.read_text() == "MODELS = ()\n"

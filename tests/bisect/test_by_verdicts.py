@@ -18,6 +18,7 @@ from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bisect import laboratory
 from torchperf_ci.culprits.culprit import read_culprits
 from torchperf_ci.series.points import Series
+from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import CommitRange, Evidence, Judgement, RangeEnd, Verdict, write_verdicts
 
 if TYPE_CHECKING:
@@ -55,6 +56,10 @@ def bisect_verdicts(
     return call
 
 
+def effect_of(ratio: float) -> Effect:
+    return Effect(ratio, ratio - 0.01, ratio + 0.01, 10)
+
+
 def points(repository: Repository, old: int, new: int) -> Evidence:
     return Evidence(CommitRange(*(RangeEnd(repository.sha(end), timestamp=end) for end in (old, new))))
 
@@ -78,6 +83,27 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
     assert [(bisect.out.parent / file).stat().st_size > 0 for file in inside.files] == [True] * 3
     assert bisect_verdicts(*verdicts), "the same call again"
     assert read_culprits(bisect.out).culprits == location.culprits
+
+
+def test_a_search_goes_on_in_the_next_nights_job_though_more_series_got_worse_since(
+    bisect_verdicts, bisect, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    where = points(repository, 0, 1)
+    clear, small = effect_of(1.5), effect_of(1.05)
+    first = verdict(evidence=where, effect=clear)
+    assert bisect_verdicts(first, more=("--max-runs", "2"), code=5)
+    begun = read_culprits(bisect.out)
+    one_more = verdict(model="smallnet/blocks", evidence=where, effect=small)
+    assert bisect_verdicts(one_more, first, more=("--max-runs", "3"), code=5)
+    gone_on = read_culprits(bisect.out)
+    assert gone_on.readings[:2] == begun.readings
+    assert [*gone_on.readings[2].log_ratios] == [str(first.series)]
+    other = verdict("peak_memory(MiB)", evidence=where, effect=effect_of(1.9))
+    assert bisect_verdicts(first, other, more=("--max-runs", "2"), code=5), (
+        "what is clearest now is searched for"
+    )
+    assert any(str(other.series) in reading.log_ratios for reading in read_culprits(bisect.out).readings)
 
 
 def test_a_good_build_that_is_as_slow_here_as_bad_was_tells_of_the_machine(

@@ -98,9 +98,9 @@ def test_an_update_replaces_only_its_own_fingerprint_line_by_line(tmp_path: Path
 
 def test_few_runs_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     update(measure(tmp_path / "runs", [10.0] * 2))
-    assert "at least 5 runs tell what is noise" in capsys.readouterr().err
+    assert "at least 5 runs to estimate the noise" in capsys.readouterr().err
     update(measure(tmp_path / "more", [10.0] * 5))
-    assert "tell what is noise" not in capsys.readouterr().err
+    assert "to estimate the noise" not in capsys.readouterr().err
 
 
 def test_new_records_are_judged_by_the_baseline_of_their_fingerprint(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_failure_in_words_is_kept_as_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("{", "baseline.json: is no JSON that can be used"),
+        ("{", "baseline.json: is not valid JSON"),
         ("[]", "baseline.json: $: [] is not of type 'object'"),
         ('{"version": 2, "baselines": []}', "baseline.json: version 2 is newer than this torchperf"),
         ('{"version": 1, "baselines": [{}]}', "baseline.json: $.baselines[0]: 'fingerprint' is a required"),

@@ -73,7 +73,7 @@ def test_what_was_kept_where_nothing_can_be_read_is_not_judged_unless_a_past_is_
     monkeypatch.setenv("TORCHPERF_UPLOAD_TO", to)
     assert check(slow) == 0
     assert capsys.readouterr().err.startswith(
-        "nothing is judged: the records are kept nowhere that can be read;"
+        "nothing is judged: the records are stored nowhere that can be read;"
     )
     assert not (tmp_path / "verdicts.json").exists()
     assert check(slow, "--against", history) == 1
@@ -132,11 +132,13 @@ def test_an_old_run_is_judged_as_it_was_then(dsn: str, tmp_path: Path) -> None:
     assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 29)
 
 
-def test_a_past_of_something_else_is_told(slow: Path, tmp_path: Path) -> None:
-    other = record("latency(ms)", 1.0, 1, benchmark={"name": "another"})
-    assert check(slow, "--against", run(tmp_path, "others", [other])) == 0
-    judged = json.loads((tmp_path / "verdicts.json").read_text())
-    assert [note[:43] for note in judged["notes"]] == ["the history has none of the measured series"]
+def test_a_past_of_something_else_is_told(history: Path, dsn: str, tmp_path: Path) -> None:
+    other = run(tmp_path, "others", [record("latency(ms)", 1.0, 40, benchmark={"name": "another"})])
+    for past in (["--against", history], ["--store", dsn]):
+        assert check(other, *past) == 0
+        assert [note.partition(":")[0] for note in notes(tmp_path)] == [
+            "the history has no benchmark another, only nightly"
+        ]
 
 
 def test_a_branch_that_is_not_there_is_refused(
@@ -174,7 +176,7 @@ def test_what_is_refused_in_the_past_is_told(
 ) -> None:
     (history / "bad.json").write_text('{"no": "metric"}')
     assert check(fine, "--against", history) == 0
-    said = f"1 element of {history} is no good record, and left out of the past"
+    said = f"1 element of {history} is not a valid record, and left out of the past"
     assert notes(tmp_path) == [said]
     assert "bad.json:1: $: metric is missing" in capsys.readouterr().err
     assert check("--sensitivity", "--against", history) == 0

@@ -90,7 +90,7 @@ def test_refused_records_are_told_and_the_rest_judged(
     assert "bad.json:1: $: metric is missing" in capsys.readouterr().err
     assert words(tmp_path) == ["unchanged"]
     assert json.loads((tmp_path / "verdicts.json").read_text())["notes"] == [
-        "1 element is no good record, and not judged"
+        "1 element is not a valid record, and not judged"
     ]
     assert check(slow, "--against", history) == 1
 
@@ -123,7 +123,7 @@ def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
             ["fine", "--against", "https://api.example"],
             "https://api.example: an upload API gives nothing back",
         ),
-        (["strange", "--against", "fine"], "1 element is no good record; strange has no other"),
+        (["strange", "--against", "fine"], "1 element is not a valid record; strange has no other"),
         (["fine"], "there is no store; `torchperf ingest` makes one"),
         (["fine", "--against", "fine/records.json"], "fine/records.json: $"),
         (["--sensitivity", "--calibrate"], "are two questions"),

@@ -165,11 +165,13 @@ def test_a_short_past_tells_nothing_about_noise(runs: int) -> None:
     assert (verdict.effect.low, verdict.effect.high) == (0, math.inf)
     assert verdict.new == pytest.approx(20.0)
     assert f"{runs} comparable run{'' if runs == 1 else 's'} so far" in verdict.why
+    assert verdict.evidence.too_few_runs
 
 
 def test_five_runs_are_past_enough_for_a_newest_one() -> None:
     verdict = one(noisy(10, 5), [10.0])
     assert verdict.verdict == "unchanged"
+    assert not verdict.evidence.too_few_runs
     assert 0 < verdict.effect.low < verdict.effect.high < math.inf
 
 

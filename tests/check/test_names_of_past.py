@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from made_points import row, series
 
-from torchperf_ci.check.recorded_past import as_in_past, branch_of, groups_of_past
+from torchperf_ci.check.recorded_past import as_in_past, branch_of, groups_of_past, why_unknown
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.points import SeriesGroup
 
@@ -45,6 +45,32 @@ def test_a_machine_that_is_not_described_is_the_only_one_of_the_past_if_there_is
 def test_points_get_the_names_of_the_past() -> None:
     fresh = series(repo="")
     assert as_in_past({fresh: row([1.0])}, {fresh.group: H100}) == {series(): row([1.0])}
+
+
+@pytest.mark.parametrize(
+    ("new", "past", "note"),
+    [
+        ({H100}, {}, "the history is empty"),
+        (
+            {H100._replace(benchmark="torchperf")},
+            {H100, MI300},
+            "the history has no benchmark torchperf, only nightly: give `run` and `upload` the same --benchmark-name",
+        ),
+        ({FORK}, {H100, MI300}, "the history has no repository fork/perf, only octo/perf"),
+        ({MI300}, {H100}, "the history has no device rocm, only cuda"),
+        (
+            {H100},
+            {H100._replace(arch=f"A{number}") for number in range(4)},
+            "the history has no machine H100, only A0, A1, A2 and more",
+        ),
+        ({H100}, {H100}, "the history has none of the measured series on this machine"),
+        ({UNDESCRIBED}, {H100, UNDESCRIBED}, "the history has none of the measured series on this machine"),
+    ],
+)
+def test_it_is_said_why_the_past_has_none_of_the_series(
+    new: set[SeriesGroup], past: set[SeriesGroup], note: str
+) -> None:
+    assert why_unknown(new, past) == note
 
 
 PULL_REQUEST = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "main", "GITHUB_REF": "refs/pull/7/merge"}

@@ -51,7 +51,7 @@ def test_what_sees_least_is_told_beside_the_middle_and_comes_first_in_the_table(
 def test_sensitivity_as_a_table(fine: Path, dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert check(fine, "--sensitivity", "--store", dsn) == 0
     shown = capsys.readouterr().out
-    assert "see what matters" in shown
+    assert "sensitive enough" in shown
     assert "resnet latency(ms) (inference bf16 eager cuda)" in shown
 
 

@@ -50,4 +50,4 @@ def test_all_operators_are_seen_inside_of_others_and_of_threads(
     assert "sort" not in operators
     assert unknown == ()
     _, unknown = read("static", before=STATIC)
-    assert unknown == ("it makes a static module of TorchScript, which calls kernels itself",)
+    assert unknown == ("it makes a static module of TorchScript, which calls kernels directly",)

@@ -87,7 +87,7 @@ def one_of(culprit: Culprit) -> Culprit:
 
 
 @pytest.fixture
-def location(culprit: Culprit) -> Bisection:
+def bisection(culprit: Culprit) -> Bisection:
     """A commit that was found, and all that a file may hold."""
     return Bisection(
         status="found",
@@ -106,18 +106,17 @@ def location(culprit: Culprit) -> Bisection:
         culprits=(culprit,),
         credible=(Suspect(GUILTY, 0.9971, "Check the shapes twice (#123)"), Suspect(BAD, 0.0002)),
         skipped=(SkippedCommit("d" * 40, "pip install ended with 1: no module named\nsetuptools"),),
-        moved=(DependencyChange("triton", "3.5.0", "3.6.0"),),
         notes=("one measurement was repeated",),
         readings=(reading("confirm", BAD), reading("locate"), reading()),
     )
 
 
 @pytest.fixture
-def hostile(location: Bisection) -> Bisection:
+def hostile(bisection: Bisection) -> Bisection:
     """Every text an attack."""
     effects = {HOSTILE: SLOWER}
     culprit = replace(
-        location.culprits[0],
+        bisection.culprits[0],
         **dict.fromkeys(("commit", "author", "date", "subject", "url"), HOSTILE),
         set=(HOSTILE, HOSTILE),
         series=(SeriesEffect(HOSTILE, SLOWER),),
@@ -125,13 +124,12 @@ def hostile(location: Bisection) -> Bisection:
         inside=ProfileChange(HOSTILE, (OperatorCost(HOSTILE, "kernel", 1, 2, 3, 4),), *[(HOSTILE,)] * 3),
     )
     return replace(
-        location,
+        bisection,
         **dict.fromkeys(("good", "bad", "why", "repo", "machine", "command", "folder", "torch"), HOSTILE),
         confirmed=effects,
         culprits=(culprit, replace(culprit, commit=None)),
         credible=(Suspect(HOSTILE, 0.5, HOSTILE),),
         skipped=(SkippedCommit(HOSTILE, HOSTILE),),
-        moved=(DependencyChange(*[HOSTILE] * 3),),
         notes=(HOSTILE,),
         readings=(PairMeasurement(*[HOSTILE] * 4, {HOSTILE: 0.1}),),
     )

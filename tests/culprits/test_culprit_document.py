@@ -56,9 +56,9 @@ def rendered(text: str) -> Page:
 
 
 def test_how_it_ended_is_first_then_the_commit_then_its_table_and_the_rest_is_folded(
-    location: Bisection,
+    bisection: Bisection,
 ) -> None:
-    text = bisection_markdown(location, ROOM)
+    text = bisection_markdown(bisection, ROOM)
     assert text.startswith("### 🎯 Bisection: 1 culprit found")
     page, folded = rendered(text), text.split("<details>")[1:]
     places = [
@@ -81,28 +81,28 @@ def test_how_it_ended_is_first_then_the_commit_then_its_table_and_the_rest_is_fo
     ]
 
 
-def test_the_command_is_there_to_the_letter(location: Bisection) -> None:
-    text = bisection_markdown(location, ROOM)
-    fetch = f"git fetch origin {location.good} {location.bad}"
-    assert rendered(text).code == f"pip install torch==2.13.0cd perf\n{fetch}\n{location.command}\n"
+def test_the_command_is_there_to_the_letter(bisection: Bisection) -> None:
+    text = bisection_markdown(bisection, ROOM)
+    fetch = f"git fetch origin {bisection.good} {bisection.bad}"
+    assert rendered(text).code == f"pip install torch==2.13.0cd perf\n{fetch}\n{bisection.command}\n"
     assert "**To repeat it**, in a clone of the repository, with PyTorch 2.13.0 in the active Python" in text
 
 
-def test_a_reason_stands_in_the_title_alone_where_nobody_is_named(location: Bisection) -> None:
-    nobody = replace(location, status="inconclusive", culprits=(), why="It takes 40 more pairs.")
+def test_a_reason_stands_in_the_title_alone_where_nobody_is_named(bisection: Bisection) -> None:
+    nobody = replace(bisection, status="inconclusive", culprits=(), why="It takes 40 more pairs.")
     text = bisection_markdown(nobody, ROOM)
     assert text.startswith("### ⚠️ Bisection: inconclusive: It takes 40 more pairs.\n")
     assert text.count("40 more pairs") == 1
     assert text.index("Bad against good") < text.index("<details>")
 
 
-def test_notes_stand_beside_the_headline(location: Bisection) -> None:
-    text = bisection_markdown(replace(location, notes=("⚠ load 9 on 2 CPUs while this was measured",)), ROOM)
+def test_notes_stand_beside_the_headline(bisection: Bisection) -> None:
+    text = bisection_markdown(replace(bisection, notes=("⚠ load 9 on 2 CPUs while this was measured",)), ROOM)
     assert text.index("> ⚠ load 9 on 2 CPUs") < text.index("####") < text.index("<details>")
 
 
-def test_a_commit_is_linked_with_its_pull_request(location: Bisection) -> None:
-    assert rendered(bisection_markdown(location, ROOM)).links == [
+def test_a_commit_is_linked_with_its_pull_request(bisection: Bisection) -> None:
+    assert rendered(bisection_markdown(bisection, ROOM)).links == [
         f"https://github.com/octo/perf/commit/{COMMIT}",
         "https://github.com/octo/perf/pull/123",
     ]
@@ -123,16 +123,16 @@ def test_a_commit_is_linked_with_its_pull_request(location: Bisection) -> None:
     ],
 )
 def test_a_link_that_leads_elsewhere_is_left_out(
-    location: Bisection, culprit: Culprit, url: str | None
+    bisection: Bisection, culprit: Culprit, url: str | None
 ) -> None:
-    elsewhere = replace(location, culprits=(replace(culprit, url=url),))
+    elsewhere = replace(bisection, culprits=(replace(culprit, url=url),))
     assert rendered(bisection_markdown(elsewhere, ROOM)).links == []
 
 
-def test_an_enterprise_server_links_to_itself_only(location: Bisection, culprit: Culprit) -> None:
+def test_an_enterprise_server_links_to_itself_only(bisection: Bisection, culprit: Culprit) -> None:
     server = "https://git.corp.example"
     at_home = replace(culprit, url=f"{server}/octo/perf/commit/{COMMIT}")
-    text = bisection_markdown(replace(location, culprits=(culprit, at_home)), ROOM, server)
+    text = bisection_markdown(replace(bisection, culprits=(culprit, at_home)), ROOM, server)
     assert rendered(text).links == [at_home.url, f"{server}/octo/perf/pull/123"]
 
 
@@ -154,9 +154,9 @@ def test_text_from_outside_is_text(hostile: Bisection) -> None:
 
 
 @pytest.mark.parametrize("start", ["", "```", "~~~\n", "\n\n", "</code></pre>"])
-def test_no_command_ends_its_block(location: Bisection, start: str) -> None:
+def test_no_command_ends_its_block(bisection: Bisection, start: str) -> None:
     command = f"{start}run\n```\n</code></pre>\n\n<img src=x>"
-    page = rendered(bisection_markdown(replace(location, command=command), ROOM))
+    page = rendered(bisection_markdown(replace(bisection, command=command), ROOM))
     assert "img" not in page.tags
     assert page.code.split("\n", 2)[2].split() == command.split()
 

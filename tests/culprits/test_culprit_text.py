@@ -32,15 +32,15 @@ def by_title(tables: Sequence[Table]) -> dict[str, Sequence[Sequence[Words]]]:
     return {table.title: table.rows for table in tables}
 
 
-def test_one_culprit_is_named_with_what_it_did(location: Bisection) -> None:
-    assert bisection_headline(location) == (
+def test_one_culprit_is_named_with_what_it_did(bisection: Bisection) -> None:
+    assert bisection_headline(bisection) == (
         "1 culprit found: 1a2b3c4d5e Check the shapes twice (#123): "
         "+7.1% (+6.5…+7.8) vision/resnet18 latency(ms) (inference fp32 eager cpu)"
     )
 
 
-def test_several_culprits_are_counted(location: Bisection, culprit: Culprit, one_of: Culprit) -> None:
-    several = replace(location, culprits=(culprit, one_of))
+def test_several_culprits_are_counted(bisection: Bisection, culprit: Culprit, one_of: Culprit) -> None:
+    several = replace(bisection, culprits=(culprit, one_of))
     assert bisection_headline(several) == (
         "2 culprits found: 1a2b3c4d5e +7.1% (+6.5…+7.8), cccccccccc +20.0% (+18.0…+22.0)"
     )
@@ -105,10 +105,10 @@ def test_a_culprit_is_told_with_the_builds_that_it_rests_on(
         ("history", "known from history"),
     ],
 )
-def test_what_builds_differ_by_is_told_with_its_source(location: Bisection, source: str, known: str) -> None:
+def test_what_builds_differ_by_is_told_with_its_source(bisection: Bisection, source: str, known: str) -> None:
     said = f"Builds of the same code differ by 0.94% (standard deviation, {known})"
-    assert build_spread(replace(location, luck=BuildSpread(0.0094, source))) == said
-    assert build_spread(location) == ""
+    assert build_spread(replace(bisection, luck=BuildSpread(0.0094, source))) == said
+    assert build_spread(bisection) == ""
 
 
 def test_one_of_several_commits_is_told_as_one_of_several(one_of: Culprit) -> None:
@@ -135,13 +135,13 @@ def test_nothing_is_certain_or_impossible(posterior: float, words: str) -> None:
     assert probability(posterior) == words
 
 
-def test_what_was_asked_and_spent(location: Bisection) -> None:
-    assert question(location) == (
+def test_what_was_asked_and_spent(bisection: Bisection) -> None:
+    assert question(bisection) == (
         "Between 900d900d90 and bad0bad0ba of https://github.com/octo/perf on AMD EPYC 7763, 2 cores"
     )
-    assert cost(location) == "57 runs, 7 builds; 12 min of measuring, 90 s of building"
+    assert cost(bisection) == "57 runs, 7 builds; 12 min of measuring, 90 s of building"
     assert question(Bisection("inconclusive", "a", "b")) == "Between a and b"
-    assert cost(replace(location, runs=1, builds=1, seconds=MachineTime())) == "1 run, 1 build"
+    assert cost(replace(bisection, runs=1, builds=1, seconds=MachineTime())) == "1 run, 1 build"
 
 
 def test_each_series_has_its_own_change(culprit: Culprit, one_of: Culprit) -> None:
@@ -152,24 +152,24 @@ def test_each_series_has_its_own_change(culprit: Culprit, one_of: Culprit) -> No
     assert effects_table(one_of).rows == [("+20.0% (+18.0…+22.0)", "10", "")]
 
 
-def test_the_likeliest_suspect_comes_first(location: Bisection) -> None:
+def test_the_likeliest_suspect_comes_first(bisection: Bisection) -> None:
     suspects = tuple(
         Suspect(letter, posterior) for letter, posterior in zip("abc", (0.2, 0.5, 0.3), strict=True)
     )
-    rows = by_title(result_tables(replace(location, credible=suspects)))["Remaining suspects"]
+    rows = by_title(result_tables(replace(bisection, credible=suspects)))["Remaining suspects"]
     assert rows == [("b", "50.0%", ""), ("c", "30.0%", ""), ("a", "20.0%", "")]
 
 
-def test_what_was_confirmed_is_folded_only_where_a_culprit_says_more(location: Bisection) -> None:
-    assert "Bad against good" not in by_title(result_tables(location))
-    assert "Bad against good" in by_title(evidence_tables(location))
-    nobody = replace(location, status="not-reproduced", culprits=())
+def test_what_was_confirmed_is_folded_only_where_a_culprit_says_more(bisection: Bisection) -> None:
+    assert "Bad against good" not in by_title(result_tables(bisection))
+    assert "Bad against good" in by_title(evidence_tables(bisection))
+    nobody = replace(bisection, status="not-reproduced", culprits=())
     assert "Bad against good" in by_title(result_tables(nobody))
     assert "Bad against good" not in by_title(evidence_tables(nobody))
 
 
-def test_a_measurement_says_between_what_and_which_way(location: Bisection) -> None:
-    *how, ratios = by_title(evidence_tables(location))["Measurements: 3"][1]
+def test_a_measurement_says_between_what_and_which_way(bisection: Bisection) -> None:
+    *how, ratios = by_title(evidence_tables(bisection))["Measurements: 3"][1]
     assert how == ["locate", "900d900d90", "1a2b3c4d5e", "12", "vision/resnet18"]
     assert ratios == (
         "vision/resnet18 latency(ms) (inference fp32 eager cpu) +0.0688, "

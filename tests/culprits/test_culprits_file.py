@@ -93,7 +93,6 @@ def locations(statuses: st.SearchStrategy[str], least: int) -> st.SearchStrategy
         culprits=some(CULPRITS, least),
         credible=some(st.builds(Suspect, SHAS, SHARES, TEXT)),
         skipped=some(st.builds(SkippedCommit, SHAS, TEXT)),
-        moved=MOVED,
         notes=some(TEXT),
         luck=st.none() | st.builds(BuildSpread, SHARES, TEXT),
         readings=some(
@@ -157,10 +156,10 @@ def read(tmp_path: Path) -> Callable[[Any], Bisection]:
     max_examples=50,
 )
 @given(locations(st.sampled_from(get_args(BisectionStatus)[1:]), 0) | locations(st.just("found"), 1))
-def test_what_is_written_is_read(tmp_path: Path, location: Bisection) -> None:
+def test_what_is_written_is_read(tmp_path: Path, bisection: Bisection) -> None:
     path = tmp_path / "culprits.json"
-    write_culprits(path, location)
-    assert read_culprits(path) == location
+    write_culprits(path, bisection)
+    assert read_culprits(path) == bisection
 
 
 def test_the_schema_is_one_and_knows_every_member() -> None:
@@ -186,8 +185,8 @@ def test_the_schema_is_one_and_knows_every_member() -> None:
         assert set(properties) == set(kind.__dataclass_fields__)
 
 
-def test_a_culprit_and_a_measurement_are_a_line_each(location: Bisection, tmp_path: Path) -> None:
-    write_culprits(tmp_path / "a/b/culprits.json", location)
+def test_a_culprit_and_a_measurement_are_a_line_each(bisection: Bisection, tmp_path: Path) -> None:
+    write_culprits(tmp_path / "a/b/culprits.json", bisection)
     lines = (tmp_path / "a/b/culprits.json").read_text().splitlines()
     assert sum('"posterior": 0.9971, "effect"' in line for line in lines) == 1
     assert sum('"purpose": ' in line for line in lines) == 3
@@ -258,7 +257,7 @@ def test_one_of_several_commits_has_no_name_of_its_own(read: Callable[[Any], Bis
                 "javascript:x",
             )
         ),
-        ({**CORE, "moved": [{"name": "x"}]}, "$.moved[0]: 'old' is a required property"),
+        (changed(moved=[{"name": "x"}]), "$.culprits[0].moved[0]: 'old' is a required property"),
     ],
 )
 def test_what_is_no_file_of_culprits_is_refused_with_the_place(
@@ -270,11 +269,11 @@ def test_what_is_no_file_of_culprits_is_refused_with_the_place(
     assert told in str(error.value)
 
 
-def test_what_cannot_be_written_is_told(location: Bisection, tmp_path: Path) -> None:
+def test_what_cannot_be_written_is_told(bisection: Bisection, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     with pytest.raises(CulpritsError, match="its directory cannot be made"):
-        write_culprits(tmp_path / "taken/c.json", location)
+        write_culprits(tmp_path / "taken/c.json", bisection)
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputDirectoryError):
-        write_culprits(tmp_path / "folder", location)
+        write_culprits(tmp_path / "folder", bisection)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "taken"]

@@ -143,7 +143,7 @@ def test_results_of_other_branches_are_left_out_and_counted(
     assert main(["history", "--records", str(records), "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out) == expected
-    assert "20 results of other branches left out" in err
+    assert "20 results of other branches than main left out" in err
     for arguments in (("--records", records, "--branch", "main"), ("--store", dsn)):
         latency = next(
             one for one in printed_json(capsys, *arguments) if "latency" in one["series"]["metric"]

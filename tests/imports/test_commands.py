@@ -116,16 +116,30 @@ def test_each_commit_in_a_directory_is_a_run_of_its_own(checkout: Path) -> None:
     assert len({key.split("/")[-3] for key in keys}) == 2
 
 
-def test_the_checkout_of_a_job_is_the_jobs_commit(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a pull request it is a merge, which is on no branch."""
-    monkeypatch.setenv("GITHUB_SHA", f"{1:040x}")
+@pytest.mark.parametrize(("merge", "head"), [(f"{1:040x}", "ab" * 20), ("cd" * 20, f"{1:040x}")])
+def test_the_checkout_of_a_job_is_the_jobs_commit(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, merge: str, head: str
+) -> None:
+    """Of a pull request it is a merge, which is on no branch, or its head, on a fork's branch."""
+    event = checkout / "event.json"
+    event.write_text(json.dumps({"pull_request": {"head": {"ref": "faster", "sha": head}}}))
+    job = {
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_REPOSITORY": "octo/example",
+        "GITHUB_REF": "refs/pull/7/merge",
+        "GITHUB_SHA": merge,
+        "GITHUB_RUN_ID": "71",
+        "GITHUB_RUN_ATTEMPT": "1",
+    }
+    for name, value in job.items():
+        monkeypatch.setenv(name, value)
     results = write_run(checkout / "results", 1)
-    flags = ["--repo-name", "octo/example", "--head-branch", "faster", "--head-sha", "ab" * 20]
-    assert torchperf("upload", results, "--to", checkout / "kept", *flags) == 0
+    assert torchperf("upload", results, "--to", checkout / "kept") == 0
     place = DirectoryPlace(checkout / "kept")
     (key,) = (key for key in place.keys() if key.startswith("v3/"))  # noqa: SIM118  # no dict
     record = json.loads(gzip.decompress(place.get(key)).splitlines()[0])
-    assert (record["head_sha"], record["head_branch"]) == ("ab" * 20, "faster")
+    assert (record["head_sha"], record["head_branch"]) == (head, "faster")
 
 
 def test_two_directories_of_results_are_compared(checkout: Path) -> None:

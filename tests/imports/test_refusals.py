@@ -59,7 +59,7 @@ SPOILT = [
         PYTEST,
         put("benchmarks", 1, "fullname", value="test_speed.py::test_sort[100]"),
         "$.benchmarks[1]",
-        "stands there twice; give each a name of its own",
+        "occurs twice; give each its own name",
     ),
     (PYTEST, put("benchmarks", 1, "fullname", value="\ud800"), "$.benchmarks[1]", "not valid Unicode"),
     (
@@ -82,7 +82,7 @@ SPOILT = [
     ),
     (HYPERFINE, put("results", 0, "times", value="fast"), "$.results[0].times", "is not a list of numbers"),
     (HYPERFINE, put("results", 0, "command", value=""), "$.results[0].command", '"" is not a name'),
-    (HYPERFINE, put("results", 0, "command", value="sleep 0.02"), "$.results[1]", "stands there twice"),
+    (HYPERFINE, put("results", 0, "command", value="sleep 0.02"), "$.results[1]", "occurs twice"),
     (TORCH, put(1, "number_per_run", value=0), "$[1].number_per_run", "is not a number of runs"),
     (TORCH, put(1, "task_spec", value=None), "$[1].task_spec", "null is not the task"),
     (
@@ -170,7 +170,7 @@ def test_a_key_that_stands_twice_is_refused() -> None:
     )
     reading = parse_results(text.encode(), "x")
     (problem,) = reading.problems
-    assert 'the key "command" stands there more than once' in problem.reason
+    assert 'the key "command" occurs more than once' in problem.reason
     assert reading.records
 
 

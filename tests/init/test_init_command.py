@@ -182,7 +182,7 @@ def test_a_configuration_that_is_there_says_what_is_measured(newcomer: Newcomer)
     assert (code, newcomer.read("torchperf.yml")) == (3, text)
     assert inputs(newcomer, PULL_REQUEST)["suite"] == "perf/mine.py"
     assert newcomer.written().keys() == FILES - {"benchmarks/suite.py"}
-    assert "There already" in said
+    assert "Already there" in said
 
 
 def test_a_configuration_that_is_wrong_is_told_before_anything_is_written(newcomer: Newcomer) -> None:
@@ -208,7 +208,7 @@ def test_a_workflow_that_does_the_same_under_another_name_is_left(newcomer: Newc
     newcomer.write(".github/workflows/nightly.yml", call)
     code, said = newcomer.init()
     assert (code, newcomer.written().keys()) == (3, FILES - {NIGHTLY} | {".github/workflows/nightly.yml"})
-    assert re.search(r"There already.*\n.*\n\.github/workflows/nightly\.yml", said)
+    assert re.search(r"Already there.*\n.*\n\.github/workflows/nightly\.yml", said)
 
 
 def test_asv_does_not_get_the_suite_into_its_folder(newcomer: Newcomer) -> None:
@@ -288,7 +288,7 @@ def test_other_servers_and_branches_are_told(newcomer: Newcomer) -> None:
     code, said = newcomer.init()
     assert code == 0
     assert "origin is on gitlab.com: the workflows run on GitHub alone" in said
-    assert "nights are scheduled by trunk alone, and this is topic" in said
+    assert "GitHub runs schedules on trunk only, and this is topic" in said
     assert "git push -u origin topic" in said
 
 
@@ -331,7 +331,7 @@ def test_no_link_leads_out_of_the_repository(newcomer: Newcomer, tmp_path: Path)
 def test_an_owner_that_nobody_knows_is_to_be_put_in(newcomer: Newcomer) -> None:
     code, said = newcomer.init(uses="OWNER/torchperf-ci@v1")
     assert code == 0
-    assert "put the owner of torchperf-ci in the place of OWNER" in said
+    assert "replace OWNER in the workflows by the owner" in said
     assert re.search(
         r"uses: OWNER/torchperf-ci/actions/compare@\S+ # edit: OWNER", newcomer.read(PULL_REQUEST)
     )
@@ -339,7 +339,7 @@ def test_an_owner_that_nobody_knows_is_to_be_put_in(newcomer: Newcomer) -> None:
 
 def test_a_tag_is_taken_and_told_to_move(newcomer: Newcomer) -> None:
     _, said = newcomer.init(uses="octo/torchperf-ci@v1")
-    assert "octo/torchperf-ci@v1 can move" in said
+    assert "octo/torchperf-ci@v1 can change" in said
     assert "uses: octo/torchperf-ci/actions/compare@v1\n" in newcomer.read(PULL_REQUEST)
 
 

@@ -129,9 +129,26 @@ def test_a_name_that_says_nothing_is_a_model() -> None:
     assert (series.model, series.metric) == ("seconds", "")
 
 
-def test_one_of_several_commits_is_known_by_its_last() -> None:
+def test_one_of_several_commits_is_known_by_all_of_them() -> None:
     (one,) = found([], [blaming(replace(CULPRIT, commit=None, set=("a" * 40, GUILTY)))])
-    assert one.fingerprint == OF_CULPRIT
+    assert one.fingerprint != OF_CULPRIT
+    assert OF_CULPRIT in one.suspects
+
+
+def test_a_set_of_commits_is_that_of_the_one_that_another_machine_proves() -> None:
+    several = replace(CULPRIT, commit=None, set=("a" * 40, GUILTY), series=(a_change(ON_MI300, 1.9),))
+    other = replace(LOCATION, machine=f"{MI300} (cuda)", culprits=(several,))
+    for locations in ([LOCATION, other], [other, LOCATION]):
+        (one,) = found(list(REGRESSED), locations)
+        assert one.culprit == CULPRIT, "the proven commit tells, though the other effect is larger"
+        assert proven(one)[ON_MI300]
+
+
+def test_two_commits_that_are_proven_are_two_findings_whatever_set_has_both() -> None:
+    other, both = replace(CULPRIT, set=("a" * 40,)), replace(CULPRIT, commit=None, set=("a" * 40, GUILTY))
+    findings = found([], [blaming(both), LOCATION, blaming(other)])
+    assert len(findings) == 2
+    assert not any(one.suspects for one in findings)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +180,7 @@ def test_what_luck_of_builds_could_make_says_so_where_it_could_make_all_of_it() 
         for regression, one in zip(REGRESSED, (luck, replace(luck, chance=0.001)), strict=False)
     )
     (one,) = found([lucky], [])
-    assert one.why.endswith(" A build's luck could make it (wheels differ by 1.0% by luck, 0.5% to 2.0%).")
+    assert one.why.endswith(" Build luck could explain it (wheels differ by 1.0% by luck, 0.5% to 2.0%).")
     (both,) = found([lucky, unlucky], [])
     assert "luck" not in both.why
 

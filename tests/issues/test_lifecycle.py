@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from desk import Desk
-from nights import OTHER, judged, located, measured, regressed, series
+from nights import OTHER, judged, located, located_within, measured, regressed, series
 
 NET, BERT = series("resnet18"), series("bert")
 ON_CPU = series("resnet18", "cpu")
 LATER = ("3" * 40, "4" * 40)
+A, B, C = "a" * 40, "b" * 40, "c" * 40
 
 
 def test_a_culprit_has_one_issue_for_all_its_series(desk: Desk) -> None:
@@ -53,6 +55,80 @@ def test_one_culprit_for_two_issues_leaves_one(desk: Desk) -> None:
     assert desk.night(1, judged(*both)) == ["open 1", "open 2"]
     found = desk.night(2, judged(*both), located(both[0]), located(both[1]))
     assert sorted(found) == ["duplicate 2", "locate 1"]
+
+
+def test_a_set_of_commits_has_one_issue_which_becomes_that_of_the_one_that_is_proven(desk: Desk) -> None:
+    slow = judged(regressed(NET))
+    within = partial(located_within, regressed(NET))
+    assert desk.night(1, slow, within(commits=(A, B, C))) == ["open 1"]
+    assert desk.night(2, slow, within(commits=(A, B))) == []
+    assert desk.night(3, slow, within(commits=(B,))) == ["locate 1"]
+    assert desk.night(4, slow, within(commits=(A, B)), within(commits=(B,))) == []
+    assert desk.night(5, slow, within(commits=(A, B, C))) == []
+
+
+def test_another_machine_has_the_issue_of_a_set_too_and_each_proven_commit_its_own(desk: Desk) -> None:
+    slow = judged(here := regressed(NET), there := regressed(ON_CPU))
+    assert desk.night(1, slow, located_within(here, commits=(A, B))) == ["open 1", "open 2"]
+    sets = [located_within(here, commits=(A, B)), located_within(there, commits=(B, C))]
+    assert desk.night(2, slow, *sets) == ["duplicate 2", "extend 1"]
+    proven = [located(here, commit=A), sets[1]]
+    assert desk.night(3, slow, *proven) == ["open 2", "locate 1"], "the other set is without A"
+    assert desk.night(4, slow, located(here, commit=A), located(there, commit=B)) == ["locate 2"]
+
+
+@pytest.mark.parametrize("first", [A, B])
+def test_of_two_commits_of_a_set_the_first_takes_its_issue(desk: Desk, first: str) -> None:
+    both = [regressed(NET), regressed(BERT)]
+    desk.night(1, judged(*both), located_within(*both, commits=(A, B)))
+    assert desk.night(2, judged(*both), located(both[0], commit=first)) == ["locate 1"]
+    proven = [located(both[0], commit=A), located(both[1], commit=B)]
+    assert desk.night(3, judged(*both), *proven) == ["open 2"]
+    desk.night(4, judged(*both), *proven, located_within(*both, commits=(A, B)))
+    assert [issue.number for issue in desk.open] == [1, 2]
+
+
+def test_two_commits_of_a_set_that_are_proven_in_one_night_share_what_it_explained(desk: Desk) -> None:
+    both = [regressed(NET, 1.3), regressed(BERT)]
+    desk.night(1, judged(*both), located_within(*both, commits=(A, B)))
+    proven = [located(both[0], commit=A), located(both[1], commit=B)]
+    assert desk.night(2, judged(*both), *proven) == ["open 2", "locate 1"]
+    assert [[row.series for row in issue.memory.rows] for issue in desk.open] == [[NET], [BERT]]
+
+
+def test_an_issue_waits_a_night_to_be_the_duplicate_of_one_that_is_just_opened(desk: Desk) -> None:
+    net, bert = (regressed(replace(one, arch="A100"), 1.3) for one in (NET, BERT))
+    desk.night(1, judged(regressed(NET), bert), located_within(bert, commits=(A, B)))
+    every = judged(regressed(NET), bert, net)
+    proven = [located(bert, commit=A), located(net, commit=B)]
+    assert desk.night(2, every, *proven) == ["open 3", "locate 1"]
+    assert desk.night(3, every, *proven) == ["duplicate 2"]
+
+
+def test_the_issue_of_a_set_from_an_earlier_version_goes_on(desk: Desk) -> None:
+    """It knew a set by its last commit."""
+    slow = judged(regressed(NET))
+    desk.night(1, slow, located(regressed(NET), commit=C))
+    assert desk.night(2, slow, located_within(regressed(NET), commits=(A, B, C))) == []
+    assert desk.night(3, slow, located(regressed(NET), commit=C)) == []
+
+
+def test_a_closed_issue_of_a_set_is_not_that_of_a_commit_of_it(desk: Desk) -> None:
+    slow = regressed(NET)
+    desk.night(1, judged(slow), located_within(slow, commits=(A, B)))
+    for day in (2, 3, 4):
+        desk.night(day, judged(measured(NET)))
+    other = regressed(BERT)
+    assert desk.night(5, judged(other), located(other, commit=B)) == ["open 2"]
+    assert desk.night(6, judged(other), located(other, commit=A)) == ["open 3"]
+
+
+def test_a_set_of_thousands_of_commits_leaves_room_for_rows(desk: Desk) -> None:
+    commits = tuple(f"{number:040x}" for number in range(5000))
+    slow = regressed(NET)
+    assert desk.night(1, judged(slow), located_within(slow, commits=commits)) == ["open 1"]
+    assert desk.issues[1].memory.rows
+    assert desk.night(2, judged(slow), located_within(slow, commits=commits)) == []
 
 
 def test_two_culprits_of_one_series_are_two_issues(desk: Desk) -> None:

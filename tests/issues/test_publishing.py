@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from github_api import JOB, LOGINS, PERSON, Fault
-from nights import CULPRIT, OTHER, judged, located, measured, regressed, series
+from nights import CULPRIT, OTHER, judged, located, located_within, measured, regressed, series
 
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
 
@@ -12,11 +13,16 @@ if TYPE_CHECKING:
     from conftest import Nightly
     from github_api import GitHub
 
+    from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.issues.memory import IssueKind
+    from torchperf_ci.verdicts.verdict import Verdict
 
 NET, BERT, ON_CPU = series("resnet18"), series("bert"), series("resnet18", "cpu")
 SLOW = regressed(NET)
 LATER = ("3" * 40, "4" * 40)
+LAST_WEEK, TONIGHT = 1793491200.0, 1794096000.0  # 2026-11-01 and 2026-11-08
+WEEKLY = regressed(replace(NET, arch="NVIDIA A100"), ends=LATER, times=(LAST_WEEK, TONIGHT))
+UNKNOWN = replace(located(WEEKLY, ends=LATER), status="inconclusive", culprits=())
 US = LOGINS[JOB]
 
 
@@ -69,6 +75,40 @@ def test_new_evidence_is_one_comment(nightly: Nightly, github: GitHub) -> None:
     assert "Xeon" in nightly.issues[0].body
 
 
+def test_a_machine_that_runs_once_a_week_is_evidence_for_the_culprit_that_another_has_proven(
+    nightly: Nightly,
+) -> None:
+    nightly.report(2, judged(SLOW), located(SLOW))
+    nightly.report(8, judged(measured(NET, 1.1), WEEKLY))
+    (issue,) = nightly.issues
+    row = next(line for line in issue.body.splitlines() if line.startswith("|") and "A100" in line)
+    assert row.endswith("| history |")
+    assert "not been bisected" not in issue.body
+    (said,) = nightly.said
+    assert "A100" in said
+    proven = located(WEEKLY, commit=OTHER, ends=LATER)
+    nightly.report(9, judged(measured(NET, 1.1), WEEKLY), proven)
+    assert [one.title[-10:] for one in nightly.issues] == [CULPRIT[:10], OTHER[:10]]
+
+
+@pytest.mark.parametrize(
+    ("other", "bisections"),
+    [
+        (regressed(WEEKLY.series, ends=LATER, times=(TONIGHT, TONIGHT)), []),
+        (regressed(replace(BERT, arch="NVIDIA A100"), ends=LATER, times=(LAST_WEEK, TONIGHT)), []),
+        (regressed(ON_CPU, ends=LATER, times=(LAST_WEEK, TONIGHT)), []),
+        (WEEKLY, [UNKNOWN]),
+    ],
+    ids=["old level after the culprit", "another model", "another device", "its own bisection"],
+)
+def test_what_the_culprit_of_another_machine_may_not_have_caused_has_its_own_issue(
+    nightly: Nightly, other: Verdict, bisections: list[Bisection]
+) -> None:
+    nightly.report(2, judged(SLOW), located(SLOW))
+    nightly.report(8, judged(measured(NET, 1.1), other), *bisections)
+    assert len(nightly.issues) == 2
+
+
 def test_a_culprit_found_later_rewrites_the_issue(nightly: Nightly, github: GitHub) -> None:
     nightly.report(1, judged(SLOW))
     before = nightly.issues[0].title
@@ -78,6 +118,23 @@ def test_a_culprit_found_later_rewrites_the_issue(nightly: Nightly, github: GitH
     assert "Simplify the scheduler" in issue.body
     (said,) = nightly.said
     assert "Simplify the scheduler" in said
+
+
+def test_the_issue_of_a_set_of_commits_becomes_that_of_the_one_that_is_proven(nightly: Nightly) -> None:
+    both = [SLOW, regressed(ON_CPU)]
+    several = located_within(SLOW, commits=(CULPRIT, OTHER))
+    nightly.report(1, judged(SLOW), several)
+    (issue,) = nightly.issues
+    assert OTHER[:10] in issue.title
+    nightly.report(2, judged(*both), several, located(both[1]))
+    assert CULPRIT[:10] in issue.title
+    assert "Xeon" in issue.body
+    assert "one of 2 commits" not in issue.body
+    (said,) = nightly.said
+    assert said.startswith("Commit found: ")
+    nightly.report(3, judged(*both), several, located(both[1], commit=OTHER), located(both[1]))
+    assert [one.title[-10:] for one in nightly.issues] == [CULPRIT[:10], OTHER[:10]]
+    assert nightly.states == ["open", "open"]
 
 
 def test_it_closes_with_the_evidence_and_opens_again(nightly: Nightly, github: GitHub) -> None:

@@ -155,7 +155,7 @@ def test_git_ends_with_the_deadline_and_so_does_all_that_it_started(remote: Path
     hook = remote / "hooks/pre-receive"
     hook.write_text(f"#!/bin/sh\necho $$ > '{tmp_path}/pid'\nexec sleep 100\n")
     hook.chmod(0o755)
-    with pytest.raises(NotDeliveredError, match="git push was not done when the time was up"):
+    with pytest.raises(NotDeliveredError, match="git push did not finish in time"):
         open_place(f"branch:perf-data@{remote}", PlaceAccess(deadline=3)).put("a", b"1")
     pid = (tmp_path / "pid").read_text().strip()
     assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]

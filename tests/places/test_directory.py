@@ -89,5 +89,5 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("target", ["", "gs://bucket", "https://example.org"])
 def test_addresses_that_are_none(target: str) -> None:
-    with pytest.raises(UsageError, match="is no place"):
+    with pytest.raises(UsageError, match="is not a place"):
         open_place(target)

@@ -86,7 +86,7 @@ def test_candidates_follow_what_is_proven_however_large_they_are() -> None:
 @pytest.mark.parametrize(
     ("verdict", "why"),
     [
-        (regressed(metric="compile_time(s)"), "bisect it by --command"),
+        (regressed(metric="compile_time(s)"), "bisect it with --command"),
         (regressed(bad=A), "names no two commits"),
         (regressed(arch="M2"), "no job of torchperf.yml has measured on this machine"),
     ],

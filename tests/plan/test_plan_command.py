@@ -252,10 +252,8 @@ def test_the_same_question_is_known_again_in_another_night(
     night: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = searches(night, [regressed(1.05), regressed(1.06, model="bert")], capsys)
-    assert searches(night, [regressed(1.09, model="bert"), regressed(1.04)], capsys) == known
+    assert searches(night, [regressed(1.09, model="t5"), regressed(1.04)], capsys) == known
     for other in (
-        [regressed(1.05)],
-        [regressed(1.05), regressed(1.06, model="t5")],
         [regressed(1.05, bad=WORSE), regressed(1.06, model="bert", bad=WORSE)],
         [
             regressed(1.05, device="cpu", arch="Xeon"),
@@ -326,7 +324,7 @@ def test_a_night_without_a_regression_has_nothing_to_bisect(
             "--records nowhere: no such directory",
         ),
         (["--verdicts", "nowhere.json", "--records", "records"], "nowhere.json: cannot be read"),
-        (["--verdicts", "torchperf.yml", "--records", "records"], "is no JSON that can be used"),
+        (["--verdicts", "torchperf.yml", "--records", "records"], "is not valid JSON"),
         (["--config", "nowhere.yml"], "nowhere.yml: cannot be read"),
         (["--costs", "torchperf.yml/costs.json"], "its directory cannot be made"),
     ],

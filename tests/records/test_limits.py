@@ -141,7 +141,7 @@ def test_hostile_files_take_neither_all_memory_nor_all_day(tmp_path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     told = dict(zip(sorted(texts), done.stdout.splitlines(), strict=True))
     assert told["bomb"] == "unpacks to more than 64 MiB; split it"
-    assert told["keys"] == 'the key "k" stands there more than once; keep the one that is meant'
+    assert told["keys"] == 'the key "k" occurs more than once; keep the intended one'
 
 
 def test_of_very_many_changes_in_a_record_the_first_are_told() -> None:

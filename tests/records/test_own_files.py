@@ -11,7 +11,7 @@ import pytest
 from torchperf_ci import cli
 from torchperf_ci.bench.case import write_costs
 from torchperf_ci.check import baselines
-from torchperf_ci.records.reading import is_own_file, parse_records
+from torchperf_ci.records.reading import is_torchperf_file, parse_records
 from torchperf_ci.verdicts.verdict import Judgement, verdicts_json
 
 if TYPE_CHECKING:
@@ -94,4 +94,4 @@ def test_what_is_judged_after_an_upload_does_not_make_it_another_one(
     ],
 )
 def test_what_only_looks_like_one_is_judged_as_a_record(text: str) -> None:
-    assert not is_own_file(parse_records(text.encode(), "a.json"))
+    assert not is_torchperf_file(parse_records(text.encode(), "a.json"))

@@ -152,7 +152,7 @@ def test_two_with_the_same_head_are_told(job: Job, github: GitHub, capsys: Any) 
             "octo/perf has no pull request #9 that the token may see: GitHub answered 404",
         ),
         ([], "comment on which pull request? give --pull-request"),
-        (["--repo", "octo", "--pull-request", "9"], "'octo' is no owner/name"),
+        (["--repo", "octo", "--pull-request", "9"], "'octo' is not an owner/name"),
         (["--head-sha", "abc"], "--head-sha cannot be 'abc'"),
     ],
 )

@@ -73,7 +73,10 @@ def test_a_file_that_is_none_is_told_before_anybody_is_asked(job: Job, github: G
     ("arguments", "told"),
     [
         (["--to", "taken"], "this directory cannot be made"),
-        (["--to", "comment", "--pull-request", "7"], "in which repository? '' is no owner/name: give --repo"),
+        (
+            ["--to", "comment", "--pull-request", "7"],
+            "in which repository? '' is not an owner/name: give --repo",
+        ),
     ],
 )
 def test_what_cannot_be_is_told(job: Job, arguments: list[str], told: str, capsys: Any) -> None:

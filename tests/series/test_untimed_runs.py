@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.check.recorded_past import without_own_runs
+from torchperf_ci.check.recorded_past import without_new_runs
 from torchperf_ci.places import open_place
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import machines_of_group, points_of_store
@@ -45,4 +45,4 @@ def test_nights_without_a_time_are_runs_in_the_order_of_their_folders(
         assert {run.name for run in read_catalogue(store, series.group, "").runs} == set(runs)
     assert runs_of(points_of_records([tmp_path / "records"]).points[series]) == runs
     fresh = {series: [row[0]._replace(run="another/folder", repetitions=(1.6,))]}
-    assert without_own_runs(stored, fresh) == stored
+    assert without_new_runs(stored, fresh) == stored

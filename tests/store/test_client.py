@@ -27,7 +27,7 @@ SECRET = "pa55word-of-the-store"
 HOLD = """
 import sys
 from torchperf_ci.store.client import connect
-with connect(sys.argv[1]) as store, store.held():
+with connect(sys.argv[1]) as store, store.keep_open():
     print("held", flush=True)
     sys.stdin.readline()
 """

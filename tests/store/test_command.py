@@ -114,7 +114,7 @@ def test_a_data_branch_that_is_not_there_yet_is_an_empty_past(
         job.setenv("GITHUB_ACTIONS", "true")
         assert cli.main(["ingest", *source]) == 0
     shown = capsys.readouterr().err
-    assert "branch:benchmarks: holds no record, so nothing is taken in\n" in shown
+    assert "branch:benchmarks: holds no record, so nothing is ingested\n" in shown
     assert "::warning title=torchperf ingest::branch:benchmarks" in shown
     assert cli.main(["plan", "--costs", "costs.json"]) == 0
     assert "no costs of" in capsys.readouterr().err
@@ -125,7 +125,7 @@ def test_a_data_branch_that_is_not_there_yet_is_an_empty_past(
     whose = ["--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1f"]
     assert cli.main(["upload", str(folder), *whose]) == 0, "which makes the branch"
     assert cli.main(["ingest", *source]) == 0
-    assert "1 record of 1 object taken in" in capsys.readouterr().err
+    assert "1 record of 1 object ingested in" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("new_repository")
@@ -168,7 +168,7 @@ def test_verdicts_alone_are_something(
     for _ in range(2):
         assert cli.main(["ingest", str(tmp_path / "night" / named), "--store", dsn]) == 0
         said = capsys.readouterr().err
-        assert "1 file of verdicts or culprits taken in, too" in said
+        assert "1 file of verdicts or culprits ingested, too" in said
         assert "holds no record" not in said
 
 
@@ -207,7 +207,7 @@ def test_the_tables_of_a_server_that_fills_itself_are_brought_up_to_date(
     monkeypatch.setattr("torchperf_ci.store.command.StoreServer", EmbeddedStore)
     monkeypatch.setattr("torchperf_ci.store.migrations.refresh", lambda *_: None)
     assert cli.main(["ingest", "--store", dsn]) == 0
-    assert "which records reach by themselves: nothing is taken in" in capsys.readouterr().err
+    assert "which records reach by themselves: nothing is ingested" in capsys.readouterr().err
     with open_store(dsn) as store:
         assert store.rows("SELECT count() FROM torchperf_values") == whole != [(0,)]
 

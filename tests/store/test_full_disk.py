@@ -59,7 +59,7 @@ def test_an_ingest_without_room_says_so_and_can_be_run_again(
     assert first.records == 1
     with monkeypatch.context() as patch:
         patch.setattr(StagingTable, "add_lines", cramped(StagingTable.add_lines))
-        with pytest.raises(StoreError, match="make room and run this again"):
+        with pytest.raises(StoreError, match="free some of it and run this again"):
             ingest_objects(store, "b", [("large.json", records())])
     assert store.rows("SELECT count() FROM oss_ci_benchmark_v3") == [(1,)]
     outcome = ingest_objects(

@@ -97,9 +97,9 @@ def test_at_a_server_somebody_else_may_be_faster(
     publish = slow._publish_alone
     monkeypatch.setattr(slow, "_publish_alone", lambda: (fast.publish(), publish()))
 
-    (arrival,) = slow.publish()
+    (incoming,) = slow.publish()
     assert models(second) == [theirs]
-    assert (arrival.is_kept, arrival.is_same) == (not is_same, False)
+    assert (incoming.is_stored, incoming.is_same) == (not is_same, False)
 
 
 def test_a_statement_under_way_at_a_server_is_waited_for(
@@ -118,8 +118,8 @@ def test_a_statement_under_way_at_a_server_is_waited_for(
     arriving = StagingTable(store, "bucket")
     arriving.add_lines([b'{"model": {"name": "a"}, "_meta": {"bucket": "bucket", "key": "a.json"}}'])
     monkeypatch.setattr(store, "run", refuse)
-    (arrival,) = arriving.publish()
-    assert not arrival.is_kept
+    (incoming,) = arriving.publish()
+    assert not incoming.is_stored
     assert models(store) == ["a"]
 
 
@@ -129,7 +129,7 @@ def test_a_batch_begins_although_a_server_forgot_the_table(store: Store) -> None
     store.run("DROP TEMPORARY TABLE torchperf_incoming")
     arriving.clear()
     arriving.add_lines([b'{"_meta": {"bucket": "bucket", "key": "a.json"}}'])
-    assert [arrival.key for arrival in arriving.publish()] == ["a.json"]
+    assert [item.key for item in arriving.publish()] == ["a.json"]
 
 
 def test_a_statement_that_a_server_refuses_is_not_tried_again(

@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+import pytest
 import requests
 
+from torchperf_ci.deadline import Deadline
+from torchperf_ci.errors import StoreUnreachableError
 from torchperf_ci.places import open_place
 from torchperf_ci.store import lease
 from torchperf_ci.store.client import connect
@@ -22,8 +25,6 @@ from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import pytest
 
 USERS, NEW = 13, 99
 BUSY = """
@@ -46,6 +47,15 @@ with connect(sys.argv[1]) as store:
 """
 
 
+HELD = """
+import sys, time
+from torchperf_ci.store.client import connect
+with connect(sys.argv[1]) as store, store.keep_open():
+    print("held", flush=True)
+    time.sleep(10)
+"""
+
+
 def other_process(dsn: str, sql: str) -> None:
     code = "import sys; from torchperf_ci.store.client import connect; connect(sys.argv[1]).run(sys.argv[2])"
     subprocess.run([sys.executable, "-c", code, dsn, sql], check=True, timeout=60)
@@ -61,8 +71,8 @@ def test_whoever_is_idle_lets_go_and_comes_back(dsn: str) -> None:
 
 
 def test_what_is_held_stays(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "TENURE", 0.05)
-    with connect(dsn) as store, store.held():
+    monkeypatch.setattr(lease, "MIN_HOLD_SECONDS", 0.05)
+    with connect(dsn) as store, store.keep_open():
         store.run("CREATE TEMPORARY TABLE mine (x UInt8) ENGINE = Memory")
         time.sleep(0.3)
         assert store.rows("SELECT count() FROM mine") == [(0,)]
@@ -80,8 +90,18 @@ def test_a_busy_one_makes_room_for_whoever_waits(dsn: str) -> None:
         assert busy.communicate("\n", timeout=60) == ("done\n", None)
 
 
+def test_whoever_has_a_deadline_waits_no_longer(dsn: str) -> None:
+    """The other process lets go after ten seconds, which would do without a deadline."""
+    with subprocess.Popen([sys.executable, "-c", HELD, dsn], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(StoreUnreachableError, match="in use by another process"):
+            connect(dsn, Deadline.after(0.1))
+        holder.kill()
+
+
 def test_threads_share_a_store(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "TENURE", 0.01)
+    monkeypatch.setattr(lease, "MIN_HOLD_SECONDS", 0.01)
     with connect(dsn) as store:
         answers: list[object] = []
 
@@ -185,8 +205,8 @@ def test_everything_is_taken_in_where_somebody_waits_after_each_statement(
 ) -> None:
     """A table in memory ends with the handle, so what needs it lets nobody in between."""
     with open_store(dsn) as store:
-        monkeypatch.setattr(lease, "TENURE", 1e-9)
-        monkeypatch.setattr(lease.Lease, "_is_awaited", lambda _: True)
+        monkeypatch.setattr(lease, "MIN_HOLD_SECONDS", 1e-9)
+        monkeypatch.setattr(lease.Lease, "_others_wait", lambda _: True)
         record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1]}}).encode()
         assert ingest_objects(store, "bucket", [("a.json", record)]).objects == 1
 
@@ -198,17 +218,17 @@ def test_who_looks_for_waiters_is_not_taken_for_one(dsn: str, monkeypatch: pytes
         return got
 
     try_lock = lease._try_lock
-    with connect(dsn) as store, store.held(), ThreadPoolExecutor(4) as pool:
+    with connect(dsn) as store, store.keep_open(), ThreadPoolExecutor(4) as pool:
         monkeypatch.setattr(lease, "_try_lock", slowly)
         looking = lease.Lease(Path(dsn.removeprefix("chdb://")), dsn)
-        assert not any(pool.map(lambda _: looking._is_awaited(), range(8)))
+        assert not any(pool.map(lambda _: looking._others_wait(), range(8)))
 
 
 def test_an_engine_that_ends_late_opens_the_database_to_nobody(dsn: str) -> None:
     """It removes its file when it has unlocked it; the file may be that of the one who came next."""
     code = "import sys; from torchperf_ci.store import client, lease; lease.BUSY_TIMEOUT = 0.5; "
     code += "client.connect(sys.argv[1])"
-    with connect(dsn) as store, store.held():
+    with connect(dsn) as store, store.keep_open():
         Path(dsn.removeprefix("chdb://"), "status").unlink()
         other = subprocess.run(
             [sys.executable, "-c", code, dsn], capture_output=True, timeout=60, check=False

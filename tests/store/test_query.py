@@ -278,7 +278,7 @@ def test_what_is_no_question_is_told(
     [
         (
             "SELECT number FROM numbers(1000000000)",
-            "the answer has more than 1000000 bytes; ask for less time",
+            "the answer has more than 1000000 bytes; query a shorter period",
         ),
         ("SELECT sleepEachRow(1) FROM numbers(1000) SETTINGS max_block_size = 1", "takes more than 2 s"),
     ],

@@ -96,7 +96,7 @@ def test_names_come_from_files_and_nothing_is_imported(root: Path) -> None:
 
 
 def test_a_suite_of_a_folder_without_models_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSuiteFileError, match="no checkout of TorchBench"):
+    with pytest.raises(BadSuiteFileError, match="not a checkout of TorchBench"):
         catalogue([type(tmp_path)(f"torchbench:{tmp_path}")])
 
 
@@ -156,14 +156,14 @@ def test_each_name_of_the_paper_has_a_place_or_a_reason() -> None:
         for model in paper_models({"vision/resnet18": 0, "torchbench/resnet18": 0, "torchbench/moco": 0})
     }
     assert len(PAPER) == len(models) == 83
-    assert (models["resnet18"].ours, models["resnet18"].checkout) == (
+    assert (models["resnet18"].builtin, models["resnet18"].checkout) == (
         "vision/resnet18",
         "torchbench/resnet18",
     )
-    assert (models["moco"].ours, models["moco"].checkout, models["moco"].why_not) == (
+    assert (models["moco"].builtin, models["moco"].checkout, models["moco"].why_not) == (
         "",
         "torchbench/moco",
         "",
     )
-    assert models["public_image_generator1"].why_not == "the paper hides which model this is"
-    assert models["fambench_xlmr"].why_not == "the checkout has it no more"
+    assert models["public_image_generator1"].why_not == "the paper does not say which model this is"
+    assert models["fambench_xlmr"].why_not == "it is no longer in the checkout"

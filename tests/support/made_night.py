@@ -206,7 +206,6 @@ def hostile_night(text: str) -> tuple[Judgement, Bisection]:
         culprits=(culprit,),
         credible=(Suspect(text, 0.5, text),),
         skipped=(SkippedCommit(text, text),),
-        moved=(DependencyChange(text, text, text),),
         notes=(text,),
         readings=(PairMeasurement(text, text, text, text, {text: 0.1}),),
     )

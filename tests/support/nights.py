@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +25,17 @@ def series(model: str = "resnet18", device: str = "cuda", metric: str = "latency
 
 
 def regressed(
-    of: Series, new: float = 1.1, old: float = 1.0, ends: tuple[str, str] = (GOOD, BAD), noise: float = 0.005
+    of: Series,
+    new: float = 1.1,
+    old: float = 1.0,
+    ends: tuple[str, str] = (GOOD, BAD),
+    noise: float = 0.005,
+    times: tuple[float, float] = (0, 0),
 ) -> Verdict:
-    """Worse than history, between two commits."""
+    """Worse than history, between runs of two commits at two times."""
     ratio = new / old
-    evidence = Evidence(CommitRange(*map(RangeEnd, ends)))
+    old_end, new_end = (RangeEnd(commit, timestamp=when) for commit, when in zip(ends, times, strict=True))
+    evidence = Evidence(CommitRange(old_end, new_end))
     effect = Effect(ratio, ratio - 0.01, ratio + 0.01, 10)
     return Verdict(of, "regressed", "slower", effect, old, new, noise, evidence=evidence)
 
@@ -63,6 +70,14 @@ def located(
     culprit = Culprit(commit, (commit,), 0.99, effects[0], changes, url=url, **subject)
     first = of[0].series
     return Bisection("found", *ends, machine=f"{first.arch} ({first.device})", culprits=(culprit,), **given)
+
+
+def located_within(*of: Verdict, commits: tuple[str, ...], **given: Any) -> Bisection:
+    """A bisection that proved a step of several commits, or of one."""
+    bisection = located(*of, commit=commits[-1], **given)
+    (culprit,) = bisection.culprits
+    one = commits[0] if len(commits) == 1 else None
+    return replace(bisection, culprits=(replace(culprit, commit=one, set=commits),))
 
 
 def judged(*verdicts: Verdict) -> Judgement:

@@ -98,7 +98,7 @@ def test_a_directory_of_bad_records_alone_has_nothing_to_upload(
     (tmp_path / "bad/mock.json").write_text('{"model": {"name": "no metric"}}')
     given = ("--on-failure", "warn-invalid", "--if-no-files-found", missing)
     assert upload(tmp_path / "bad", "--to", tmp_path / "kept", *CHANGE, *given) == code
-    assert "holds no good record" in capsys.readouterr().err
+    assert "holds no valid record" in capsys.readouterr().err
     assert upload(tmp_path / "bad", "--to", tmp_path / "kept", *CHANGE) == 3, "by default they are refused"
 
 

@@ -11,7 +11,7 @@ import pytest
 from seaweedfs import BUCKET
 
 from torchperf_ci import cli
-from torchperf_ci.store.kept_results import judged_texts
+from torchperf_ci.store.judged_files import judged_texts
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:

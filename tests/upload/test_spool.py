@@ -74,7 +74,7 @@ def test_a_kill_while_a_batch_is_written_leaves_none(spool: Spool, monkeypatch: 
 def test_a_damaged_batch_is_named(spool: Spool) -> None:
     batch = spool.keep("source", [ONE, TWO])
     batch.path.write_bytes(batch.path.read_bytes().replace(b"one", b"two"))
-    with pytest.raises(RecordsError, match=rf"{batch.path}: is no batch of torchperf, or damaged"):
+    with pytest.raises(RecordsError, match=rf"{batch.path}: is not a batch of torchperf, or damaged"):
         spool.pending()
 
 
@@ -82,7 +82,7 @@ def test_a_damaged_batch_is_named(spool: Spool) -> None:
 def test_what_is_no_batch_is_named(spool: Spool, content: bytes) -> None:
     spool.root.mkdir()
     (spool.root / "x.zip").write_bytes(content)
-    with pytest.raises(RecordsError, match=r"x\.zip: is no batch"):
+    with pytest.raises(RecordsError, match=r"x\.zip: is not a batch"):
         spool.pending()
 
 

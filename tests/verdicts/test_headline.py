@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.verdicts.headline import headline, is_only_new, new_series, sign
+from torchperf_ci.verdicts.headline import headline, is_only_new, sign, young_series
 from torchperf_ci.verdicts.verdict import Evidence, Judgement
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_that_little_was_judged_comes_first(verdict: Callable[..., Verdict]) -> 
 
 def test_a_first_run_is_one_sentence(first_run: Judgement, verdict: Callable[..., Verdict]) -> None:
     assert headline([first_run]) == FIRST_RUN
-    assert new_series(first_run) == ""
+    assert young_series(first_run) == []
     one = Judgement("check", "", "", [verdict("new"), verdict("missing")])
     assert headline([one]) == "1 series is new; it is judged from the sixth run on; 1 missing"
     pair = Judgement("compare", "", "", [verdict("new")])
@@ -79,12 +79,23 @@ def test_the_sixth_is_the_first_run_that_has_enough_before_it() -> None:
 
 def test_what_is_new_beside_others_has_a_sentence_of_its_own(first_run: Judgement, verdict) -> None:
     later = Judgement("check", "", "", [verdict(), *first_run.verdicts[:2]])
-    assert new_series(later) == "2 series are new; they are judged from the sixth run on"
+    assert young_series(later) == ["2 series are new; they are judged from the sixth run on"]
     measured = [verdict(), *(verdict("new", model, new=1.0) for model in ("a", "b"))]
-    assert new_series(Judgement("compare", "", "", measured)) == (
+    assert young_series(Judgement("compare", "", "", measured)) == [
         "2 series are new: base has nothing to compare with"
-    )
-    assert new_series(Judgement("", "", "", measured)) == ""
+    ]
+    assert young_series(Judgement("", "", "", measured)) == []
+
+
+def test_what_has_too_few_runs_is_one_sentence(first_run: Judgement, verdict) -> None:
+    young = [verdict("noisy", model, evidence=Evidence(too_few_runs=True)) for model in ("a", "b")]
+    assert young_series(Judgement("check", "", "", [verdict(), young[0], first_run.verdicts[0]])) == [
+        "1 series is new; it is judged from the sixth run on",
+        "1 series has too few comparable runs so far; it is judged from the sixth on",
+    ]
+    assert young_series(Judgement("check", "", "", [verdict("noisy"), *young])) == [
+        "2 series have too few comparable runs so far; they are judged from the sixth on"
+    ]
 
 
 def test_a_new_series_that_fails_is_more_than_new(first_run: Judgement, verdict) -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
 from markdown_it import MarkdownIt
 
+from torchperf_ci.console import print_document
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.verdicts.headline import headline
 from torchperf_ci.verdicts.verdict import Evidence, Judgement
@@ -133,6 +135,23 @@ def test_a_first_run_is_one_sentence(verdict: Callable[..., Verdict]) -> None:
     assert "Next step" not in text
     failing = verdict("new", "oops", why="fails: oom", evidence=Evidence(failing=1))
     assert "fails: oom" in verdicts_markdown([Judgement("check", "store", "records", [*new, failing])], ROOM)
+
+
+def test_series_with_too_few_runs_are_one_sentence_instead_of_a_row_each(
+    verdict: Callable[..., Verdict],
+) -> None:
+    young = [verdict("noisy", f"model{number}", evidence=Evidence(too_few_runs=True)) for number in range(51)]
+    judgement = Judgement(
+        "check", "store", "records", [*young, verdict("noisy", "loud", why="varies by 44%")]
+    )
+    page = verdicts_markdown([judgement], ROOM)
+    with StringIO() as out:
+        print_document(verdicts_document([judgement]), out)
+        terminal = out.getvalue()
+    for text in (page, terminal):
+        assert "51 series have too few comparable runs so far; they are judged from the sixth on" in text
+        assert "model" not in text
+        assert "loud" in text
 
 
 def test_notes_stand_above_the_table_and_are_not_folded(judgement: Judgement) -> None:

@@ -56,6 +56,7 @@ EVIDENCE = st.builds(
     st.none() | st.integers(1, 9),
     st.none() | st.builds(BuildLuck, *[st.floats(0, 1)] * 4),
     st.sampled_from(["", "0a" * 5]),
+    st.booleans(),
     st.dictionaries(TEXT.map(lambda name: f"x{name}"), JSON, max_size=2),
 )
 VERDICTS = st.builds(
@@ -156,9 +157,9 @@ def test_the_core_of_somebody_else_is_enough(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ("", "is no JSON"),
-        (b"\xff\xfe", "is no JSON"),
-        ("[" * 100_000, "is no JSON"),
+        ("", "is not valid JSON"),
+        (b"\xff\xfe", "is not valid JSON"),
+        ("[" * 100_000, "is not valid JSON"),
         ("[]", "$: [] is not of type 'object'"),
         (json.dumps({"verdicts": []}), "$: 'version' is a required property"),
         (json.dumps({**CORE, "version": True}), "$.version: 1 was expected"),

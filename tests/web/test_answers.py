@@ -14,11 +14,11 @@ from torchperf_ci.places import open_place
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
-from torchperf_ci.store.kept_results import keep_judged
+from torchperf_ci.store.judged_files import add_judged_files
 from torchperf_ci.store.migrations import open_store, refresh
 from torchperf_ci.web import documents, endpoints
 from torchperf_ci.web.documents import Documents
-from torchperf_ci.web.endpoints import Answers
+from torchperf_ci.web.endpoints import StoreService
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> None:
     shutil.copytree(nights.removeprefix("chdb://"), tmp_path / "store", symlinks=True)
     with open_store(f"chdb://{tmp_path}/store") as store:
-        answering = Answers(store, config.find(None))
+        answering = StoreService(store, config.find(None))
         first, known = answering.document("overview.json"), answering.document("regressions.json")
         assert answering.document("overview.json") is first
 
         culprit = Culprit("30" * 20, ("30" * 20,), 0.998, Effect(1.08, 1.07, 1.09, 12))
         found = Bisection("found", "29" * 20, "30" * 20, culprits=(culprit,))
-        keep_judged(store, "b", {"judged/1": culprits_json(found)})
+        add_judged_files(store, "b", {"judged/1": culprits_json(found)})
         told = answering.document("regressions.json")
         assert told != known
 
@@ -65,7 +65,7 @@ def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path
         store.run(
             "DELETE FROM torchperf_values WHERE timestamp >= (SELECT max(timestamp) FROM torchperf_values)"
         )
-        answering = Answers(store, config.find(None))
+        answering = StoreService(store, config.find(None))
         assert answering.document("index.json").content != whole
         refresh(store)
         assert answering.document("index.json").content == whole
@@ -73,10 +73,10 @@ def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path
 
 def test_documents_are_cached_up_to_a_limit(nights: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(nights) as store:
-        kept = Answers(store, config.find(None))
+        kept = StoreService(store, config.find(None))
         index, overview = kept.document("index.json"), kept.document("overview.json")
         assert kept.document("index.json") is index
-        monkeypatch.setattr(endpoints, "KEPT_BYTES", index.size + overview.size)
+        monkeypatch.setattr(endpoints, "CACHE_BYTES", index.size + overview.size)
         kept.document("regressions.json")
         assert (kept.document("index.json") is index, kept.document("index.json") == index) == (False, True)
 

@@ -26,9 +26,9 @@ from torchperf_ci import cli
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
 from torchperf_ci.series.points import Point, Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.store.kept_results import keep_judged
+from torchperf_ci.store.judged_files import add_judged_files
 from torchperf_ci.store.migrations import open_store
-from torchperf_ci.web.catalogue import RunFacts
+from torchperf_ci.web.catalogue import GroupCatalogue, RunFacts
 from torchperf_ci.web.changes import bisections_of_store, proven_culprits
 from torchperf_ci.web.command import write_site
 from torchperf_ci.web.documents import Documents
@@ -140,7 +140,7 @@ def test_a_direction_in_the_records_is_heeded() -> None:
     name = Series("r", "b", "m", "", "", "", "cuda", "H100", "tokens_lost(1)")
     run = RunFacts("0" * 10, "1.1", *name.group, "main", "a" * 40, START, START, "")
     points = [Point(9.0, (9.0,), START, info={"direction": "down"}, run=run.name)]
-    assert series_document(name, points, [run], 2026, {})["direction"] == "down"
+    assert series_document(name, points, GroupCatalogue([], [run], {}), 2026, {})["direction"] == "down"
 
 
 def test_a_small_number_keeps_its_digits_and_a_missing_one_its_reason(site: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_culprit_that_was_proven_stands_at_its_change(nights: str, tmp_path: P
     found = Bisection("found", "29" * 20, "30" * 20, culprits=(culprit,))
     other = Bisection("found", "01" * 20, "02" * 20, culprits=(culprit,))
     with open_store(f"chdb://{tmp_path}/store") as store:
-        keep_judged(store, "b", {"judged/1": culprits_json(found), "judged/2": culprits_json(other)})
+        add_judged_files(store, "b", {"judged/1": culprits_json(found), "judged/2": culprits_json(other)})
         documents = Documents(store, {})
         changes = json.loads(documents.document("regressions.json"))["changes"]
     (told,) = next(one["change"]["culprits"] for one in changes if one["name"]["model"] == "slow")

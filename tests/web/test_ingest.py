@@ -46,7 +46,7 @@ def test_after_an_ingest_a_visitor_waits_for_no_judging(
     assert cli.main(["ingest", night, "--store", dsn]) == 0
     told = capsys.readouterr().err.splitlines()
     assert told[-1] == "judging what 2 machines with new results measured, for the dashboard"
-    assert "taken into" in told[-2]
+    assert "ingested into" in told[-2]
 
     with open_store(dsn) as store, monkeypatch.context() as reading:
         reading.delattr(documents, "points_of_store")
@@ -93,7 +93,7 @@ def test_a_judgment_that_fails_loses_no_record(
     monkeypatch.setattr(documents, "points_of_store", failing)
     assert cli.main(["ingest", night, "--store", dsn]) == 0
     told = capsys.readouterr().err
-    assert told.index("taken into") < told.index("it is gone; the records are in")
+    assert told.index("ingested into") < told.index("it is gone; the records are in")
     assert results(dsn) > before
 
 

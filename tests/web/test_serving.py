@@ -28,7 +28,7 @@ from torchperf_ci.places.place import UploaderCredentials
 from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web import endpoints
-from torchperf_ci.web.endpoints import Answers, Endpoints, PackedDocument
+from torchperf_ci.web.endpoints import Endpoints, PackedDocument, StoreService
 from torchperf_ci.web.serve import make_app
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def store(folder: Path) -> Iterator[Store]:
 def url(store: Store, folder: Path) -> Iterator[str]:
     """Where the server is, below a path as behind a proxy."""
     uploads = UploadReceiver(open_place(str(folder / "kept")), UPLOADER)
-    app = make_app(Answers(store, config.find(None)), READER, "/perf", uploads)
+    app = make_app(StoreService(store, config.find(None)), READER, "/perf", uploads)
     with serving_app(app) as server:
         yield f"{server.url}/perf/"
 
@@ -101,7 +101,7 @@ def test_an_upload_that_is_no_post_is_told_so(url: str) -> None:
 
 
 def test_without_a_place_nothing_is_taken(store: Store) -> None:
-    with serving_app(make_app(Answers(store, config.find(None)))) as server:
+    with serving_app(make_app(StoreService(store, config.find(None)))) as server:
         assert upload(f"{server.url}/").status_code in (404, 405)
 
 
@@ -109,7 +109,7 @@ def test_one_thread_answers_in_the_order_in_which_clients_asked(store: Store) ->
     asked = [f"series/{number:010}/2026.json" for number in range(40)]
     answered, threads = [], set()
 
-    class Recorded(Answers):
+    class Recorded(StoreService):
         def document(self, path: str) -> PackedDocument:
             answered.append(path)
             threads.add(threading.get_ident())
@@ -169,8 +169,8 @@ LARGE = 16 * 2**20
 """Bytes of an answer, more than the buffers of a connection hold."""
 
 
-class LargeAnswers(Answers):
-    """Answers whose size is that of ``arch``, in bytes."""
+class LargeService(StoreService):
+    """A service whose answers have the size given by ``arch``, in bytes."""
 
     def query(self, question: StoreQuery, *_: object) -> bytes:
         return b"x" * int(question.arch)
@@ -189,7 +189,7 @@ def test_answers_that_nobody_reads_are_bounded_in_sum(store: Store, monkeypatch:
     monkeypatch.setattr(endpoints, "UNREAD_BYTES", 2 * LARGE)
     monkeypatch.setattr(endpoints, "UNREAD_SECONDS", 0.1)
     path = "run/x?repo=a&benchmark=b&startTime=2020-01-01&stopTime=2030-01-01&arch="
-    with serving_app(make_app(LargeAnswers(store, config.find(None)))) as server:
+    with serving_app(make_app(LargeService(store, config.find(None)))) as server:
 
         def status(size: int) -> int:
             plain = {"Accept-Encoding": "identity"}

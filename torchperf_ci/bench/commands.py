@@ -19,6 +19,7 @@ from torchperf_ci.bench.results import CaseResult, RunSetting
 from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
 from torchperf_ci.bench.selection import EnvironmentUnderTest, select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.command_output import print_json
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
 from torchperf_ci.document import Column, Document, Table, counted, duration, text_of
@@ -31,7 +32,6 @@ from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.record import Dependency
-from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ def run_command(options: RunOptions) -> int:
         # Set before anything can fail, so that a later step finds what an interrupted run has saved.
         actions.set_output("records-dir", str(out.absolute()))
         results = run(RunPlan(cases, setting, under_test.device, out, options.resume))
-    _tell(results, setting, out, json_output=options.json)
+    _publish_results(results, setting, out, json_output=options.json)
     failed = summary.failed_cases(results)
     if failed and options.on_failure != "warn":
         msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
@@ -132,7 +132,7 @@ def _list_paper(workloads: Mapping[str, object], *, json_output: bool) -> int:
     if json_output:
         print_json([asdict(model) for model in models])
         return 0
-    rows = [(model.name, model.ours, model.checkout, model.why_not) for model in models]
+    rows = [(model.name, model.builtin, model.checkout, model.why_not) for model in models]
     console.print_document(Document("", [Table(PAPER_COLUMNS, rows)]), sys.stdout, most=len(rows))
     return 0
 
@@ -195,7 +195,9 @@ def _plan_text(
     return f"{counted(len(cases), 'case')}, {each}, {where}: about {duration(seconds)}"
 
 
-def _tell(results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json_output: bool) -> None:
+def _publish_results(
+    results: Sequence[CaseResult], setting: RunSetting, out: Path, *, json_output: bool
+) -> None:
     """Print the results as a table or JSON; in a job also write the summary, annotations and outputs."""
     document, shown = summary.run_document(results, setting), sys.stderr if json_output else sys.stdout
     console.print_document(document, shown, most=len(results))
@@ -271,19 +273,23 @@ CHECKOUT = "torchbench"
 
 @dataclass(frozen=True)
 class PaperModel:
-    """A model of the paper: its name, our workload and the checkout's workload of that name, or why neither exists."""
+    """A model of the paper: its built-in workload and that of the checkout, if any; else why neither exists."""
 
     name: str
-    ours: str
+    builtin: str
     checkout: str
     why_not: str
 
 
 def paper_models(workloads: Mapping[str, object]) -> Iterator[PaperModel]:
     """Yield one entry per name, in the paper's order. ``workloads`` are a catalogue's workloads by name."""
-    ours = {name.partition("/")[2]: name for name in workloads if name.partition("/")[0] != CHECKOUT}
+    builtin = {name.partition("/")[2]: name for name in workloads if name.partition("/")[0] != CHECKOUT}
     for name in PAPER:
         checkout = f"{CHECKOUT}/{name}"
         there = checkout if checkout in workloads else ""
-        gone = "the paper hides which model this is" if name in HIDDEN else "the checkout has it no more"
-        yield PaperModel(name, ours.get(name, ""), there, "" if name in ours or there else gone)
+        gone = (
+            "the paper does not say which model this is"
+            if name in HIDDEN
+            else "it is no longer in the checkout"
+        )
+        yield PaperModel(name, builtin.get(name, ""), there, "" if name in builtin or there else gone)

@@ -319,7 +319,7 @@ class PrestartedWorkers:
         beforehand = start_pair(case, base, head, scratch, cpus, head_first=head_first)
         self._started = self._stack.enter_context(beforehand)
 
-    def taken(
+    def take(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
     ) -> AbstractContextManager[tuple[PairSide, PairSide]]:
         """Return a context manager with the pair's workers, which starts them if they were not started in advance."""

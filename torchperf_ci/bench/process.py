@@ -99,14 +99,14 @@ class WorkerConversation:
 
     The answers may take ``timeout`` seconds in total, and more if the first step took long (:data:`STEPS_GRANTED`).
     The first step, which compiles, has another ``timeout`` seconds. Time between requests does not count, because the
-    other arm of a pair may use it. ``tell`` is called at the beginning of each longer request, with its name in
+    other arm of a pair may use it. ``report_phase`` is called at the beginning of each longer request, with its name in
     :data:`PHASES`.
     """
 
     def __init__(
-        self, worker: Worker, timeout: float, tell: Callable[[str], object] = lambda _phase: None
+        self, worker: Worker, timeout: float, report_phase: Callable[[str], object] = lambda _phase: None
     ) -> None:
-        self._worker, self._tell = worker, tell
+        self._worker, self._report_phase = worker, report_phase
         self._timeout = self._left = self._granted = timeout
         self.answers = WorkerAnswers()
 
@@ -118,7 +118,7 @@ class WorkerConversation:
     def ask(self, verb: str, kind: type[_T], **arguments: object) -> _T:
         """Send a request, limited to the remaining time of the case. Raises :class:`WorkerFailure`."""
         if verb in PHASES:
-            self._tell(PHASES[verb])
+            self._report_phase(PHASES[verb])
         start, first = time.monotonic(), verb == "first_step"
         try:
             answer = self._worker.ask(
@@ -143,9 +143,9 @@ def measure(
     scratch: Path,
     *,
     first: bool,
-    tell: Callable[[str], object] = lambda _phase: None,
+    report_phase: Callable[[str], object] = lambda _phase: None,
 ) -> ProcessOutcome:
-    """Measure ``case`` in one fresh process, reporting its phases to ``tell``.
+    """Measure ``case`` in one fresh process, reporting its phases to ``report_phase``.
 
     The ``first`` process also measures what is the same in all processes, such as FLOPs.
     """
@@ -160,7 +160,7 @@ def measure(
             watch_interference(device, closely=False) as whole,
             open_worker(case, settings, scratch) as worker,
         ):
-            conversation = WorkerConversation(worker, settings.timeout, tell)
+            conversation = WorkerConversation(worker, settings.timeout, report_phase)
             answers = conversation.answers
             inner = prepare(conversation, case, settings)
             if case.compiled and not conversation.ask("compilation", Compilation).graphs:

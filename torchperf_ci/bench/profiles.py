@@ -85,7 +85,7 @@ def profile_of(answer: ProfiledSteps, phases: Mapping[str, float]) -> Profile:
     """Return the profile in a worker's answers. A single phase is the whole step, so it is left out."""
     costs: dict[ProfileKey, list[Cost]] = defaultdict(list)
     for line in answer.lines:
-        costs[ProfileKey(line.kind, settled_name(line.name))].append(Cost(line.ms, line.count))
+        costs[ProfileKey(line.kind, stable_name(line.name))].append(Cost(line.ms, line.count))
     if len(phases) > 1:
         costs |= {ProfileKey("phase", name): [Cost(1000 * seconds, 1)] for name, seconds in phases.items()}
     breaks: dict[str, int] = defaultdict(int)
@@ -100,7 +100,7 @@ def total_ms(kind: ProfileKind, profiles: Collection[Profile]) -> float:
     return sum(found) / len(profiles)
 
 
-def settled_name(name: str) -> str:
+def stable_name(name: str) -> str:
     """Return a name that is the same for the same code: without the numbers and hashes of generated kernels."""
     name = _NUMBERED.sub(r"\1", name)
     return _HASH.sub("…", _REGION.sub("", name))[:NAME_LENGTH]
@@ -126,7 +126,7 @@ LEAST_SHARE = 0.01
 """Smallest share of a kind's time for a row to be used: shorter rows are too short for the clock's resolution."""
 
 
-def speeds_of(kind: ProfileKind, old: Sequence[Profile], new: Sequence[Profile]) -> Sequence[float]:
+def relative_slowdowns(kind: ProfileKind, old: Sequence[Profile], new: Sequence[Profile]) -> Sequence[float]:
     """Return the slowdown of each profile, old then new, relative to the average; 1 on a quiet machine.
 
     On a shared machine, processes of the same build differ by 10 to 40%, and all rows of a profile together. The median
@@ -137,14 +137,14 @@ def speeds_of(kind: ProfileKind, old: Sequence[Profile], new: Sequence[Profile])
     rows = _steady_rows(_clock_of(kind, profiles), profiles)
     if len(rows) < FEWEST_ROWS:
         return [1.0] * len(profiles)
-    speeds = [median(row[number] - fmean(row) for row in rows) for number in range(len(profiles))]
-    if all(max(side) - min(side) < QUIET for side in (speeds[: len(old)], speeds[len(old) :])):
+    slowdowns = [median(row[number] - fmean(row) for row in rows) for number in range(len(profiles))]
+    if all(max(side) - min(side) < QUIET for side in (slowdowns[: len(old)], slowdowns[len(old) :])):
         return [1.0] * len(profiles)
-    return [exp(speed) for speed in speeds]
+    return [exp(slowdown) for slowdown in slowdowns]
 
 
 def _clock_of(kind: ProfileKind, profiles: Sequence[Profile]) -> ProfileKind:
-    """Return the kind whose speed to use: for phases that of kernels, or of operators if there are no kernels."""
+    """Return the kind whose slowdown to use: for phases that of kernels, or of operators if there are no kernels."""
     if kind != "phase":
         return kind
     return "kernel" if total_ms("kernel", profiles) else "operator"
@@ -162,7 +162,7 @@ def _steady_rows(kind: ProfileKind, profiles: Sequence[Profile]) -> list[list[fl
     ]
 
 
-WORTH_TELLING = 0.01
+LEAST_SHOWN_SHARE = 0.01
 """Smallest change of time worth reporting, as a share of the total time of its kind in a step."""
 
 
@@ -210,19 +210,23 @@ def compare_profiles(old: Sequence[Profile], new: Sequence[Profile]) -> ProfileC
     A row has changed if the gap between the two sides is larger than the range of either side, that is, than the
     difference between profiles of the same build.
     """
-    speeds = {kind: speeds_of(kind, old, new) for kind in KINDS}
-    least_ms = {kind: WORTH_TELLING * total_ms(kind, (*old, *new)) for kind in KINDS}
+    slowdowns = {kind: relative_slowdowns(kind, old, new) for kind in KINDS}
+    least_ms = {kind: LEAST_SHOWN_SHARE * total_ms(kind, (*old, *new)) for kind in KINDS}
     keys = dict.fromkeys(key for profile in (*old, *new) for key in profile.costs)
-    rows = [_row(key, old, new, speeds[key.kind], least_ms[key.kind]) for key in keys]
+    rows = [_row(key, old, new, slowdowns[key.kind], least_ms[key.kind]) for key in keys]
     rows.sort(key=lambda row: (not row.in_time, not row.in_count, -abs(row.change_ms), row.key))
     return ProfileChanges(tuple(rows), _new_graph_breaks(old, new))
 
 
 def _row(
-    key: ProfileKey, old: Sequence[Profile], new: Sequence[Profile], speeds: Sequence[float], least_ms: float
+    key: ProfileKey,
+    old: Sequence[Profile],
+    new: Sequence[Profile],
+    slowdowns: Sequence[float],
+    least_ms: float,
 ) -> ProfileRow:
     costs = [profile.costs.get(key, NOTHING) for profile in (*old, *new)]
-    times = [cost.ms / speed for cost, speed in zip(costs, speeds, strict=True)]
+    times = [cost.ms / slowdown for cost, slowdown in zip(costs, slowdowns, strict=True)]
     counts = [cost.count for cost in costs]
     before, after = slice(len(old)), slice(len(old), None)
     row = ProfileRow(
@@ -270,7 +274,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def keep_profile_files(folder: Path, changes: ProfileChanges, traces: Mapping[str, Path]) -> None:
+def save_profile_files(folder: Path, changes: ProfileChanges, traces: Mapping[str, Path]) -> None:
     """Write all rows to a table in ``folder``, and copy the traces there, by their names (:data:`TRACES`).
 
     Raises :class:`OSError` or :class:`OutputDirectoryError`.

@@ -189,14 +189,14 @@ def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[Case
         for done, step in enumerate(steps, start=1):
             if step.is_settled(journal):
                 continue
-            shown.begins(step)
+            shown.begin(step)
             if step.paired:
                 outcome = _one_pair(step.case, plan, journal, scratch)
             else:
-                outcome = _one_process(step.case, plan, journal, scratch, shown.reaches)
+                outcome = _one_process(step.case, plan, journal, scratch, shown.show_phase)
             _write_records(_case_result(step.case, journal), plan)
             kept = () if outcome.passed else outcome.log.splitlines()[-LOG_LINES:]
-            shown.ended(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed, log=kept)
+            shown.end(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed, log=kept)
     results = [_case_result(case, journal) for case in plan.cases]
     for result in results:
         _write_records(result, plan)
@@ -222,16 +222,16 @@ def _steps(plan: RunPlan) -> list[_RunStep]:
 
 
 def _one_process(
-    case: Case, plan: RunPlan, journal: RunJournal, scratch: Path, tell: Callable[[str], object]
+    case: Case, plan: RunPlan, journal: RunJournal, scratch: Path, report_phase: Callable[[str], object]
 ) -> ProcessOutcome:
     settings, first = plan.setting.settings, not journal.outcomes.get(case.key)
     try:
         if not case.batch_size and case.key not in journal.batch_sizes:
-            tell("finding its batch size")
+            report_phase("finding its batch size")
             size = find_batch_size(case, settings, scratch)
             journal.add(JournalLine(case.key, batch_size=size))
         sized = _sized(case, journal)
-        outcome = measure(sized, settings, plan.device, scratch, first=first, tell=tell)
+        outcome = measure(sized, settings, plan.device, scratch, first=first, report_phase=report_phase)
     except WorkerFailure as failure:
         outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
     journal.add(JournalLine(case.key, outcome))

@@ -18,6 +18,7 @@ from torchperf_ci.bench.process import WorkerConversation, build, start_worker
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import AddedUse, ApiUse, Callers, Inventory, Triple
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.command_output import print_json
 from torchperf_ci.config import Config
 from torchperf_ci.config import find as find_config
 from torchperf_ci.console import Progress
@@ -25,7 +26,6 @@ from torchperf_ci.document import Block, Column, Document, Note, Paragraph, Tabl
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import MODES
 from torchperf_ci.records.files import check_writable, replace_file
-from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -99,7 +99,7 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
         if count_files:
             called = worker.ask("files_that_call", settings.timeout, Callers)
         for number, case in enumerate(cases, 1):
-            progress.begins(case)
+            progress.begin(case)
             try:
                 uses[case] = _use(worker, case, settings)
                 said = f"{case}: {counted(len(uses[case].triples), 'triple')}"
@@ -109,7 +109,7 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
                 if failure.status not in HARMLESS:
                     worker.close()
                     worker = at_end.enter_context(start_worker(settings, Path(folder)))
-            progress.ended(said, number, failed=case in failures)
+            progress.end(said, number, failed=case in failures)
     return MeasuredUse(uses, failures, inventory, called.packages, called.files)
 
 
@@ -343,7 +343,7 @@ def _text_of(out: Path) -> str:
         return ""
     text = out.read_text("utf-8")
     if _MODELS not in text or not text.endswith("\n)\n"):
-        msg = f"{out} is no suite that this command has written: name another file with --out"
+        msg = f"{out} is not a suite that this command has written: name another file with --out"
         raise UsageError(msg)
     return text
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import config
+from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
-from torchperf_ci.bisect.probes import check_metric
+from torchperf_ci.bisect.probes import asks_for_clearest, check_metric
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
-from torchperf_ci.culprits.culprit_document import tell_bisection
+from torchperf_ci.console import say
+from torchperf_ci.culprits.culprit_document import publish_bisection
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import UsageError, VerdictsError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.records.files import check_writable
 from torchperf_ci.series import policy
 from torchperf_ci.verdicts.reproduction import PYTHON_OPTION, portable_options
-from torchperf_ci.verdicts.verdict import Judgement, read_verdicts
+from torchperf_ci.verdicts.verdict import Judgement, read_verdicts, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +78,6 @@ def bisect_command(options: BisectOptions) -> int:
     """Search for the culprits and report them; the exit code says whether the search was conclusive."""
     _check_options(options)
     given = config.find(options.config)
-    judgement = read_verdicts(Path(options.verdicts)) if options.verdicts else None
     seconds = options.deadline
     limits = BisectLimits(options.max_builds, options.max_runs, Deadline.after(seconds) if seconds else None)
     out = Path(options.out)
@@ -83,6 +85,7 @@ def bisect_command(options: BisectOptions) -> int:
     if not options.dry_run:
         check_writable(out)
         check_writable(state)
+    judgement = _verdicts_to_bisect(options, state) if options.verdicts else None
     builder = builder_kind(options)
     if options.command:
         check_command(options.command, builder)
@@ -93,9 +96,28 @@ def bisect_command(options: BisectOptions) -> int:
     bisection = bisect(BisectRequest(options, given, judgement), state, limits)
     if bisection is None:
         return 0
-    tell_bisection(with_repeat_command(bisection, asked, judgement), out, json_output=options.json)
+    publish_bisection(with_repeat_command(bisection, asked, judgement), out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
     return 0 if is_answered else INCONCLUSIVE
+
+
+def _verdicts_to_bisect(options: BisectOptions, state: Path) -> Judgement:
+    """The verdicts; in a job, those by which an earlier one began the search, if they have the clearest of these.
+
+    They are kept next to the state file. From night to night, some series get worse by history or no longer do, and the
+    search would begin anew with each of them.
+    """
+    judgement = read_verdicts(Path(options.verdicts or ""))
+    if options.dry_run or not in_actions():
+        return judgement
+    kept = state.with_name(f"{state.name}.verdicts.json")
+    with suppress(VerdictsError):
+        earlier = read_verdicts(kept)
+        if asks_for_clearest(earlier, judgement):
+            say(f"goes on with the series with which this search began, those in {kept}")
+            return earlier
+    write_verdicts(kept, judgement)
+    return judgement
 
 
 def _check_options(options: BisectOptions) -> None:

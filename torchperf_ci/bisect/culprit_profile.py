@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.pairs import on_same_cpus
-from torchperf_ci.bench.profiles import TABLE, TRACES, compare_profiles, keep_profile_files, take_profile
+from torchperf_ci.bench.profiles import TABLE, TRACES, compare_profiles, save_profile_files, take_profile
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.bisect.probes import WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import ProfiledStep, SuspectRange
@@ -212,7 +212,7 @@ class CulpritProfiler:
             profiles[side].append(self._taken(probe.case, positions[side], settings, trace))
         changes = compare_profiles(*profiles)
         state.add(ProfiledStep(*positions, _profile_of(probe.name, changes)))
-        keep_profile_files(self._folder(step), changes, {name: self.scratch / name for name in TRACES})
+        save_profile_files(self._folder(step), changes, {name: self.scratch / name for name in TRACES})
 
     def _taken(self, case: Case, position: int, settings: Settings, trace: Path | None) -> Profile:
         """Profile a build; raises :class:`WorkerFailure` if the deadline has passed."""

@@ -232,6 +232,14 @@ def commit_ranges(judgement: Judgement) -> Sequence[CommitEnds]:
     )
 
 
+def asks_for_clearest(earlier: Judgement, judgement: Judgement) -> bool:
+    """Whether ``earlier`` verdicts have the same ranges, and the clearest series of ``judgement`` among the worse."""
+    worse = _worse(judgement)
+    clearest = max(worse, key=lambda one: (one.is_red, one.effect.size if one.effect else 0.0), default=None)
+    is_asked = clearest is not None and clearest.series in {one.series for one in _worse(earlier)}
+    return is_asked and commit_ranges(earlier) == commit_ranges(judgement)
+
+
 def expected_build_luck(judgement: Judgement) -> float:
     """The standard deviation between builds of the same code in the history of the worse series; their largest one."""
     told = [luck.tau for one in _worse(judgement) if (luck := one.evidence.luck)]

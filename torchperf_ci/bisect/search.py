@@ -14,6 +14,7 @@ from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes
 from torchperf_ci.bisect.culprit_profile import CulpritProfiler
 from torchperf_ci.bisect.laboratory import GOOD, Laboratory, attempt_build, with_batch_size
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, MeasurementSetup, builder_kind
+from torchperf_ci.bisect.probes import WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import (
     TRIES,
     BisectNote,
@@ -256,6 +257,8 @@ def _state_plan(
     """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
     identity = setup.device.identity()
     asked = {name: vars(options)[name] for name in _OPTIONS_OF_PLAN if vars(options)[name] not in (None, ())}
+    if options.verdicts:
+        asked["metrics"] = [[*probe.metrics] for probe in setup.probes if isinstance(probe, WorkloadProbe)]
     return {
         "good": sequence.ids[0],
         "bad": sequence.ids[-1],

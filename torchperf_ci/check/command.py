@@ -19,7 +19,8 @@ from torchperf_ci.check.recorded_past import (
     as_in_past,
     branch_of,
     groups_of_past,
-    without_own_runs,
+    why_unknown,
+    without_new_runs,
 )
 from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
 from torchperf_ci.console import say
@@ -34,7 +35,7 @@ from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.store.migrations import is_remote
 from torchperf_ci.verdicts.reproduction import portable_options
 from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions
-from torchperf_ci.verdicts.verdict_document import tell_verdicts
+from torchperf_ci.verdicts.verdict_document import publish_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -68,11 +69,11 @@ def check_command(options: CheckOptions) -> int:
     Raises :class:`RecordsRefusedError` if some elements are not records and nothing is red.
     """
     settings = config.find(options.policy)
-    if not _against(options, settings):
-        say(f"nothing is judged: the records are kept nowhere that can be read; {_NAME_A_PAST}")
+    if not _source_of_past(options, settings):
+        say(f"nothing is judged: the records are stored nowhere that can be read; {_NAME_A_PAST}")
         return 0
-    given = options.format or ""
-    collected = _collected(options.new_dir, given) if options.new_dir else None
+    format_name = options.format or ""
+    collected = _collected(options.new_dir, format_name) if options.new_dir else None
     if options.sensitivity or options.calibrate:
         _show_sensitivity_or_calibration(collected.points if collected else {}, options, settings)
         return 0
@@ -85,12 +86,12 @@ def check_command(options: CheckOptions) -> int:
     except PlaceForbiddenError as error:
         if options.against or _UPLOAD_TO not in os.environ:
             raise
-        told = f"nothing is judged: {error}; or {_NAME_A_PAST}; `against: none` judges nothing"
-        say(told)
-        actions.annotate([actions.Annotation("warning", told, title="torchperf check")])
+        message = f"nothing is judged: {error}; or {_NAME_A_PAST}; `against: none` judges nothing"
+        say(message)
+        actions.annotate([actions.Annotation("warning", message, title="torchperf check")])
         return 0
     _show_refused(collected.refused)
-    tell_verdicts(judgement, Path(options.out), json_output=options.json)
+    publish_verdicts(judgement, Path(options.out), json_output=options.json)
     if options.on_failure == "warn":
         return 0
     if judgement.red:
@@ -119,41 +120,45 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     return 0
 
 
-def _collected(folder: str, given: str) -> RecordedPoints:
+def _collected(folder: str, format_name: str) -> RecordedPoints:
     """Return the records of a directory or file. Raises :class:`RecordsError` if there is no valid one."""
-    collected = points_of_records([Path(folder)], given)
+    collected = points_of_records([Path(folder)], format_name)
     if collected.points:
         return collected
     if collected.refused:
         _show_refused(collected.refused)
         _raise_refused(collected, f"{folder} has no other")
-    msg = f"{folder}: holds no record, so there is nothing to do; give what `torchperf run` has written"
+    msg = f"{folder}: holds no record, so there is nothing to do; give a directory that `torchperf run` has written"
     raise RecordsError(msg)
 
 
 def _judgement(collected: RecordedPoints, options: CheckOptions, settings: config.Config) -> Judgement:
     past = _past(collected.points, options, settings)
     _show_refused(past.refused)
-    groups = {series.group for series in collected.points}
-    new = as_in_past(collected.points, groups_of_past(groups, past.groups, options.repo_name or ""))
-    others = without_own_runs(past.points, new)
+    groups = groups_of_past(
+        {series.group for series in collected.points}, past.groups, options.repo_name or ""
+    )
+    new = as_in_past(collected.points, groups)
+    others = without_new_runs(past.points, new)
     verdicts = judge_all(others, new, settings.policy)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [
-        *_notes(collected, past),
+        *_notes(collected, past, why_unknown({*groups.values()}, past.groups)),
         several_machines(new),
         unseen_between(verdicts),
         _nothing_compared_note(past.points, others),
         *config.misnamed_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
     ]
-    is_own = any(series.mode for series in new)  # the results of other tools have no mode
-    again = _again(options, settings) if is_own else None
-    head = _head(options.new_dir or "", new)
-    return Judgement("check", past.name, head, verdicts, notes=[*filter(None, notes)], reproduction=again)
+    by_torchperf = any(series.mode for series in new)  # the results of other tools have no mode
+    reproduction = _repeat_options(options, settings) if by_torchperf else None
+    head = _head_name(options.new_dir or "", new)
+    return Judgement(
+        "check", past.name, head, verdicts, notes=[*filter(None, notes)], reproduction=reproduction
+    )
 
 
-def _again(options: CheckOptions, settings: config.Config) -> RepeatOptions | None:
+def _repeat_options(options: CheckOptions, settings: config.Config) -> RepeatOptions | None:
     """Return the options to repeat the measurement; None if no suite of the configuration is a Python file."""
     if not any(name.endswith(".py") for suite in settings.suites.values() for name in suite.workloads):
         return None
@@ -173,7 +178,7 @@ def _show_sensitivity_or_calibration(new: Points, options: CheckOptions, setting
     show(past, settings.policy, json_output=options.json)
 
 
-def _against(options: CheckOptions, settings: config.Config) -> str:
+def _source_of_past(options: CheckOptions, settings: config.Config) -> str:
     """Return the source of the past: the given one, else the given store, else a readable upload destination.
 
     The default is the store, but empty inside the root action if it keeps its records nowhere readable.
@@ -190,7 +195,7 @@ def _against(options: CheckOptions, settings: config.Config) -> str:
 
 def _past(new: Points, options: CheckOptions, settings: config.Config) -> RecordedPast:
     """Read the past of the new points' groups, or all of it if there are no new points."""
-    against = _against(options, settings)
+    against = _source_of_past(options, settings)
     is_of_uploads = not options.against and against != STORE
     knows_branches = against == STORE or is_remote(against) or is_of_uploads
     branch = options.branch or (branch_of(new) if knows_branches else "")
@@ -200,10 +205,12 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     dsn = options.store or settings.store
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past on it, so --branch may then name a branch without points.
-    is_asked = bool(options.branch) and branch not in {point.branch for point in points}
+    is_named = bool(options.branch) and branch not in {point.branch for point in points}
     role = options.role or settings.upload.role
-    given = options.format or ""
-    source = PastSource(against, dsn, branch, stop, role, options.region, is_asked, is_of_uploads, given)
+    format_name = options.format or ""
+    source = PastSource(
+        against, dsn, branch, stop, role, options.region, is_named, is_of_uploads, format_name
+    )
     groups = {series.group for series in new}
     return source.read(
         {group.benchmark for group in groups},
@@ -211,7 +218,7 @@ def _past(new: Points, options: CheckOptions, settings: config.Config) -> Record
     )
 
 
-def _head(folder: str, new: Points) -> str:
+def _head_name(folder: str, new: Points) -> str:
     """Return the directory's name, with the commit if there is only one, and that of PyTorch if it is another."""
     points = [point for row in new.values() for point in row]
     commits, torches = {point.commit for point in points}, {point.torch for point in points} - {""}
@@ -221,12 +228,14 @@ def _head(folder: str, new: Points) -> str:
     return f"{folder} ({', '.join(filter(None, named))})" if any(named) else folder
 
 
-def _notes(collected: RecordedPoints, past: RecordedPast) -> Sequence[str]:
-    """Return notes on what is unexpected in the new records and in the past; some may be empty."""
+def _notes(collected: RecordedPoints, past: RecordedPast, strange: str) -> Sequence[str]:
+    """Return notes on what is unexpected in the new records and in the past; some may be empty.
+
+    ``strange`` is the note if the past has none of the measured series.
+    """
     refused = f"{_refused_text(len(collected.refused))}, and not judged" if collected.refused else ""
     count = collected.duplicates
     twice = f"there twice, and counted once: {counted(count, 'record')}" if count else ""
-    strange = "the history has none of the measured series, neither on this machine nor under these names"
     unknown = past.note or ("" if past.points else strange)
     return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
 
@@ -237,7 +246,7 @@ def _left_out(past: RecordedPast) -> str:
 
 
 def _refused_text(count: int, where: str = "") -> str:
-    kind = "is no good record" if count == 1 else "are no good records"
+    kind = "is not a valid record" if count == 1 else "are not valid records"
     return f"{counted(count, 'element')}{where} {kind}"
 
 
@@ -262,5 +271,5 @@ def _baseline_line(baseline: Baseline) -> str:
     known = (baseline.machine.get(name) for name in ("device_type", "device", "cpu"))
     device = next(filter(None, known), "machines that are not described")
     text = f"{len(baseline.series)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
-    few = f"; at least {MIN_HISTORY} runs tell what is noise, so measure more"
+    few = f"; it takes at least {MIN_HISTORY} runs to estimate the noise, so measure more"
     return text + (few if baseline.runs < MIN_HISTORY else "")

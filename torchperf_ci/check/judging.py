@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.check.numbers import beside_luck, judge_numbers
+from torchperf_ci.check.numbers import judge_numbers, with_build_variance
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
 from torchperf_ci.document import day_of
 from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, UP, is_positive
@@ -46,24 +46,24 @@ RECENT_COUNTS = 5
 """How many of the last runs a new count is compared with."""
 RECENT_FLICKER = 40
 """How many of the last runs are used to see whether a count comes and goes."""
-STAYS = 3
+RUNS_TO_SETTLE = 3
 """How many runs in a row a count that comes and goes has to stay to have changed."""
 
 
 def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
     """Judge a count: it has changed if every new run is outside the range of the last runs of the past.
 
-    A count that has come and gone before has to stay for :data:`STAYS` runs; until then it is a candidate.
+    A count that has come and gone before has to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate.
     """
     points = [*pairing.old, *pairing.new]
     values, begin = numbers(points), len(pairing.old)
     past, now = values[:begin], values[begin:]
     word, new, why = _beyond(past, now, direction), f"{now[-1]:g}", ""
     if _comes_and_goes(past, now):
-        stays = max(min(begin, len(values) - STAYS), 1)
-        settled = _beyond(values[:stays], values[stays:], direction)
+        begin_of_stay = max(min(begin, len(values) - RUNS_TO_SETTLE), 1)
+        settled = _beyond(values[:begin_of_stay], values[begin_of_stay:], direction)
         if settled != "unchanged":
-            word, begin, new = settled, stays, f"{new} in the last {len(values) - stays} runs"
+            word, begin, new = settled, begin_of_stay, f"{new} in the last {len(values) - begin_of_stay} runs"
         elif word != "unchanged":
             word, why = "noisy", f", but it came and went in the last {RECENT_FLICKER} runs"
     before = values[:begin][-RECENT_COUNTS:]
@@ -120,11 +120,13 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
     now = new[-1]
     known = [point for point in _worst_of_runs(old) if passed(point) is not None]
     if passed(now) is None:
-        return Verdict(series, "missing", f"nothing to measure: {_because(now)}")
+        return Verdict(series, "missing", f"nothing to measure: {_failure_text(now)}")
     if not known:
-        why = "passes" if passed(now) else f"fails: {_because(now)}"
-        return Verdict(series, "new", why, new=_shown(now), evidence=Evidence(failing=_runs_failing(new)))
-    verdict, why = _compared(known, now)
+        why = "passes" if passed(now) else f"fails: {_failure_text(now)}"
+        return Verdict(
+            series, "new", why, new=_outcome_value(now), evidence=Evidence(failing=_runs_failing(new))
+        )
+    verdict, why = _compare_outcomes(known, now)
     outcomes = [*known, *(point for point in new if passed(point) is not None)]
     failing = _runs_failing(outcomes)
     begin = len(outcomes) - failing if failing else len(known)
@@ -132,8 +134,8 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         series,
         verdict,
         why,
-        old=_shown(known[-1]),
-        new=_shown(now),
+        old=_outcome_value(known[-1]),
+        new=_outcome_value(now),
         candidate=verdict == "noisy",
         evidence=Evidence(
             commits_around(outcomes[:begin], outcomes[begin:]),
@@ -160,12 +162,12 @@ def _runs_failing(points: Sequence[Point]) -> int:
     return len([*takewhile(lambda point: not passed(point), known)])
 
 
-def _shown(point: Point) -> float:
+def _outcome_value(point: Point) -> float:
     """Return 1 for a pass, also one in words, and 0 for a failure in any repetition."""
     return float(bool(passed(point)))
 
 
-def _because(point: Point) -> str:
+def _failure_text(point: Point) -> str:
     reason = point.info.get("reason", "")
     failed = sum(not value for value in point.repetitions)
     text = outcome_word(point)
@@ -174,22 +176,22 @@ def _because(point: Point) -> str:
     return f"{text}: {reason}" if reason else text
 
 
-def _compared(old: Sequence[Point], now: Point) -> tuple[VerdictWord, str]:
+def _compare_outcomes(old: Sequence[Point], now: Point) -> tuple[VerdictWord, str]:
     before = old[-1]
     if passed(now) and passed(before):
         return "unchanged", "passes as before"
     if passed(now):
-        return "fixed", f"passes again after failing since {_failing_since(old)} ({_because(before)})"
+        return "fixed", f"passes again after failing since {_failing_since(old)} ({_failure_text(before)})"
     if not passed(before):
-        return "unchanged", f"still failing since {_failing_since(old)}: {_because(now)}"
+        return "unchanged", f"still failing since {_failing_since(old)}: {_failure_text(now)}"
     recent = old[-RECENT_OUTCOMES:]
     changes = sum(passed(one) != passed(other) for one, other in pairwise(recent))
     if changes >= FLAPPING:
-        told = f"fails intermittently, {changes} changes in its last {len(recent)} runs"
-        return "noisy", f"{told}: {_because(now)}"
+        text = f"fails intermittently, {changes} changes in its last {len(recent)} runs"
+        return "noisy", f"{text}: {_failure_text(now)}"
     differs = differing_facts(before.fingerprint, now.fingerprint)
     moved = f" (also changed: {'; '.join(differs[:3])})" if differs else ""
-    return "broken", _because(now) + moved
+    return "broken", _failure_text(now) + moved
 
 
 def _failing_since(old: Sequence[Point]) -> str:
@@ -278,13 +280,13 @@ def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> li
         for series, row in judged.items()
         if rules[series].kind == "outcome"
     ]
-    trouble = _trouble(outcomes)
+    case_failures = _case_failures(outcomes)
     explained = {
-        case: f"{verdict.series.metric} of its case: {verdict.why}" for case, verdict in trouble.items()
+        case: f"{verdict.series.metric} of its case: {verdict.why}" for case, verdict in case_failures.items()
     }
     verdicts = [
         missing_verdict(verdict.series, explained[verdict.series.case])
-        if verdict.verdict == "broken" and verdict is not trouble[verdict.series.case]
+        if verdict.verdict == "broken" and verdict is not case_failures[verdict.series.case]
         else verdict
         for verdict in outcomes
     ]
@@ -293,14 +295,14 @@ def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> li
     return sorted(verdicts, key=lambda verdict: verdict.series)
 
 
-def _trouble(outcomes: Iterable[Verdict]) -> dict[Series, Verdict]:
+def _case_failures(outcomes: Iterable[Verdict]) -> dict[Series, Verdict]:
     """Return, by case, the verdict on what makes its numbers missing or unreliable; a status takes precedence."""
-    trouble: dict[Series, Verdict] = {}
+    case_failures: dict[Series, Verdict] = {}
     for verdict in sorted(outcomes, key=lambda verdict: verdict.series.metric != STATUS):
         fails = verdict.series.metric == STATUS and not verdict.new
         if fails or verdict.verdict == "broken":
-            trouble.setdefault(verdict.series.case, verdict)
-    return trouble
+            case_failures.setdefault(verdict.series.case, verdict)
+    return case_failures
 
 
 def _judge_measured(
@@ -314,7 +316,7 @@ def _judge_measured(
             continue
         past = old.get(series, ())
         pairing = pair_with_past(series, past, row) if numbers(row) else None
-        if why := explained.get(series.case) or _no_number(series.metric, pairing, past, rules[series]):
+        if why := explained.get(series.case) or _why_no_number(series.metric, pairing, past, rules[series]):
             verdicts.append(missing_verdict(series, why, past))
         elif pairing:
             pairings.append(pairing)
@@ -322,7 +324,7 @@ def _judge_measured(
     return verdicts + _judge_paired(pairings, suited_rules)
 
 
-def _no_number(metric: str, pairing: SeriesPairing | None, old: Sequence[Point], rule: MetricRule) -> str:
+def _why_no_number(metric: str, pairing: SeriesPairing | None, old: Sequence[Point], rule: MetricRule) -> str:
     """Return why a series has no number to judge; empty if it has one."""
     if pairing is None:
         return f"the run has no number{' above zero' if is_positive(metric) else ''}"
@@ -335,22 +337,26 @@ def _no_number(metric: str, pairing: SeriesPairing | None, old: Sequence[Point],
 def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     comparable = [pairing for pairing in pairings if pairing.old]
     counts = [pairing for pairing in comparable if rules[pairing.series].kind == "count"]
-    silent = judged_by_anchor(comparable)
+    following = judged_by_anchor(comparable)
     numbers = [
         pairing
         for pairing in comparable
-        if pairing.series not in silent and rules[pairing.series].kind != "count"
+        if pairing.series not in following and rules[pairing.series].kind != "count"
     ]
-    judged = beside_luck(judge_numbers(numbers, rules), numbers, rules)
+    judged = with_build_variance(judge_numbers(numbers, rules), numbers, rules)
     anchored = {verdict.series.case: verdict for verdict in judged if verdict.series.metric == ANCHORED}
     return [
-        *(_without_past(pairing) for pairing in pairings if not pairing.old and pairing.series not in silent),
+        *(
+            _without_past(pairing)
+            for pairing in pairings
+            if not pairing.old and pairing.series not in following
+        ),
         *(judge_count(pairing, rules[pairing.series].direction) for pairing in counts),
         *judged,
         *(
             _follow_anchored(pairing, anchored[pairing.series.case])
             for pairing in pairings
-            if pairing.series in silent
+            if pairing.series in following
         ),
     ]
 

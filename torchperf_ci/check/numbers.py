@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from torchperf_ci.stats.gate import GateSide, Judged
 
 
-BLIND = 3.0
+TOO_NOISY = 3.0
 """A series that could only show a change larger than this many times ``min_effect`` is too noisy, not unchanged."""
-HOPELESS = 1.0
+LARGEST_DETECTABLE = 1.0
 """Relative change from which on ``detectable`` is not reported: a series that only shows a doubling shows nothing."""
-TELLING_OFFSET = 0.005
+SMALLEST_SHOWN_OFFSET = 0.005
 """Smallest offset of a machine that is reported to the reader."""
 
 
@@ -95,14 +95,16 @@ def is_too_short(judged: Judged, row: int, past: int) -> bool:
 def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     """Return "unchanged" if that is certain, or "noisy" if a change that matters may be hidden by noise."""
     low, high, least = judged.low[row], judged.high[row], log1p(rule.min_effect)
-    changed = GateFinding("noisy", _not_yet_told(judged, row, rule)) if low > least or high < -least else None
+    changed = (
+        GateFinding("noisy", _unproven_change(judged, row, rule)) if low > least or high < -least else None
+    )
     if changed and (judged.up.candidate[row] or judged.down.candidate[row]):
         return changed
     detectable = share_of_log(judged.detectable[row])
-    if rule.kind == "ratio" and detectable > HOPELESS:
+    if rule.kind == "ratio" and detectable > LARGEST_DETECTABLE:
         noise = share_of_log(judged.sigma[row])
         return GateFinding("noisy", f"too noisy to judge: runs vary by {noise:.0%}")
-    if rule.kind == "ratio" and detectable > BLIND * rule.min_effect:
+    if rule.kind == "ratio" and detectable > TOO_NOISY * rule.min_effect:
         return GateFinding(
             "noisy", f"too noisy to tell: a change below {detectable:.1%} would probably go unseen"
         )
@@ -116,7 +118,7 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     )
 
 
-def _not_yet_told(judged: Judged, row: int, rule: MetricRule) -> str:
+def _unproven_change(judged: Judged, row: int, rule: MetricRule) -> str:
     """Describe a change that would matter but is not proven."""
     change = change_text(share_of_log(judged.change[row])) if rule.kind == "ratio" else "a change"
     runs = int(judged.runs[row])
@@ -148,7 +150,7 @@ def _doubt(judged: Judged, side: GateSide, row: int, day: Callable[[int], str]) 
 
 def _offset(judged: Judged, row: int) -> str:
     offset = share_of_log(judged.offset[row])
-    if abs(offset) < TELLING_OFFSET:
+    if abs(offset) < SMALLEST_SHOWN_OFFSET:
         return ""
     return f"; {change_text(offset)}, which the whole job shows, is subtracted"
 
@@ -190,7 +192,7 @@ def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: Metri
         verdict,
         effect=Effect.of_logs(judged.change[row], judged.low[row], judged.high[row], pairs=0),
         noise=share_of_log(judged.sigma[row]),
-        detectable=detectable if detectable <= HOPELESS else None,
+        detectable=detectable if detectable <= LARGEST_DETECTABLE else None,
     )
 
 
@@ -247,6 +249,7 @@ def _verdict(
             _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None),
             chart_points(pairing) if is_worse else (),
             machine=pairing.machine,
+            too_few_runs=is_too_short(judged, row, _runs(pairing)),
             others={
                 "history": int(judged.history[row]),
                 "window": int(judged.runs[row]),
@@ -290,7 +293,7 @@ def _commit_range(pairing: SeriesPairing, window: int, levels: tuple[float, floa
     return commits_around(old, new)
 
 
-def beside_luck(
+def with_build_variance(
     verdicts: Sequence[Verdict], pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]
 ) -> Sequence[Verdict]:
     """Return the verdicts, with build variance added where a ratio is or looks worse since another build of PyTorch.
@@ -308,9 +311,9 @@ def beside_luck(
     for pairing in pairings:
         kinds[pairing.series.group, pairing.series.metric][pairing.series] = pairing.old
     for kind in {(series.group, series.metric) for series in new}:
-        for series, luck in zip(kinds[kind], _luck(kinds[kind]), strict=True):
+        for series, luck in zip(kinds[kind], _build_variances(kinds[kind]), strict=True):
             if series in new:
-                by_series[series] = _with_build_luck(by_series[series], luck, new[series])
+                by_series[series] = _with_build_variance(by_series[series], luck, new[series])
     return list(by_series.values())
 
 
@@ -328,7 +331,7 @@ def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int
     return (len(old), len(new)) if is_other else None
 
 
-def _luck(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
+def _build_variances(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
     """Estimate the build variance of each series from the past of all series of one kind, which are ratios."""
     numbers = defaultdict(count().__next__, {"": -1})
     numbered = {
@@ -349,7 +352,7 @@ def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
     return firsts
 
 
-def _with_build_luck(verdict: Verdict, luck: TauEstimate, builds: tuple[int, int]) -> Verdict:
+def _with_build_variance(verdict: Verdict, luck: TauEstimate, builds: tuple[int, int]) -> Verdict:
     ratio = verdict.effect.ratio if verdict.effect else 1.0
     low, high = luck.quantile(0.025), luck.quantile(0.975)
     build_luck = BuildLuck(luck.tau, low, high, luck.chance(log(ratio), builds))

@@ -56,6 +56,21 @@ def as_in_past(points: Points, called: Mapping[SeriesGroup, SeriesGroup]) -> Poi
     return renamed
 
 
+def why_unknown(groups: Collection[SeriesGroup], known: Collection[SeriesGroup]) -> str:
+    """Return a note on why the past, with its ``known`` groups, has none of the series of ``groups``."""
+    if not known:
+        return "the history is empty"
+    for field, word in _GROUP_FIELDS.items():
+        new, old = ({getattr(group, field) for group in some} - {""} for some in (groups, known))
+        if new and old and new.isdisjoint(old):
+            advice = ": give `run` and `upload` the same --benchmark-name" if field == "benchmark" else ""
+            return f"the history has no {word} {_first(new)}, only {_first(old)}{advice}"
+    return "the history has none of the measured series on this machine"
+
+
+_GROUP_FIELDS = {"benchmark": "benchmark", "repo": "repository", "device": "device", "arch": "machine"}
+
+
 def _in_its_repository(group: SeriesGroup, known: Iterable[SeriesGroup], repo: str) -> SeriesGroup:
     repos = {other.repo for other in known if other.benchmark == group.benchmark}
     if group.repo:
@@ -91,7 +106,7 @@ FLOAT32_TOLERANCE = 2.0**-22
 """Relative difference of two neighboring Float32 values: a store keeps Float32, not always rounded to nearest."""
 
 
-def without_own_runs(old: Points, new: Points, environ: Mapping[str, str] = os.environ) -> Points:
+def without_new_runs(old: Points, new: Points, environ: Mapping[str, str] = os.environ) -> Points:
     """Return the past without the new runs themselves, which may have been uploaded before they are judged.
 
     Runs are identified by name. Records without a run belong to this job's run, under which ``upload`` stores them. If
@@ -105,11 +120,11 @@ def without_own_runs(old: Points, new: Points, environ: Mapping[str, str] = os.e
         own.add(_run_of_this_job(environ))
     if own.isdisjoint(point.run for row in old.values() for point in row):
         own |= _runs_with_the_same_numbers(old, nameless)
-        own |= _runs_with_the_same_numbers(_of_the_same_times(old, new), new)
+        own |= _runs_with_the_same_numbers(_at_the_same_times(old, new), new)
     return {series: [point for point in row if point.run not in own] for series, row in old.items()}
 
 
-def _of_the_same_times(old: Points, new: Points) -> Points:
+def _at_the_same_times(old: Points, new: Points) -> Points:
     times = {point.timestamp for row in new.values() for point in row} - {0}
     return {series: [point for point in row if point.timestamp in times] for series, row in old.items()}
 
@@ -125,38 +140,44 @@ def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:
     shared: dict[str, set[float]] = defaultdict(set)
     different: set[str] = set()
     for series, row in new.items():
-        fresh = [point.repetitions for point in row if point.repetitions]
-        for point in old.get(series, ())[-RECENT_POINTS:] if fresh else ():
-            if any(_is_same(point.repetitions, values) for values in fresh):
-                shared[point.run].update(filter(_is_fine, point.repetitions))
+        new_values = [point.repetitions for point in row if point.repetitions]
+        for point in old.get(series, ())[-RECENT_POINTS:] if new_values else ():
+            if any(_is_same(point.repetitions, values) for values in new_values):
+                shared[point.run].update(filter(_is_precise, point.repetitions))
             elif point.repetitions:
                 different.add(point.run)
     return {run for run, numbers in shared.items() if len(numbers) >= FEWEST_EQUAL_NUMBERS} - different
 
 
-def _is_fine(value: float) -> bool:
+def _is_precise(value: float) -> bool:
     return float(f"{value:.{COARSE_DIGITS}g}") != value
 
 
-def _is_same(kept: Sequence[float], fresh: Sequence[float]) -> bool:
-    return len(kept) == len(fresh) and all(
-        isclose(a, b, rel_tol=FLOAT32_TOLERANCE) for a, b in zip(kept, fresh, strict=True)
+def _is_same(old: Sequence[float], new: Sequence[float]) -> bool:
+    return len(old) == len(new) and all(
+        isclose(a, b, rel_tol=FLOAT32_TOLERANCE) for a, b in zip(old, new, strict=True)
     )
+
+
+def _first(names: Iterable[str]) -> str:
+    known = sorted(names)
+    return ", ".join(known[:_SHOWN_NAMES]) + (" and more" if len(known) > _SHOWN_NAMES else "")
 
 
 STORE = "store"
 _OTHER_PAST = (
-    "name a place that does, a directory or a baseline, or with --store the store that it is taken into"
+    "name a place that does, a directory or a baseline, or with --store the store that ingests its records"
 )
 PACKED_MONTHS = 7
 """Months before the judged one whose packs are read, which hold about as many nights."""
-_SHOWN_BRANCHES = 3
-"""Most branches that are named if the past has nothing of the requested one."""
+_SHOWN_NAMES = 3
+"""Most names that are shown if the past has nothing of the requested one."""
 
 
 @dataclass(frozen=True)
 class RecordedPast:
-    """The points of the chosen groups. ``groups`` are all groups of the source, ``name`` is its name.
+    """The points of the chosen groups. ``groups`` are all groups of the source with the same benchmark, or of any if it
+    has none with the same; ``name`` is the source's name.
 
     ``note`` says why there are no points, and ``refused`` why elements are not records.
     """
@@ -184,11 +205,11 @@ class PastSource:
     """ARN of a role to assume if the place is a bucket."""
     region: str | None = None
     """AWS region of the bucket."""
-    is_asked: bool = False
+    is_named: bool = False
     """Whether the user has named the branch, so that its absence is an error."""
     may_be_empty: bool = False
     """Whether the past is the upload destination, not named by the user, and may not have any upload yet."""
-    given: str = ""
+    format_name: str = ""
     """The format of other tools' results if their content does not identify it."""
 
     def read(
@@ -223,7 +244,7 @@ class PastSource:
         chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
     ) -> RecordedPast:
         with open_existing(dsn) as store:
-            known = groups_of_store(store, benchmarks)
+            known = groups_of_store(store, benchmarks) or groups_of_store(store)
             groups = chosen(known)
             points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST_POINTS)
             note = ""
@@ -239,7 +260,7 @@ class PastSource:
         end = datetime.fromtimestamp(min(self.stop or time.time(), LATEST_SECOND), timezone.utc)
         first_month = month_before(end.date(), PACKED_MONTHS)
         access = place_access(self.role, self.region)
-        with store_of_place(self.against, access, self.given, first_month) as (dsn, outcome):
+        with store_of_place(self.against, access, self.format_name, first_month) as (dsn, outcome):
             past = self._of_store(dsn, benchmarks, chosen)
         refused = [
             Problem(item.file, item.line, "$", "; ".join(item.reasons), "refused") for item in outcome.refused
@@ -252,7 +273,7 @@ class PastSource:
     ) -> RecordedPast:
         if self.may_be_empty and not path.exists():
             return RecordedPast(self.against, (), {}, self._nothing_yet())
-        collected = points_of_records([path], self.given)
+        collected = points_of_records([path], self.format_name)
         if not collected.points:
             if self.may_be_empty:
                 return RecordedPast(self.against, (), {}, self._nothing_yet(), collected.refused)
@@ -276,7 +297,8 @@ class PastSource:
         groups = chosen(known)
         wanted = {series: row for series, row in points.items() if series.group in groups}
         of_branch = {
-            series: [point for point in row if self._is_ours(point.branch)] for series, row in wanted.items()
+            series: [point for point in row if self._is_of_branch(point.branch)]
+            for series, row in wanted.items()
         }
         own = {series: row for series, row in of_branch.items() if row}
         return RecordedPast(self.against, known, own, "" if own else self._other_branches(wanted))
@@ -288,17 +310,14 @@ class PastSource:
         """Whether the point is older than the judged records, or there is no limit."""
         return not self.stop or point.timestamp < self.stop
 
-    def _is_ours(self, branch: str) -> bool:
+    def _is_of_branch(self, branch: str) -> bool:
         return not (self.branch and branch) or branch == self.branch
 
     def _other_branches(self, points: Points) -> str:
         branches = sorted({point.branch for row in points.values() for point in row})
         if not branches:
             return ""
-        if self.is_asked:
+        if self.is_named:
             what = "--branch"
             raise UnknownNameError(what, self.branch, branches)
-        only = (
-            f"{', '.join(branches[:_SHOWN_BRANCHES])}{' and more' if len(branches) > _SHOWN_BRANCHES else ''}"
-        )
-        return f"the history has no runs of branch {self.branch}, only of {only}: choose one with --branch"
+        return f"the history has no runs of branch {self.branch}, only of {_first(branches)}: choose one with --branch"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from torchperf_ci.check.judging import rule_of
-from torchperf_ci.check.numbers import HOPELESS
+from torchperf_ci.check.numbers import LARGEST_DETECTABLE
+from torchperf_ci.command_output import print_json
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import UsageError
@@ -23,7 +24,6 @@ from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matri
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
 from torchperf_ci.stats.segmentation import change_points
-from torchperf_ci.telling import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -148,10 +148,10 @@ class MetricSensitivity:
     enough: float
 
 
-def _metric_sensitivities(sights: Iterable[SeriesSensitivity]) -> list[MetricSensitivity]:
+def _metric_sensitivities(sensitivities: Iterable[SeriesSensitivity]) -> list[MetricSensitivity]:
     members: dict[tuple[SeriesGroup, str], list[SeriesSensitivity]] = {}
-    for sight in sights:
-        members.setdefault((sight.series.group, sight.series.metric), []).append(sight)
+    for sensitivity in sensitivities:
+        members.setdefault((sensitivity.series.group, sensitivity.series.metric), []).append(sensitivity)
     return [_metric_sensitivity(group, metric, series) for (group, metric), series in members.items()]
 
 
@@ -214,7 +214,7 @@ def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Poi
 
 
 _LISTED = 10
-_SUITE_COLUMNS = (
+_METRIC_COLUMNS = (
     Column("benchmark"),
     Column("machine"),
     Column("metric"),
@@ -222,8 +222,8 @@ _SUITE_COLUMNS = (
     Column("judged", "number"),
     Column("noise", "number"),
     Column("detectable", "number"),
-    Column("of the worst", "number"),
-    Column("see what matters", "number"),
+    Column("worst", "number"),
+    Column("sensitive enough", "number"),
 )
 _SERIES_COLUMNS = (
     Column("series"),
@@ -234,47 +234,47 @@ _SERIES_COLUMNS = (
 )
 
 
-def sensitivity_document(sights: Sequence[SeriesSensitivity]) -> Document:
+def sensitivity_document(sensitivities: Sequence[SeriesSensitivity]) -> Document:
     """Show the sensitivity. ``detectable`` is the change that becomes a candidate in two runs with 80% probability."""
-    known = [series for series in sights if series.detectable is not None]
+    known = [series for series in sensitivities if series.detectable is not None]
     worst = sorted(known, key=lambda series: series.detectable or 0.0, reverse=True)[:_LISTED]
     return Document(
-        f"{len(known)} of {len(sights)} series have enough past to tell what they would show",
+        f"{len(known)} of {len(sensitivities)} series have enough history to estimate their sensitivity",
         [
-            Table(_SUITE_COLUMNS, [_suite_row(suite) for suite in _metric_sensitivities(sights)]),
-            Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The series that see least"),
+            Table(_METRIC_COLUMNS, [_metric_row(metric) for metric in _metric_sensitivities(sensitivities)]),
+            Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The least sensitive series"),
         ],
     )
 
 
-def _suite_row(suite: MetricSensitivity) -> tuple[str, ...]:
+def _metric_row(metric: MetricSensitivity) -> tuple[str, ...]:
     return (
-        suite.group.benchmark,
-        f"{suite.group.device} {suite.group.arch}".strip(),
-        suite.metric,
-        str(suite.series),
-        str(suite.judged),
-        _percent(suite.noise),
-        _percent(suite.detectable),
-        _percent(suite.worst),
-        f"{suite.enough:.0%}",
+        metric.group.benchmark,
+        f"{metric.group.device} {metric.group.arch}".strip(),
+        metric.metric,
+        str(metric.series),
+        str(metric.judged),
+        _percent(metric.noise),
+        _percent(metric.detectable),
+        _percent(metric.worst),
+        f"{metric.enough:.0%}",
     )
 
 
-def _series_row(sight: SeriesSensitivity) -> tuple[str, ...]:
+def _series_row(sensitivity: SeriesSensitivity) -> tuple[str, ...]:
     return (
-        str(sight.series),
-        str(sight.history),
-        _percent(sight.noise),
-        _percent(sight.detectable),
-        _percent(sight.min_effect),
+        str(sensitivity.series),
+        str(sensitivity.history),
+        _percent(sensitivity.noise),
+        _percent(sensitivity.detectable),
+        _percent(sensitivity.min_effect),
     )
 
 
 def _percent(share: float | None) -> str:
     if share is None:
         return "–"
-    return f"{share:.1%}" if share <= HOPELESS else f"> {HOPELESS:.0%}"
+    return f"{share:.1%}" if share <= LARGEST_DETECTABLE else f"> {LARGEST_DETECTABLE:.0%}"
 
 
 def calibration_document(past: Alarms, shuffled: Alarms) -> Document:
@@ -304,12 +304,14 @@ def _rates(alarms: Alarms) -> str:
 
 def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
     """Print how small a change the next run would show. Raises :class:`UsageError` if the past has no ratios."""
-    sights = sensitivity_of(*_ratios(past, policy))
+    sensitivities = sensitivity_of(*_ratios(past, policy))
     if not json_output:
-        _show(sensitivity_document(sights))
+        _show(sensitivity_document(sensitivities))
         return
-    suites = [{**asdict(suite), "group": suite.group._asdict()} for suite in _metric_sensitivities(sights)]
-    print_json({"series": [asdict(sight) for sight in sights], "suites": suites}, indent=1)
+    suites = [
+        {**asdict(metric), "group": metric.group._asdict()} for metric in _metric_sensitivities(sensitivities)
+    ]
+    print_json({"series": [asdict(sensitivity) for sensitivity in sensitivities], "suites": suites}, indent=1)
 
 
 def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
@@ -329,7 +331,7 @@ def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Poin
     rules = {series: rule_of(series, row, row[-1], policy) for series, row in points.items()}
     ratios = {series: row for series, row in points.items() if rules[series].kind == "ratio"}
     if not ratios:
-        msg = f"{past.name}: holds no series of numbers above zero; take records in first, or name another --against"
+        msg = f"{past.name}: holds no series of numbers above zero; ingest records first, or name another --against"
         raise UsageError(msg)
     return ratios, rules
 

@@ -96,7 +96,10 @@ def _read(lines: Iterable[str]) -> FilesRead:
         kind, value = json.loads(line)
         facts[kind].add(value)
     programs = sorted(program for program in facts["program"] if not _is_harmless(program))
-    unknown = [*sorted(facts["unseen"]), *(f"it starts {name}, which nobody follows" for name in programs)]
+    unknown = [
+        *sorted(facts["unseen"]),
+        *(f"it starts {name}, whose reads cannot be traced" for name in programs),
+    ]
     return FilesRead(frozenset(facts["file"]), frozenset(facts["startup"]), tuple(unknown))
 
 
@@ -134,9 +137,7 @@ class TreeChange:
     def unknown(self) -> tuple[str, ...]:
         """Reasons why any case may be affected, if commits are imported without a build."""
         known = {*self.followed}
-        why = (
-            f"{path} changes, and who reads it is not known" for path in self.contents if path not in known
-        )
+        why = (f"{path} changes, and what reads it is unknown" for path in self.contents if path not in known)
         return (*why, *self.others)
 
 
@@ -176,7 +177,7 @@ def affected_cases(
     left_out: list[Verdict] = []
     with closing(Progress(len(cases))) as shown:
         for number, case in enumerate(cases, 1):
-            shown.begins(f"what {case} {'runs' if built else 'reads'}")
+            shown.begin(f"what {case} {'runs' if built else 'reads'}")
             try:
                 why = readers.by(case, base.settings, scratch / "trace")
             except WorkerFailure as failure:
@@ -185,7 +186,7 @@ def affected_cases(
                 measured.append(case)
             else:
                 left_out.append(Verdict(naming(case, LATENCY), "not-affected", readers.why_not))
-            shown.ended(f"{case}: {why or 'not affected'}", number)
+            shown.end(f"{case}: {why or 'not affected'}", number)
     note = f"{counted(len(left_out), 'case')} not measured: {readers.why_not}" if left_out else ""
     return AffectedCases(measured, left_out, note)
 
@@ -227,7 +228,7 @@ class ChangedOperators:
     def why_not(self) -> str:
         """Why a case is not affected."""
         if not self.operators:
-            return "nothing changes that this build is made of"
+            return "no file that this build is made from changes"
         names = _named(sorted(self.operators), ", ", MOST_OPERATORS_NAMED)
         return f"on base, it runs none of the operators whose sources changed: {names}"
 
@@ -260,7 +261,7 @@ def changed_operators(
     kernels = [path for path in changed if is_native(path) and not is_unbuilt(path, unbuilt)]
     others = [path for path in changed if path not in {*python, *kernels}]
     if unknown := [path for path in others if not is_unbuilt(path, unbuilt)]:
-        msg = f"{unknown[0]} changes, and what is made of it is not known"
+        msg = f"{unknown[0]} changes, and what is built from it is unknown"
         raise UnknownEffectError(msg)
     sources = sources_at(git, base.sha, unbuilt)
     for path in others:
@@ -307,7 +308,7 @@ def tree_change(base: Revision, head: Revision) -> TreeChange:
     try:
         printed = _git(base.repo)("diff", *options, base.sha, head.sha, "--")
     except GitError as error:
-        msg = f"what {base.sha[:10]} and {head.sha[:10]} differ in cannot be told: {error}"
+        msg = f"what {base.sha[:10]} and {head.sha[:10]} differ in cannot be determined: {error}"
         raise EnvironmentUnderTestError(msg) from error
     fields = os.fsdecode(printed).split("\0")[:-1]
     contents: list[str] = []

@@ -37,7 +37,7 @@ from torchperf_ci.series.points import Series
 from torchperf_ci.stats.comparison import FEWEST_ALIKE
 from torchperf_ci.verdicts.headline import GREEN, sign
 from torchperf_ci.verdicts.verdict import Judgement
-from torchperf_ci.verdicts.verdict_document import tell_verdicts
+from torchperf_ci.verdicts.verdict_document import publish_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,7 +167,7 @@ def _compared(options: CompareOptions, given: Config) -> Judgement:
     policy = ComparisonPolicy(given, options.min_effect)
 
     def publish(judgement: Judgement) -> Judgement:
-        tell_verdicts(judgement, out, json_output=json_output)
+        publish_verdicts(judgement, out, json_output=json_output)
         return judgement
 
     if len(records) == 1:

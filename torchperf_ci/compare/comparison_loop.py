@@ -116,7 +116,7 @@ class PairRunner:
         start, sides = time.monotonic(), (self.base, self.head, self.scratch)
         case, head_first = compared.case, compared.head_begins
         try:
-            started = self.prestarted.taken(case, *sides, head_first=head_first)
+            started = self.prestarted.take(case, *sides, head_first=head_first)
             if following:
                 self.prestarted.start(following.case, *sides, head_first=following.head_begins)
             compared.pairs.append(measure_pair(case, *sides, started, head_first=head_first))
@@ -161,11 +161,11 @@ def measure_rounds(
                 if time.monotonic() >= end:
                     comparison.out_of_time = True
                     return
-                shown.begins(compared.case)
+                shown.begin(compared.case)
                 _one_more(compared, runner, following)
                 compared.settled = allocation.is_settled(compared)
                 settled = sum(case.settled or case.failed for case in cases)
-                shown.ended(_pair_text(compared), standing=f"{settled} of {len(cases)} settled")
+                shown.end(_pair_text(compared), state=f"{settled} of {len(cases)} settled")
                 if allocation.wants_control(compared) and time.monotonic() < end:
                     runner.control(compared)
                     compared.settled = allocation.is_settled(compared)

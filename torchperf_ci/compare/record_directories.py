@@ -145,13 +145,13 @@ def holds_records(path: Path) -> bool:
     return path.is_dir() and any(next(path.rglob(f"*{suffix}"), None) for suffix in SUFFIXES)
 
 
-def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, given: str = "") -> Judgement:
+def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, format_name: str = "") -> Judgement:
     """Return the verdict on every series of either side, except series that only restate another one.
 
-    ``given`` is the format of other tools' results if their content does not identify it. Raises
+    ``format_name`` is the format of other tools' results if their content does not identify it. Raises
     :class:`RecordsError` for a side without records.
     """
-    old, new = _in_one_repository(_collected(base, given), _collected(head, given))
+    old, new = _in_one_repository(_collected(base, format_name), _collected(head, format_name))
     series_of_both = dict.fromkeys([*without_restating(new.points), *without_restating(old.points)])
     among = sum(series in old.points and series in new.points for series in series_of_both)
     judged = partial(_judge_series, policy=policy, statuses=_statuses(new.points), among=among)
@@ -165,8 +165,8 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, given:
     return Judgement("compare", str(base), str(head), verdicts, (), notes)
 
 
-def _collected(folder: Path, given: str) -> RecordedPoints:
-    collected = points_of_records([folder], given)
+def _collected(folder: Path, format_name: str) -> RecordedPoints:
+    collected = points_of_records([folder], format_name)
     if not collected.records:
         reason = f": {collected.problems[0]}" if collected.problems else ""
         msg = f"{folder} holds no records{reason}"

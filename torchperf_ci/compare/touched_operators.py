@@ -68,7 +68,7 @@ def _visible_names(path: str, text: str) -> set[str]:
             names.add(f"{macro} {words[0]}")
         elif not _is_harmless(item):
             if not (item.function and item.text.endswith("}")):
-                msg = f"{path} has, for other files to see, {_short(item)}"
+                msg = f"{path} exposes to other files: {_short(item)}"
                 raise UnknownEffectError(msg)
             if not item.local:
                 names.add(item.function)
@@ -104,7 +104,7 @@ class _Search:
                 self._seen.add(name)
                 self._follow(*name)
         if not self._operators:
-            msg = "nobody is found to run what changes"
+            msg = "no operator is known to run the changed code"
             raise UnknownEffectError(msg)
         return frozenset(self._operators)
 
@@ -118,7 +118,7 @@ class _Search:
         files = [only_in] if only_in else [*self.sources.files_with(name)]
         made = name.startswith(_MADE_OF_STRUCTURED)
         if not made and (path := self.sources.who_pastes(name, only_in)):
-            msg = f"a macro in {path} makes {name} of parts"
+            msg = f"a macro in {path} assembles {name}"
             raise UnknownEffectError(msg)
         for path in files:
             source = self.sources.source(path)

@@ -157,8 +157,7 @@ class Bisection:
 
     ``why`` is one sentence: for ``inconclusive`` what it would take to conclude, for ``not-reproduced`` what was seen
     and which effect would have been detected. ``credible`` are the remaining suspects if no single commit could be
-    proven, ``confirmed`` is the effect of ``bad`` against ``good`` by series, ``moved`` is what changed apart from
-    the code.
+    proven, ``confirmed`` is the effect of ``bad`` against ``good`` by series.
 
     ``repo`` is the repository's URL, without credentials, ``machine`` a description of the machine, and ``notes`` are
     remarks for the reader. ``command`` is the command line that repeats the bisection in a clone of the repository,
@@ -182,7 +181,6 @@ class Bisection:
     culprits: tuple[Culprit, ...] = ()
     credible: tuple[Suspect, ...] = ()
     skipped: tuple[SkippedCommit, ...] = ()
-    moved: tuple[DependencyChange, ...] = ()
     notes: tuple[str, ...] = ()
     luck: BuildSpread | None = None
     readings: tuple[PairMeasurement, ...] = ()
@@ -197,17 +195,17 @@ CULPRITS_FORMAT = json_files.JsonFormat(
 )
 
 
-def write_culprits(path: Path, location: Bisection) -> None:
-    """Write ``location`` to ``path`` atomically, and create missing directories.
+def write_culprits(path: Path, bisection: Bisection) -> None:
+    """Write ``bisection`` to ``path`` atomically, and create missing directories.
 
     Raises :class:`CulpritsError` if a directory cannot be created, :class:`OutputDirectoryError` for the file.
     """
-    CULPRITS_FORMAT.write(path, culprits_json(location))
+    CULPRITS_FORMAT.write(path, culprits_json(bisection))
 
 
-def culprits_json(location: Bisection) -> str:
+def culprits_json(bisection: Bisection) -> str:
     """The contents of the file: JSON with one line per culprit, suspect and measurement."""
-    return json_files.json_text({"version": VERSION, **vars(location)})
+    return json_files.json_text({"version": VERSION, **vars(bisection)})
 
 
 def read_culprits(path: Path) -> Bisection:

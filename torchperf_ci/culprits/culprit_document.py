@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import Annotation
+from torchperf_ci.command_output import publish_result
 from torchperf_ci.culprits.culprit import culprits_json, write_culprits
 from torchperf_ci.culprits.culprit_text import (
     NAME_LENGTH,
@@ -39,7 +40,6 @@ from torchperf_ci.document import (
     short,
 )
 from torchperf_ci.github import GITHUB, github_server
-from torchperf_ci.telling import tell
 from torchperf_ci.verdicts.reproduction import in_fresh_clone, setup_needed
 from torchperf_ci.verdicts.verdict_document import effect_text
 
@@ -120,7 +120,7 @@ def bisection_annotations(bisection: Bisection) -> list[Annotation]:
     ]
 
 
-def tell_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> None:
+def publish_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> None:
     """Write ``culprits.json`` to ``out``, print the document or the file, and set summary, annotations and outputs.
 
     Raises :class:`CulpritsError` or :class:`OutputDirectoryError` if ``out`` cannot be written.
@@ -128,7 +128,7 @@ def tell_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> Non
     write_culprits(out, bisection)
     document = bisection_document(bisection, github_server(os.environ))
     first = bisection.culprits[0].commit if bisection.culprits else None
-    tell(
+    publish_result(
         document,
         f"{bisection_headline(bisection)}; culprits in {out}",
         as_json=culprits_json(bisection) if json_output else None,

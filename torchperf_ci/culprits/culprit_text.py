@@ -69,33 +69,33 @@ def largest_effect(culprit: Culprit) -> str:
     return " ".join([effect_text(culprit.effect), *(short(name, NAME_LENGTH) for name in names)])
 
 
-def question(location: Bisection) -> str:
+def question(bisection: Bisection) -> str:
     """The bisected range, the repository, and the machine."""
-    of = f" of {short(location.repo, TEXT_LENGTH)}" if location.repo else ""
-    on = f" on {short(location.machine, TEXT_LENGTH)}" if location.machine else ""
-    return f"Between {short_sha(location.good)} and {short_sha(location.bad)}{of}{on}"
+    of = f" of {short(bisection.repo, TEXT_LENGTH)}" if bisection.repo else ""
+    on = f" on {short(bisection.machine, TEXT_LENGTH)}" if bisection.machine else ""
+    return f"Between {short_sha(bisection.good)} and {short_sha(bisection.bad)}{of}{on}"
 
 
-def cost(location: Bisection) -> str:
+def cost(bisection: Bisection) -> str:
     """The runs, builds and time that the bisection took."""
-    cost = f"{counted(location.runs, 'run')}, {counted(location.builds, 'build')}"
-    measuring, building = location.seconds.measuring, location.seconds.building
+    cost = f"{counted(bisection.runs, 'run')}, {counted(bisection.builds, 'build')}"
+    measuring, building = bisection.seconds.measuring, bisection.seconds.building
     if not (measuring or building):
         return cost
     return f"{cost}; {_took(measuring)} of measuring, {_took(building)} of building"
 
 
-def build_spread(location: Bisection) -> str:
+def build_spread(bisection: Bisection) -> str:
     """How much builds of the same code differ, and how that is known; empty if nothing is built."""
-    if location.luck is None:
+    if bisection.luck is None:
         return ""
     known = {
         "rebuilds": "measured here",
         "history": "known from history",
         "expected": "expected, not measured",
     }
-    source = known.get(location.luck.source, short(location.luck.source, NAME_LENGTH))
-    return f"Builds of the same code differ by {location.luck.spread:.2%} (standard deviation, {source})"
+    source = known.get(bisection.luck.source, short(bisection.luck.source, NAME_LENGTH))
+    return f"Builds of the same code differ by {bisection.luck.spread:.2%} (standard deviation, {source})"
 
 
 def _proven_on(before: int, of_it: int) -> str:
@@ -145,11 +145,9 @@ def result_tables(bisection: Bisection) -> list[Table]:
     suspects = [
         (short_sha(one.commit), probability(one.posterior), short(one.subject, NAME_LENGTH)) for one in ranked
     ]
-    moved = [(short(one.name, NAME_LENGTH), short(versions(one), NAME_LENGTH)) for one in bisection.moved]
     return _filled(
         _effects_table(confirmed, "Bad against good"),
         _table(("commit", "likely", "subject"), suspects, "Remaining suspects"),
-        _table(("dependency", "old → new"), moved, "Changed besides the code"),
     )
 
 

@@ -49,7 +49,7 @@ def run_program(
         printed = _printed(log)
         if status == 0:
             return printed
-        how = f"was not done after {seconds:.0f} s" if status is None else f"ended with {status}"
+        how = f"did not finish within {seconds:.0f} s" if status is None else f"ended with {status}"
         msg = f"{what} {how}:\n{_tail(printed)}"
         refuse_full_disk(msg)
         raise EnvironmentUnderTestError(msg)

@@ -94,7 +94,7 @@ class CommitWheels:
     def __post_init__(self) -> None:
         if not (self._by_name or Path(self.pattern).is_dir()):
             given = without_secrets(self.pattern)
-            msg = f"{given} is no directory of wheels, and has neither {{sha}} nor {{short_sha}} in it"
+            msg = f"{given} is not a directory of wheels, and has neither {{sha}} nor {{short_sha}} in it"
             raise UsageError(msg)
 
     @property

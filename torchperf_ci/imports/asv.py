@@ -63,7 +63,7 @@ def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
     columns = value.get("result_columns")
     names = [name for name in columns if isinstance(name, str)] if isinstance(columns, list) else []
     if value.get("version") != _VERSION or names != columns:
-        reason = f"is no file of asv's format {_VERSION}; run `asv update`"
+        reason = f"is not a file of asv's format {_VERSION}; run `asv update`"
         raise InvalidResultError(reason, "$.version")
     results = members(value["results"], "the results of benchmarks", "$.results")
     date = value.get("date")

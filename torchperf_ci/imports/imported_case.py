@@ -129,7 +129,7 @@ def members(value: object, what: str, path: str = "") -> Mapping[str, object]:
         reason = f"{excerpt(value)} is not {what}"
         raise InvalidResultError(reason, path)
     if isinstance(value, RepeatedKeys):
-        reason = f"the key {excerpt(value.repeated)} stands there more than once; keep the one that is meant"
+        reason = f"the key {excerpt(value.repeated)} occurs more than once; keep the intended one"
         raise InvalidResultError(reason, path)
     return value
 

@@ -252,20 +252,20 @@ def is_for_github_action(value: object) -> bool:
     return _any_has({"name", "unit", "value"}, value) and not _any_has({"metric"}, value)
 
 
-def read_github_action(value: Sequence[object], given: str) -> ImportedFile:
+def read_github_action(value: Sequence[object], format_name: str) -> ImportedFile:
     """Read github-action-benchmark's ``customSmallerIsBetter`` or ``customBiggerIsBetter``.
 
-    Both look the same, so the user must say which one a file is. Raises :class:`InvalidResultError` if ``given`` does
-    not.
+    Both look the same, so the user must say which one a file is. Raises :class:`InvalidResultError` if
+    ``format_name`` does not.
     """
-    if given not in DIRECTIONS:
+    if format_name not in DIRECTIONS:
         reason = (
             "looks like the input of github-action-benchmark, which does not say whether smaller or bigger is "
             f"better; give --format {' or --format '.join(DIRECTIONS)}"
         )
         raise InvalidResultError(reason)
     return ImportedFile(
-        "github-action-benchmark", cases_of(value, "$", partial(_action_case, DIRECTIONS[given]))
+        "github-action-benchmark", cases_of(value, "$", partial(_action_case, DIRECTIONS[format_name]))
     )
 
 

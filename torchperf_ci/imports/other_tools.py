@@ -27,20 +27,22 @@ if TYPE_CHECKING:
 _BENCHMARKS = "benchmarks.json"
 
 
-def parse_results(content: bytes, name: str, given: str = "", folder: Path | None = None) -> RecordsReading:
+def parse_results(
+    content: bytes, name: str, format_name: str = "", folder: Path | None = None
+) -> RecordsReading:
     """Return the records in a file.
 
-    Messages call the file ``name``. ``given`` is the option ``--format``, or empty. ``folder`` is the file's
+    Messages call the file ``name``. ``format_name`` is the option ``--format``, or empty. ``folder`` is the file's
     folder, if it is on this machine. Problems are part of the result, as in :func:`parse_records`. Formats of other
     tools are tried only if the file contains no record.
     """
     reading = parse_records(content, name)
     if reading.records or reading.limit:
         return reading
-    return guarded(lambda: _convert(content, name, given, folder) or reading, content, name)
+    return guarded(lambda: _convert(content, name, format_name, folder) or reading, content, name)
 
 
-def _convert(content: bytes, name: str, given: str, folder: Path | None) -> RecordsReading | None:
+def _convert(content: bytes, name: str, format_name: str, folder: Path | None) -> RecordsReading | None:
     """Return the records converted from a file; None if it is not of any known tool."""
     text, _ = text_of(content)
     try:
@@ -52,7 +54,7 @@ def _convert(content: bytes, name: str, given: str, folder: Path | None) -> Reco
         return RecordsReading((), (), ())
     found = _Converted(name)
     try:
-        file = _file(value, given, folder)
+        file = _file(value, format_name, folder)
         if file is None:
             return None
         found.take(file.with_ids(content))
@@ -64,7 +66,7 @@ def _convert(content: bytes, name: str, given: str, folder: Path | None) -> Reco
     return found.reading()
 
 
-def _file(value: object, given: str, folder: Path | None) -> ImportedFile | None:
+def _file(value: object, format_name: str, folder: Path | None) -> ImportedFile | None:
     # Imported on use, because few files need them.
     from torchperf_ci.imports.list_formats import is_for_github_action, read_github_action, reader_of
 
@@ -73,7 +75,7 @@ def _file(value: object, given: str, folder: Path | None) -> ImportedFile | None
     if reader := reader_of(value):
         return reader(value)
     if isinstance(value, list) and is_for_github_action(value):
-        return read_github_action(value, given)
+        return read_github_action(value, format_name)
     return None
 
 
@@ -96,7 +98,7 @@ class _Converted(FoundInFile):
             if isinstance(case, InvalidResult):
                 self.refuse(case.path, case.reason, _text(case.source))
             elif (case.name, case.backend) in names:
-                reason = f"{case.name!r} stands there twice; give each a name of its own"
+                reason = f"{case.name!r} occurs twice; give each its own name"
                 self.refuse(case.path, reason, _text(case.source))
             else:
                 names.add((case.name, case.backend))

@@ -13,7 +13,13 @@ from torchperf_ci import config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
 from torchperf_ci.errors import SetupFileError
-from torchperf_ci.init.repository import ActionsSource, Repository, find_source, find_torch_python, look_at
+from torchperf_ci.init.repository import (
+    ActionsSource,
+    Repository,
+    find_source,
+    find_torch_python,
+    inspect_repository,
+)
 from torchperf_ci.init.starter_files import CPU_WHEELS, DASHBOARD, StarterFile, starter_files
 
 if TYPE_CHECKING:
@@ -32,11 +38,11 @@ _FILE_COLUMNS = (Column("file"), Column("what it is for", "prose"))
 def init_command(options: InitOptions) -> int:
     """Inspect the repository, announce and write the files, and print the next steps."""
     folder = Path.cwd()
-    repository = look_at(folder)
+    repository = inspect_repository(folder)
     source = find_source(options.uses, repository.host)
     path = repository.root / config.FILE
     files = starter_files(repository, source, config.load(path) if path.exists() else None)
-    new = [file for file in files if not file.there]
+    new = [file for file in files if not file.existing]
     _show([_facts(repository, source), *_tables(files)])
     if options.dry_run:
         _print_files(new)
@@ -77,10 +83,10 @@ def _facts(repository: Repository, source: ActionsSource) -> Table:
 
 def _tables(files: Sequence[StarterFile]) -> Iterator[Block]:
     yield Table(
-        _FILE_COLUMNS, [(file.path, file.what) for file in files if not file.there], title="To be written"
+        _FILE_COLUMNS, [(file.path, file.what) for file in files if not file.existing], title="To be written"
     )
-    there = [(file.there, file.what) for file in files if file.there]
-    yield Table(_FILE_COLUMNS, there, title="There already, and left as it is")
+    existing = [(file.existing, file.what) for file in files if file.existing]
+    yield Table(_FILE_COLUMNS, existing, title="Already there, left unchanged")
 
 
 def _print_files(files: Sequence[StarterFile]) -> None:
@@ -119,15 +125,15 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
         if file.path.endswith(f"{DASHBOARD}.yml"):
             yield "the dashboard needs Settings > Pages > Source: GitHub Actions"
     if not source.is_known:
-        yield "put the owner of torchperf-ci in the place of OWNER in the workflows"
+        yield "replace OWNER in the workflows by the owner of torchperf-ci"
     elif not source.is_pinned:
-        yield f"{source} can move: a commit in the place of {source.ref} stays what it is"
+        yield f"{source} can change: pin a commit in place of {source.ref}"
     if not repository.remote:
         yield "there is no remote yet: the workflows run once the repository is on GitHub"
     elif not repository.host.startswith("github."):
         yield f"{repository.remote} is on {repository.host or 'no server'}: the workflows run on GitHub alone"
     if repository.branch and repository.branch != repository.default_branch:
-        yield f"nights are scheduled by {repository.default_branch} alone, and this is {repository.branch}"
+        yield f"GitHub runs schedules on {repository.default_branch} only, and this is {repository.branch}"
     if repository.is_pytorch:
         yield "no workflow for pull requests: hosted runners cannot build PyTorch; see docs/pull-requests.md"
     if repository.other_tools:
@@ -146,7 +152,7 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
     if folder.resolve() != repository.root.resolve():
         measure = f"cd {shlex.quote(os.path.relpath(repository.root, folder))} && {measure}"
     if not python:
-        yield Note(["no Python with torch was found; this makes one:"])
+        yield Note(["no Python with torch was found; to create one:"])
         yield Commands(
             [
                 f"python3 -m venv {_OWN_TORCH.partition('/')[0]}",

@@ -112,7 +112,7 @@ class Repository:
         return (self.root / "torch/__init__.py").is_file() and (self.root / "aten").is_dir()
 
 
-def look_at(folder: Path) -> Repository:
+def inspect_repository(folder: Path) -> Repository:
     """Inspect the repository that ``folder`` is in. Raises :class:`UsageError` if there is none."""
     root = _root_of(folder)
     git = Git(root, Deadline.after(_SECONDS))

@@ -40,13 +40,13 @@ _WORKFLOWS: Mapping[str, tuple[str, str]] = {
 class StarterFile:
     """A file to write, at ``path`` below the repository's root.
 
-    ``there`` is an existing file with the same purpose, which is then kept instead; empty if there is none.
+    ``existing`` is the path of a file with the same purpose, which is kept instead; empty if there is none.
     """
 
     path: str
     what: str
     text: str
-    there: str = ""
+    existing: str = ""
 
 
 def starter_files(repository: Repository, source: ActionsSource, config: Config | None) -> list[StarterFile]:
@@ -134,7 +134,7 @@ def _workflow(repository: Repository, name: str, text: str, source: ActionsSourc
     used = re.compile(rf"uses: *['\"]?[\w.-]+/[\w.-]+{re.escape(action)}")
     same = [path for path, other in repository.workflows.items() if used.search(other)]
     path = f"{WORKFLOWS}/torchperf-{name}.yml"
-    return _file(repository, path, what, _owned(text, source), same[0] if same else "")
+    return _file(repository, path, what, _with_source(text, source), same[0] if same else "")
 
 
 def _file(repository: Repository, path: str, what: str, text: str, same: str = "") -> StarterFile:
@@ -150,7 +150,7 @@ def _template(name: str) -> str:
     return (folder / f"{name}.yml").read_text("utf-8")
 
 
-def _owned(text: str, source: ActionsSource) -> str:
+def _with_source(text: str, source: ActionsSource) -> str:
     """Return a template with the source of torchperf's actions, if known, and a note that ``init`` wrote it."""
     text = _replace(text, "Copy this file to .github/workflows/ and go", "Written by `torchperf init`: go")
     text = text.replace("pull-request-comment.yml", f"torchperf-{COMMENT}.yml")

@@ -43,6 +43,17 @@ class IssueFinding:
     document: Document | None = None
 
     @property
+    def suspects(self) -> tuple[str, ...]:
+        """The fingerprints of the commits of a set, of which one is the culprit; empty if one commit is proven."""
+        commits = self.culprit.set if self.culprit else ()
+        return tuple(map(culprit_fingerprint, commits)) if len(commits) > 1 else ()
+
+    @property
+    def names(self) -> set[str]:
+        """Its fingerprint, and those of its suspects."""
+        return {self.fingerprint, *self.suspects}
+
+    @property
     def size(self) -> float:
         """The size of its largest change."""
         return max((row.size for row in self.rows), default=0.0)
@@ -64,6 +75,11 @@ def cause_fingerprint(kind: IssueKind, *parts: str) -> str:
     """16 hexadecimal digits that identify a cause."""
     named = "\0".join((kind, *parts)).encode("utf-8", "replace")
     return hashlib.sha256(named).hexdigest()[:FINGERPRINT_LENGTH]
+
+
+def culprit_fingerprint(*commits: str) -> str:
+    """The fingerprint of a proven commit, or of a set of commits."""
+    return cause_fingerprint("culprit", *commits, "worse")
 
 
 def findings_of(
@@ -113,14 +129,20 @@ def _with_facts_of_files(finding: IssueFinding, judgements: Iterable[Judgement])
 def _culprit_findings(
     worse: Sequence[Verdict], bisections: Sequence[Bisection], night: str
 ) -> list[IssueFinding]:
-    """One finding per culprit, whichever machines proved it, presented by the clearest of them."""
-    by_fingerprint: dict[str, IssueFinding] = {}
-    for bisection in bisections:
-        for culprit in bisection.culprits:
-            finding = _culprit_finding(culprit, bisection, worse, bisections, night)
-            known = by_fingerprint.get(finding.fingerprint)
-            by_fingerprint[finding.fingerprint] = _joined(known, finding) if known else finding
-    return list(by_fingerprint.values())
+    """One finding per culprit, whichever machines proved it, presented by the clearest of them.
+
+    A set of commits belongs to one of them that is proven, else to another set that shares a commit with it.
+    """
+    found = [
+        _culprit_finding(culprit, bisection, worse, bisections, night)
+        for bisection in bisections
+        for culprit in bisection.culprits
+    ]
+    apart: dict[str, IssueFinding] = {}
+    for finding in sorted(found, key=lambda one: bool(one.suspects)):
+        known = next((one for one in apart.values() if one.names & finding.names), finding)
+        apart[known.fingerprint] = finding if known is finding else _joined(known, finding)
+    return list(apart.values())
 
 
 def _culprit_finding(
@@ -149,7 +171,7 @@ def _culprit_finding(
     seen = [_seen_row(verdict, night) for verdict in verdicts if verdict.series not in proven]
     return IssueFinding(
         "culprit",
-        cause_fingerprint("culprit", culprit.set[-1], "worse"),
+        culprit_fingerprint(*culprit.set),
         (*proven.values(), *seen),
         tuple(verdicts),
         culprit,
@@ -164,8 +186,8 @@ def _seen_row(verdict: Verdict, night: str) -> IssueRow:
 
 
 def _joined(one: IssueFinding, other: IssueFinding) -> IssueFinding:
-    """The two findings as one, presented by the larger effect; proven rows replace unproven ones."""
-    first, second = sorted((one, other), key=_proven_size, reverse=True)
+    """The two findings as one, presented by the proven commit with the larger effect; proven rows replace others."""
+    first, second = sorted((one, other), key=lambda it: (not it.suspects, _proven_size(it)), reverse=True)
     rows = {row.series: row for row in sorted((*second.rows, *first.rows), key=lambda row: row.proven)}
     verdicts = {verdict.series: verdict for verdict in (*second.verdicts, *first.verdicts)}
     return replace(first, rows=tuple(rows.values()), verdicts=tuple(verdicts.values()))

@@ -13,6 +13,7 @@ from torchperf_ci.issues.matching import (
     further_series,
     has_levels,
     has_returned,
+    is_about,
     is_back,
     is_comparable,
     is_over,
@@ -40,7 +41,7 @@ ActionKind = Literal[
 
 - ``open``: open a new issue
 - ``extend``: add new evidence
-- ``locate``: name the culprit of a regression that had none
+- ``locate``: name the culprit of a regression that had none, or only a set of suspects
 - ``reopen``: the change is back
 - ``recover``: close it, everything has recovered
 - ``accept``: close it, people have accepted the change
@@ -123,14 +124,15 @@ def plan_actions(
 
 def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
     """The matches, in which an issue becomes that of one more culprit at most; the others get issues of their own."""
-    owners: dict[int, str] = {}
-    apart = []
-    for match in matches:
-        issue, name = match.issue, match.finding.fingerprint
-        takes_over = issue and match.finding.kind == "culprit" and name not in issue.memory.fingerprints
-        is_taken = takes_over and issue and owners.setdefault(issue.number, name) != name
-        apart.append(IssueMatch("new", match.finding) if is_taken else match)
-    return apart
+    taking = [
+        match
+        for match in matches
+        if match.issue and match.finding.kind == "culprit" and not is_about(match.issue, match.finding)
+    ]
+    taking.sort(key=lambda match: bool(match.finding.suspects))  # proven commits first
+    owners = {match.issue: match for match in reversed(taking)}
+    late = [match for match in taking if owners[match.issue] is not match]
+    return [IssueMatch("new", match.finding) if match in late else match for match in matches]
 
 
 def _open(finding: IssueFinding, rules: IssueRules) -> IssueAction:
@@ -155,10 +157,16 @@ def _duplicates(
 ) -> Iterator[IssueAction]:
     """Actions that close issues without a culprit whose series are all explained by a culprit in another issue.
 
-    Issues that were updated tonight wait for the next night, so that repeating a night finds nothing to do.
+    Issues that were updated tonight, and culprits whose issue was opened tonight, wait for the next night, so that
+    repeating a night finds nothing to do.
     """
     matched = {match.issue.number for match in matches if match.issue}
-    culprits = [match for match in matches if match.word == "known" and match.finding.kind == "culprit"]
+    culprits = [
+        match
+        for match in matches
+        if match.finding.kind == "culprit" and match.word == "known"
+        if match.issue and match.issue.memory.opened < night
+    ]
     for issue in issues:
         unlocated = issue.is_open and issue.memory.kind == "unlocated" and issue.memory.reported < night
         if unlocated and issue.number not in matched:
@@ -190,31 +198,35 @@ def _updates(
     actions = [
         _update(issue, findings[issue.number], tonight, rules, over) for issue in kept if issue.number in busy
     ]
-    return _apart([action for action in actions if action], kept)
+    memories = [issue.memory for issue in kept if issue.is_open]
+    taken = {name for memory in memories for name in (*memory.fingerprints, *memory.suspects)}
+    taken.update(*(match.finding.names for match in matches if match.word == "new"))
+    return list(_apart([action for action in actions if action], taken))
 
 
 def _located(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
     """The issue; if it gets its culprit tonight, without the rows that only other culprits explain."""
     culprits = [match for match in matches if match.finding.kind == "culprit"]
-    own = {row.series for match in culprits if match.issue is issue for row in match.finding.rows}
-    if issue.memory.kind != "unlocated" or not own:
+    mine = [match.finding for match in culprits if match.issue is issue]
+    own = {row.series for finding in mine for row in finding.rows}
+    is_open = issue.memory.kind == "unlocated" or (
+        issue.memory.suspects and any(not one.suspects for one in mine)
+    )
+    if not is_open or not own:
         return issue
     others = {row.series for match in culprits for row in match.finding.rows} - own
     rows = tuple(row for row in issue.memory.rows if row.series not in others)
     return replace(issue, memory=replace(issue.memory, rows=rows))
 
 
-def _apart(actions: Iterable[IssueAction], issues: Iterable[TrackedIssue]) -> list[IssueAction]:
+def _apart(actions: Iterable[IssueAction], taken: set[str]) -> Iterator[IssueAction]:
     """Remove from reopened issues the fingerprints that other open issues have taken over in the meantime."""
-    taken = {name for issue in issues if issue.is_open for name in issue.memory.fingerprints}
-    apart = []
     for action in actions:
         names, own = action.memory.fingerprints, {finding.fingerprint for finding in action.findings}
         if action.what == "reopen":
             names = tuple(name for name in names if name in own or name not in taken)
             taken |= set(names)
-        apart.append(replace(action, memory=replace(action.memory, fingerprints=names)))
-    return apart
+        yield replace(action, memory=replace(action.memory, fingerprints=names))
 
 
 def _update(
@@ -228,7 +240,7 @@ def _update(
     before = issue.memory
     if rules.night < max((before.reported, *before.recovered)):
         return None  # an earlier night, repeated after later ones, adds nothing
-    in_order = tuple(sorted(findings, key=lambda finding: finding.kind != "culprit"))
+    in_order = tuple(sorted(findings, key=lambda one: (one.kind != "culprit", bool(one.suspects))))
     memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
     why_over = next((over[name] for name in memory.fingerprints if name in over), "")
     if why_over:
@@ -263,7 +275,9 @@ def _action_kind(
         return "reopen" if is_over(issue, rules) else "remember"
     if _all_back(memory) and len(memory.recovered) >= rules.recovered_nights:
         return "recover"
-    if issue.memory.kind == "unlocated" and memory.kind == "culprit":
+    if (issue.memory.kind == "unlocated" and memory.kind == "culprit") or (
+        issue.memory.suspects and not memory.suspects
+    ):
         return "locate"
     if rows:
         return "extend"
@@ -333,19 +347,31 @@ def _storable(memory: IssueMemory) -> IssueMemory:
     return recall(embed(memory)) or memory
 
 
+_MOST_SUSPECTS = 200
+"""Their fingerprints take 4 kB of the memory. A later commit of a larger set gets its own issue."""
+
+
 def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: str) -> IssueMemory:
     """The memory with a finding added; ``None`` is the memory of a new issue.
 
-    A known row keeps its numbers, the evidence from its first night, until pairs have proven new ones.
+    A known row keeps its numbers, the evidence from its first night, until pairs have proven new ones. A set that has
+    one of the issue's commits adds no name, so that it leaves once another of them is proven.
     """
     if memory is None:
-        return IssueMemory(finding.kind, (finding.fingerprint,), _last_of_each(finding.rows), night, night)
+        rows = _last_of_each(finding.rows)
+        suspects = finding.suspects[:_MOST_SUSPECTS]
+        return IssueMemory(finding.kind, (finding.fingerprint,), rows, night, night, suspects=suspects)
+    is_part = finding.suspects and finding.names & {*memory.fingerprints, *memory.suspects}
+    is_proven = any(one.kind == "culprit" and not one.suspects for one in (memory, finding))
     return replace(
         memory,
         kind=finding.kind,
-        fingerprints=tuple(dict.fromkeys((*memory.fingerprints, finding.fingerprint))),
+        fingerprints=tuple(
+            dict.fromkeys((*memory.fingerprints, *(() if is_part else (finding.fingerprint,))))
+        ),
         rows=_last_of_each((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
+        suspects=() if is_proven else memory.suspects or finding.suspects[:_MOST_SUSPECTS],
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from math import log
 from typing import TYPE_CHECKING, Literal
 
+from torchperf_ci.document import day_of
 from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueRow
 from torchperf_ci.metrics import MIN_EFFECT
 
@@ -171,15 +172,18 @@ class IssueMatch:
 def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: IssueRules) -> IssueMatch:
     """Match a finding to its issue, by its fingerprint, else by its series, preferring open issues.
 
-    A proven culprit has its own issue, which may be that of a regression whose commit was not known before.
+    A proven culprit has its own issue, which may be that of a regression whose commit was not known before, or of a set
+    of commits that contains it.
     Regressions that people have accepted, or whose issue they have closed by hand, are left to them up to the level
     they saw.
     """
-    same = [issue for issue in issues if finding.fingerprint in issue.memory.fingerprints]
+    same = [issue for issue in issues if is_about(issue, finding)]
     is_named = finding.kind in NAMED_KINDS
     issues = same if is_named else [issue for issue in issues if issue.memory.kind not in NAMED_KINDS]
     opened = [issue for issue in same if _is_live(issue)]
+    opened += [issue for issue in issues if _is_live(issue) and finding.names & {*issue.memory.suspects}]
     opened += _holders(finding, [issue for issue in issues if _is_live(issue)])
+    opened += [issue for issue in issues if _is_live(issue) and _is_proven_elsewhere(finding, issue)]
     held = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
     over = [issue for issue in closed if _was_over(issue, rules)]
@@ -196,6 +200,11 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
         if issue in same and not finding.verdicts:  # an old bisection, and nothing has regressed tonight
             return IssueMatch("settled", finding, issue)
     return IssueMatch("new", finding)
+
+
+def is_about(issue: TrackedIssue, finding: IssueFinding) -> bool:
+    """Whether the issue has the finding's cause, or names a commit of its set."""
+    return not finding.names.isdisjoint(issue.memory.fingerprints)
 
 
 def is_over(issue: TrackedIssue, rules: IssueRules) -> bool:
@@ -234,6 +243,18 @@ def _holders(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[Trac
     return [issue for _, issue in ranked]
 
 
+def _is_proven_elsewhere(finding: IssueFinding, issue: TrackedIssue) -> bool:
+    """Whether the issue's culprit is proven to make the finding's series worse on other machines of their device.
+
+    False if they have a bisection of their own, or were at their old level after the issue was opened.
+    """
+    proven = {replace(row.series, arch="") for row in issue.memory.rows if row.proven}
+    here = {replace(series, arch="") for series in series_of(finding.rows)}
+    last_old = [day_of(verdict.evidence.commits.last_old.timestamp) for verdict in finding.verdicts]
+    is_later = any(day >= issue.memory.opened for day in last_old)
+    return finding.kind == "unlocated" and not (finding.bisection or is_later) and here <= proven
+
+
 def _less_held_elsewhere(
     finding: IssueFinding, mine: TrackedIssue, issues: Iterable[TrackedIssue]
 ) -> IssueFinding:
@@ -251,7 +272,7 @@ def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) ->
     These are not in it, or go beyond it, or are ``held`` by another issue, or have regressed to a level at which its
     change is undone, so that they had been better than ever before.
     """
-    same = finding.fingerprint in issue.memory.fingerprints
+    same = is_about(issue, finding)
     if finding.kind in NAMED_KINDS:
         return ()
     known = {row.series: row for row in issue.memory.rows}

@@ -69,7 +69,8 @@ class IssueMemory:
     ``fingerprints`` are those of all its findings, ``opened`` and ``reported`` the first and the last night (ISO
     dates) it reports on, and ``recovered`` the latest nights in a row on which everything had recovered. ``accepted``
     means that an authorized person has accepted the change. ``stranded`` is the night since which some series cannot be
-    compared with their levels; empty if all can.
+    compared with their levels; empty if all can. ``suspects`` are the fingerprints of the commits of which one is the
+    culprit, until one is proven.
     """
 
     kind: IssueKind
@@ -80,6 +81,7 @@ class IssueMemory:
     recovered: tuple[str, ...] = ()
     accepted: bool = False
     stranded: str = ""
+    suspects: tuple[str, ...] = ()
 
 
 MEMORY_ROOM = 30_000

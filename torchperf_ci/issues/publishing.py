@@ -238,7 +238,7 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
     Raises :class:`TorchperfError` only if the existing issues cannot be listed, before anything is done.
     """
     done = PublishedIssues()
-    for number in tracker.ask.deadline.tries(_ROUNDS):
+    for number in tracker.client.deadline.tries(_ROUNDS):
         try:
             stale = _publish_once(tracker, tonight, done)
         except TorchperfError as error:

@@ -69,36 +69,38 @@ _MEANINGS = {
 }
 
 
-def make_labels(ask: GitHubClient, wanted: Sequence[str]) -> list[str]:
+def make_labels(client: GitHubClient, wanted: Sequence[str]) -> list[str]:
     """Create our label, those that are ``wanted`` too, and the one for accepting, so that people can choose it.
 
     Returns the missing labels that the token may not create. Raises :class:`GitHubRefusedError` if our own label cannot
     be created, because no issue would be found again.
     """
-    _make_label(ask, TORCHPERF_LABEL)
+    _make_label(client, TORCHPERF_LABEL)
     refused = []
     for name in dict.fromkeys((*wanted, EXPECTED_LABEL)):
         try:
-            _make_label(ask, name)
+            _make_label(client, name)
         except GitHubRefusedError:
             refused.append(name)
     return refused
 
 
-def _make_label(ask: GitHubClient, name: str) -> None:
-    if _has_label(ask, name):
+def _make_label(client: GitHubClient, name: str) -> None:
+    if _has_label(client, name):
         return
     try:
-        ask(lambda: ask.repository.create_label(name, _COLOUR, _MEANINGS.get(name, "")), again=False)
+        client.request(
+            lambda: client.repository.create_label(name, _COLOUR, _MEANINGS.get(name, "")), retry=False
+        )
     except GitHubRefusedError as refused:
         # 422 if another process created it first.
-        if refused.status != 422 or not _has_label(ask, name):
+        if refused.status != 422 or not _has_label(client, name):
             raise
 
 
-def _has_label(ask: GitHubClient, name: str) -> bool:
+def _has_label(client: GitHubClient, name: str) -> bool:
     try:
-        ask(lambda: ask.repository.get_label(name).complete())
+        client.request(lambda: client.repository.get_label(name).complete())
     except GitHubRefusedError as error:
         if error.status != 404:
             raise
@@ -114,19 +116,19 @@ class IssueTracker:
     other failures of GitHub.
     """
 
-    ask: GitHubClient
+    client: GitHubClient
     labels: Sequence[str] = ()
 
     @cached_property
     def login(self) -> str:
         """The login of the token."""
-        return authenticated_login(self.ask)
+        return authenticated_login(self.client)
 
     def ours(self) -> list[TrackedIssue]:
         """All our issues, open and closed, by number. Memories in issues by others are ignored: they may be forged."""
         with self._explaining("list issues"):
-            found = self.ask.all(
-                lambda: self.ask.repository.get_issues(state="all", labels=[TORCHPERF_LABEL])
+            found = self.client.all(
+                lambda: self.client.repository.get_issues(state="all", labels=[TORCHPERF_LABEL])
             )
         return sorted(filter(None, map(self._known, found)), key=lambda issue: issue.number)
 
@@ -135,11 +137,11 @@ class IssueTracker:
         with self._explaining("open an issue"):
             wanted = dict.fromkeys((TORCHPERF_LABEL, *self.labels))
             labels = [name for name in wanted if name not in self._refused]
-            create = self.ask.repository.create_issue
-            issue = self.ask(lambda: create(title=title, body=body, labels=labels), again=False)
+            create = self.client.repository.create_issue
+            issue = self.client.request(lambda: create(title=title, body=body, labels=labels), retry=False)
             opened = self._known(issue)
             if opened is None:  # it would not be found again, so each night would open another one
-                self.ask(lambda: issue.edit(state="closed", state_reason="not_planned"))
+                self.client.request(lambda: issue.edit(state="closed", state_reason="not_planned"))
                 raise CredentialsError(self._not_ours(issue))
         return opened
 
@@ -150,17 +152,17 @@ class IssueTracker:
         """
         with self._explaining(f"edit #{issue.number}", issue):
             now = self._at(issue)
-            self.ask(now.complete)
+            self.client.request(now.complete)
             if not self._is_as_it_was(issue, now):
                 raise StaleError(issue.number)
-            self.ask(lambda: now.edit(**changes))
+            self.client.request(lambda: now.edit(**changes))
             if now.html_url != issue.url:  # moved at the same moment, and GitHub applied the edit there
                 raise StaleError(issue.number)
 
     def comment(self, issue: TrackedIssue, text: str) -> None:
         """Comment on an issue. Raises :class:`LockedError` if it is locked, :class:`StaleError` if it is gone."""
         with self._explaining(f"comment on #{issue.number}", issue):
-            self.ask(lambda: self._at(issue).create_comment(text), again=False)
+            self.client.request(lambda: self._at(issue).create_comment(text), retry=False)
 
     @property
     def refused_labels(self) -> Sequence[str]:
@@ -169,7 +171,7 @@ class IssueTracker:
 
     @cached_property
     def _refused(self) -> Sequence[str]:
-        return make_labels(self.ask, self.labels)
+        return make_labels(self.client, self.labels)
 
     def _is_as_it_was(self, issue: TrackedIssue, now: Issue) -> bool:
         known = self._known(now)
@@ -177,7 +179,7 @@ class IssueTracker:
         return known is not None and (known.url, known.body, known.is_open) == then
 
     def _at(self, issue: TrackedIssue) -> Issue:
-        return self.ask.repository.get_issue(issue.number)
+        return self.client.repository.get_issue(issue.number)
 
     def _known(self, issue: Issue) -> TrackedIssue | None:
         """The issue if it is ours, else None. Makes no requests: lists contain all fields."""
@@ -204,7 +206,7 @@ class IssueTracker:
         if author != self.login:
             return f"the token in GITHUB_TOKEN is of {author}, and may not ask who it is"
         return (
-            f"the issue #{issue.number} of {self.ask.name} did not get the label {TORCHPERF_LABEL!r}: "
+            f"the issue #{issue.number} of {self.client.name} did not get the label {TORCHPERF_LABEL!r}: "
             "the token may not set labels; give the job `permissions: issues: write`"
         )
 
@@ -219,22 +221,22 @@ class IssueTracker:
                 raise LockedError(what) from error
             if error.status == 410:
                 msg = (
-                    f"{self.ask.name} has issues disabled ({error}): enable them under Settings → General → "
+                    f"{self.client.name} has issues disabled ({error}): enable them under Settings → General → "
                     "Features, or name another repository, with `issues: {repo: owner/name}` in torchperf.yml or "
                     "with --repo"
                 )
                 raise NotDeliveredError(msg) from error
-            where = f"{what} in {self.ask.name}"
+            where = f"{what} in {self.client.name}"
             raise error.explained(where, "issues: write") from error
 
 
-def author_login(ask: GitHubClient, culprit: Culprit, server: str) -> str | None:
+def author_login(client: GitHubClient, culprit: Culprit, server: str) -> str | None:
     """The login of a culprit's author; None if the commit is not on ``server``, or its author has no account there."""
     repository, commit = culprit.repository_on(server), culprit.commit
     if not (repository and commit):
         return None
     try:
-        author = ask(lambda: ask.github.get_repo(repository).get_commit(commit).author)
+        author = client.request(lambda: client.github.get_repo(repository).get_commit(commit).author)
     except GitHubRefusedError:
         return None
     login = author.login if author else ""

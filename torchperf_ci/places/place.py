@@ -171,22 +171,22 @@ class PlacedObject:
 
 class _Sized(Protocol):
     @property
-    def size(self) -> int: ...
+    def size(self) -> float: ...
 
 
 _Object = TypeVar("_Object", bound=_Sized)
 
 
 def in_batches(
-    objects: Iterable[_Object], most_bytes: int, most_objects: float = math.inf
+    objects: Iterable[_Object], most_size: float, most_objects: float = math.inf
 ) -> Iterator[list[_Object]]:
     """Group objects so that no group exceeds a limit, unless it is a single larger object."""
     batch: list[_Object] = []
-    size = 0
+    size = 0.0
     for item in objects:
-        if batch and (len(batch) >= most_objects or size + item.size > most_bytes):
+        if batch and (len(batch) >= most_objects or size + item.size > most_size):
             yield batch
-            batch, size = [], 0
+            batch, size = [], 0.0
         batch.append(item)
         size += item.size
     if batch:

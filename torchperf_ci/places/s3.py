@@ -159,7 +159,7 @@ class S3Place(RecordPlace):
         bucket, _, prefix = target.removeprefix("s3://").partition("/")
         prefix = prefix.strip("/")
         if not _BUCKET.fullmatch(bucket):
-            msg = f"{bucket!r} in {target!r} is no bucket's name; give s3://BUCKET[/PREFIX]"
+            msg = f"{bucket!r} in {target!r} is not the name of a bucket; give s3://BUCKET[/PREFIX]"
             raise UsageError(msg)
         if prefix:
             check_keys([prefix])
@@ -283,7 +283,7 @@ class S3Place(RecordPlace):
             refusal = f"{where}: {action} was refused: {error_code(error)} ({message})"
             return f"{refusal}; {advice}" if advice else refusal
         if isinstance(error, OutOfTimeError):
-            return f"{where}: not done when the time was up; try again later, or allow more time"
+            return f"{where}: it did not finish in time; try again later, or allow more time"
         if isinstance(error, NoCredentialsError):
             return f"{where}: {_ANONYMOUS}"
         if isinstance(error, (HTTPClientError, UnreachableError)):

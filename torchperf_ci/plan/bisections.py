@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from math import ceil, isfinite, log
 from typing import TYPE_CHECKING
 
@@ -129,7 +129,7 @@ def size_of_change(verdict: Verdict) -> float:
 def _obstacle(verdict: Verdict, runner: str, ends: CommitEnds | None) -> str:
     """Return why a verdict cannot be bisected; empty if it can."""
     if not bisected_as(verdict.series.metric):
-        return "pairs of builds do not tell this metric of a workload: bisect it by --command"
+        return "pairs of builds cannot measure this metric of a workload: bisect it with --command"
     if ends is None:
         return "the evidence names no two commits between which it happened"
     return "" if runner else "no job of torchperf.yml has measured on this machine tonight"
@@ -144,7 +144,7 @@ class BisectionJob:
     """A row of the matrix. ``verdicts`` is the name of a file, ``deadline`` is in seconds.
 
     ``good`` and ``bad`` are the ends of the range. ``name`` is unique among the rows and safe as the name of an
-    artifact. ``search`` is the same on every night for the same question, so that a bisection can be continued.
+    artifact. ``search`` is the same on every night for the same runner and range, so that a bisection can be continued.
     """
 
     name: str
@@ -208,9 +208,8 @@ def _bisection_job(
 
 
 def _search_key(regression: Regression) -> str:
-    """Return a digest (16 hexadecimal digits) of the runner, the commit range and the series of a regression."""
-    asked = [
-        (regression.runner, *regression.range),
-        *sorted(astuple(one.series) for one in regression.verdicts),
-    ]
-    return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+    """Return a digest (16 hexadecimal digits) of the runner and the commit range of a regression.
+
+    The series are part of what the bisection keeps, which goes on with those of the first night.
+    """
+    return hashlib.sha256(repr((regression.runner, *regression.range)).encode()).hexdigest()[:16]

@@ -122,7 +122,7 @@ def _job(taken: set[str], name: str, runner: config.Runner, suite: str, shard: s
 def _check_suite_name(suite: str) -> None:
     """Raise :class:`UsageError` for a name that ``torchperf run --suite`` would split or ignore."""
     if suite != suite.strip() or not suite or "," in suite or len(suite.splitlines()) != 1:
-        msg = f"suites: {suite!r} cannot be given to `torchperf run --suite`: take a name without commas and line ends"
+        msg = f"suites: {suite!r} cannot be given to `torchperf run --suite`: use a name without commas and line breaks"
         raise UsageError(msg)
 
 

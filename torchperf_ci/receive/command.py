@@ -112,7 +112,7 @@ class UploadReceiver:
     async def _response(self, request: Request) -> UploadResponse:
         length = await _length(request)
         try:
-            async with self._bodies.taken(length, BODY_SECONDS):
+            async with self._bodies.reserve(length, BODY_SECONDS):
                 return await self._kept(await _body(request))
         except NoRoomError:
             message = "there are too many large requests at a time; try again later"

@@ -63,7 +63,7 @@ PUT_SECONDS = 20.0
 ROOT = "v3/"
 """Prefix of every key: the database ingests objects from there only."""
 
-_PROBLEMS_TOLD = 20
+_MOST_PROBLEMS = 20
 _LONGEST_PROBLEM = 300
 
 
@@ -174,7 +174,7 @@ def _records(content: str) -> Sequence[LocatedRecord]:
     if refused or not reading.records:
         why = f"the database would refuse the content (reasons: {len(refused)})"
         message = why if refused else "content holds no record"
-        told = [problem[:_LONGEST_PROBLEM] for problem in refused[:_PROBLEMS_TOLD]]
+        told = [problem[:_LONGEST_PROBLEM] for problem in refused[:_MOST_PROBLEMS]]
         raise RefusedRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, message, problems=told)
     return reading.records
 
@@ -210,7 +210,7 @@ def keep(request: UploadRequest, place: RecordPlace) -> UploadResponse:
         message = f"{request.key}: other content is already kept there; it was not overwritten"
         return UploadResponse(HTTPStatus.CONFLICT, {"message": message, "same": False}, str(error))
     except NotDeliveredError as error:
-        message = "it could not be kept; the receiver's log says why"
+        message = "it could not be stored; the receiver's log says why"
         return UploadResponse(HTTPStatus.INTERNAL_SERVER_ERROR, {"message": message}, str(error))
     if put == "already there":
         message = f"{request.key}: the same content is already kept there"

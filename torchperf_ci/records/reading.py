@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-_OWN_MEMBERS = ("baselines", "costs", "culprits", "verdicts")
+_TORCHPERF_MEMBERS = ("baselines", "costs", "culprits", "verdicts")
 """Top-level keys of torchperf's other files, each beside a ``version``; no record has one of them."""
 
 
-def is_own_file(reading: RecordsReading) -> bool:
+def is_torchperf_file(reading: RecordsReading) -> bool:
     """Whether a file holds verdicts, culprits, costs or a baseline, which must not be reported as bad records."""
     if reading.records or len(reading.refused) != 1:
         return False
@@ -41,7 +41,9 @@ def is_own_file(reading: RecordsReading) -> bool:
         found = json.loads(reading.refused[0].text)
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and "version" in found and any(name in found for name in _OWN_MEMBERS)
+    return (
+        isinstance(found, dict) and "version" in found and any(name in found for name in _TORCHPERF_MEMBERS)
+    )
 
 
 def kind_of_judged(text: str) -> str:
@@ -50,7 +52,7 @@ def kind_of_judged(text: str) -> str:
     return next((kind for kind in ("culprits", "verdicts") if isinstance(members.get(kind), list)), "")
 
 
-_TOLD = 300
+_LONGEST_MESSAGE = 300
 """Characters of an unexpected error that a message quotes."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -143,7 +145,9 @@ def guarded(parse: Callable[[], RecordsReading], content: bytes, name: str) -> R
     except (TorchperfError, MemoryError):
         raise
     except Exception as error:  # noqa: BLE001  # a bug of ours; the other files matter more than a traceback
-        reason = f"cannot be read, which is a bug of torchperf: {type(error).__name__}: {error}"[:_TOLD]
+        reason = f"cannot be read, which is a bug of torchperf: {type(error).__name__}: {error}"[
+            :_LONGEST_MESSAGE
+        ]
         return refused_file(name, reason, content.decode("utf-8", "surrogateescape"))
 
 

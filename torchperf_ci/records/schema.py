@@ -102,7 +102,7 @@ def float32_change(value: object) -> str | None:
     stored = _as_float32(value)
     if not math.isfinite(stored):
         return (
-            f"{excerpt(value)} is not a finite Float32; it is stored as {stored}, which no average survives"
+            f"{excerpt(value)} is not a finite Float32; it is stored as {stored}, which spoils every average"
         )
     if stored == 0 != value:
         return f"{excerpt(value)} is too small for a Float32; it is stored as 0"
@@ -192,20 +192,20 @@ def json_defects(value: object, steps: Steps = ()) -> Iterator[tuple[Steps, str]
     if len(steps) > MAX_DEPTH:
         yield steps[:3], f"is nested more than {MAX_DEPTH} levels deep"
         return
-    yield from ((steps, reason) for reason in _own_defects(steps, value))
+    yield from ((steps, reason) for reason in _defects_of_value(steps, value))
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, item in inner:
         yield from json_defects(item, (*steps, step))
 
 
-def _own_defects(steps: Steps, value: object) -> Iterator[str]:
+def _defects_of_value(steps: Steps, value: object) -> Iterator[str]:
     if isinstance(value, RepeatedKeys):
-        yield f"the key {excerpt(value.repeated)} stands there more than once; keep the one that is meant"
+        yield f"the key {excerpt(value.repeated)} occurs more than once; keep the intended one"
     texts = value if isinstance(value, dict) else [value]
     if any(isinstance(text, str) and not _is_text(text) for text in texts):
         yield "holds bytes or escapes that are not valid Unicode text; write it as UTF-8"
     if isinstance(value, float) and not math.isfinite(value) and steps[:2] not in _FLOAT_COLUMNS:
-        yield f"{excerpt(value)} is no JSON number; only benchmark_values and target_value may hold it"
+        yield f"{excerpt(value)} is not a JSON number; only benchmark_values and target_value may hold it"
 
 
 MOST_FINDINGS = 100

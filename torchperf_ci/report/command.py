@@ -12,7 +12,7 @@ from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit_document import bisection_headline
 from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.github import github_server
-from torchperf_ci.report.contents import ReportInputs, read_inputs, report_markdown, tell_in_summary
+from torchperf_ci.report.contents import ReportInputs, publish_to_summary, read_inputs, report_markdown
 from torchperf_ci.verdicts.headline import headline
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def report_command(options: ReportOptions) -> int:
     failures: list[NotDeliveredError] = []
     for to in destinations:
         try:
-            _tell_destination(to, inputs, options)
+            _publish_to(to, inputs, options)
         except NotDeliveredError as error:
             failures.append(error)
     for failure in failures:
@@ -58,19 +58,19 @@ def _check_destination(to: str) -> None:
         raise UsageError(msg)
 
 
-def _tell_destination(to: str, inputs: ReportInputs, options: ReportOptions) -> None:
+def _publish_to(to: str, inputs: ReportInputs, options: ReportOptions) -> None:
     """Publish to the destination. Its module is imported on use, as only some need the GitHub client or renderer."""
     match to:
         case "comment":
             from torchperf_ci.report import pull_request_comment
 
-            pull_request_comment.tell_in_comment(inputs, options)
+            pull_request_comment.publish_to_comment(inputs, options)
         case "issues":
             from torchperf_ci.report import issue_report
 
-            issue_report.tell_in_issues(inputs, options)
+            issue_report.publish_to_issues(inputs, options)
         case "summary":
-            tell_in_summary(report_markdown(inputs, actions.SUMMARY_ROOM, github_server(os.environ)))
+            publish_to_summary(report_markdown(inputs, actions.SUMMARY_ROOM, github_server(os.environ)))
         case folder:
             from torchperf_ci.report import report_page
 

@@ -86,7 +86,7 @@ def report_markdown(inputs: ReportInputs, room: int, server: str = GITHUB) -> st
     return "\n".join(parts)
 
 
-def tell_in_summary(text: str) -> None:
+def publish_to_summary(text: str) -> None:
     """Append ``text`` to the job's summary, or print it outside a job."""
     if actions.in_actions():
         actions.append_summary(text)

@@ -21,7 +21,7 @@ from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues, published_document
 from torchperf_ci.issues.tracker import IssueTracker, author_login
 from torchperf_ci.markdown import escaped, to_markdown
-from torchperf_ci.report.contents import tell_in_summary, why_silent, write_files
+from torchperf_ci.report.contents import publish_to_summary, why_silent, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ _SECONDS = 600.0
 """Most seconds for all requests to GitHub, where writes must be a second apart."""
 
 
-def tell_in_issues(inputs: ReportInputs, options: ReportOptions) -> None:
+def publish_to_issues(inputs: ReportInputs, options: ReportOptions) -> None:
     """Open, update and close issues. Raises :class:`NotDeliveredError` at the end if some could not be published."""
     if why := why_silent(options, os.environ):
         drafts = issue_drafts(inputs, options)
@@ -43,10 +43,10 @@ def tell_in_issues(inputs: ReportInputs, options: ReportOptions) -> None:
         return
     chosen, rules = _chosen(options)
     findings = findings_of(inputs.judgements, inputs.bisections, rules.night, chosen.broken_nights)
-    with github_client(options.repo or chosen.repo, os.environ, Deadline.after(_SECONDS)) as ask:
-        context = partial(_context, ask if chosen.mention_authors else None, rules.night)
+    with github_client(options.repo or chosen.repo, os.environ, Deadline.after(_SECONDS)) as client:
+        context = partial(_context, client if chosen.mention_authors else None, rules.night)
         night = NightToPublish(findings, inputs.verdicts, rules, context)
-        _tell(publish_issues(IssueTracker(ask, chosen.labels), night))
+        _report_published(publish_issues(IssueTracker(client, chosen.labels), night))
 
 
 def issue_drafts(inputs: ReportInputs, options: ReportOptions) -> Mapping[str, Document]:
@@ -72,15 +72,15 @@ def _chosen(options: ReportOptions) -> tuple[Issues, IssueRules]:
     return issues, IssueRules(night, issues.recovered_nights, issues.max_per_night)
 
 
-def _context(ask: GitHubClient | None, night: str, action: IssueAction) -> IssueContext:
-    """Return the context for the text of an action. ``ask`` is given if the culprit's author is to be mentioned."""
+def _context(client: GitHubClient | None, night: str, action: IssueAction) -> IssueContext:
+    """Return the context for the text of an action. ``client`` is given if the culprit's author is to be mentioned."""
     at = github_server(os.environ)
     culprit = next((one.culprit for one in action.findings if one.culprit), None)
-    login = author_login(ask, culprit, at) if ask and culprit and action.what != "remember" else None
+    login = author_login(client, culprit, at) if client and culprit and action.what != "remember" else None
     return IssueContext(night, run_url(os.environ), at, login)
 
 
-def _tell(done: PublishedIssues) -> None:
+def _report_published(done: PublishedIssues) -> None:
     """Report what was done in the log, the summary, outputs and annotations of a job.
 
     Raises :class:`NotDeliveredError` if something failed.
@@ -88,7 +88,7 @@ def _tell(done: PublishedIssues) -> None:
     document = published_document(done)
     say(text_of(document.title))
     if actions.in_actions():
-        tell_in_summary(to_markdown(document))
+        publish_to_summary(to_markdown(document))
     actions.set_output("issues", "\n".join(issue.url for issue in done.about))
     actions.set_output("opened", str(len(done.opened)))
     actions.set_output("closed", str(len(done.closed)))

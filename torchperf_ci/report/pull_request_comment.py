@@ -102,7 +102,7 @@ class PullRequestMovedOnError(Exception):
     """The pull request has a newer head or is closed, so the result is no longer of use there."""
 
 
-def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[PullRequest]:
+def find_pull_requests(client: GitHubClient, measured: MeasuredHead) -> Sequence[PullRequest]:
     """Return the open pull requests with head ``measured``: several only if its branch is known and has several.
 
     Raises :class:`PullRequestMovedOnError` if there are none anymore, and :class:`UsageError` if there never was one,
@@ -111,7 +111,7 @@ def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[Pu
     if not measured.sha and not measured.pull_requests:
         msg = "comment on which pull request? give --pull-request, or --head-sha"
         raise UsageError(msg)
-    candidates = {pull.number: pull for pull in _candidates(ask, measured)}
+    candidates = {pull.number: pull for pull in _candidates(client, measured)}
     open_ones = [pull for pull in candidates.values() if pull.state == "open"]
     at_head = [pull for pull in open_ones if measured.sha in ("", pull.head.sha)]
     if len(at_head) == 1 or (at_head and measured.repository and measured.branch):
@@ -129,27 +129,29 @@ def find_pull_requests(ask: GitHubClient, measured: MeasuredHead) -> Sequence[Pu
         raise PullRequestMovedOnError(msg)
     branch = f" on {measured.repository}:{measured.branch}" if measured.branch else ""
     msg = (
-        f"{ask.name} has no pull request with the head {measured.sha}{branch}, or the token in GITHUB_TOKEN "
+        f"{client.name} has no pull request with the head {measured.sha}{branch}, or the token in GITHUB_TOKEN "
         "cannot see it (it needs pull-requests: read)"
     )
     raise UsageError(msg)
 
 
-def _candidates(ask: GitHubClient, measured: MeasuredHead) -> Iterable[PullRequest]:
+def _candidates(client: GitHubClient, measured: MeasuredHead) -> Iterable[PullRequest]:
     """Return the named pull requests, else those of the commit and of its branch.
 
     The branch is needed because GitHub does not list pull requests for commits of forks.
     """
-    repository = ask.repository
+    repository = client.repository
     if measured.pull_requests:
-        return _from_there(measured, [_named(ask, number) for number in measured.pull_requests])
-    of_commit = _from_there(measured, _listed(ask, lambda: repository.get_commit(measured.sha).get_pulls()))
+        return _from_there(measured, [_named(client, number) for number in measured.pull_requests])
+    of_commit = _from_there(
+        measured, _listed(client, lambda: repository.get_commit(measured.sha).get_pulls())
+    )
     if any(pull.head.sha == measured.sha for pull in of_commit) or not (
         measured.repository and measured.branch
     ):
         return of_commit
     head = f"{measured.repository.partition('/')[0]}:{measured.branch}"
-    listed = _listed(ask, lambda: repository.get_pulls(state="all", head=head))
+    listed = _listed(client, lambda: repository.get_pulls(state="all", head=head))
     return [*of_commit, *_from_there(measured, listed)]
 
 
@@ -166,17 +168,17 @@ def _from_there(measured: MeasuredHead, pulls: Iterable[PullRequest]) -> list[Pu
     ]
 
 
-def _named(ask: GitHubClient, number: int) -> PullRequest:
+def _named(client: GitHubClient, number: int) -> PullRequest:
     try:
-        return ask(lambda: ask.repository.get_pull(number).complete())
+        return client.request(lambda: client.repository.get_pull(number).complete())
     except GitHubRefusedError as error:
-        msg = f"{ask.name} has no pull request #{number} that the token may see: {error}"
+        msg = f"{client.name} has no pull request #{number} that the token may see: {error}"
         raise UsageError(msg) from error
 
 
-def _listed(ask: GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> list[PullRequest]:
+def _listed(client: GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> list[PullRequest]:
     try:
-        return ask.all(call)
+        return client.all(call)
     except GitHubRefusedError as error:
         if error.status in (404, 422):  # no such commit, or branch
             return []
@@ -235,7 +237,7 @@ def after_nothing(earlier: str, measured: MeasuredHead) -> str:
 
 
 def put_comment(
-    ask: GitHubClient, number: int, text: str, *, revised: Callable[[str], str] | None = None
+    client: GitHubClient, number: int, text: str, *, revised: Callable[[str], str] | None = None
 ) -> str:
     """Create or update our single comment with the marker of ``text`` on a pull request, and return its URL.
 
@@ -243,44 +245,44 @@ def put_comment(
     is created, and the URL is empty. Concurrent jobs all check again after writing, and the oldest comment stays.
     Raises :class:`CredentialsError` if the token lacks permission, and :class:`NotDeliveredError` if GitHub fails.
     """
-    issue = ask.repository.get_issue(number)
-    for _ in ask.deadline.tries(_ROUNDS):
+    issue = client.repository.get_issue(number)
+    for _ in client.deadline.tries(_ROUNDS):
         try:
-            return _put_once(ask, issue, text, revised)
+            return _put_once(client, issue, text, revised)
         except GitHubRefusedError as error:
             refusal = error
             if error.status not in _GONE:  # otherwise the comment was deleted in the meantime
                 break
-    raise _explained(refusal, ask.name, number) from refusal
+    raise _explained(refusal, client.name, number) from refusal
 
 
-def _put_once(ask: GitHubClient, issue: Issue, text: str, revised: Callable[[str], str] | None) -> str:
+def _put_once(client: GitHubClient, issue: Issue, text: str, revised: Callable[[str], str] | None) -> str:
     mark = _first_line(text)
-    earlier = _our_comments(ask, issue, authenticated_login(ask), mark)
+    earlier = _our_comments(client, issue, authenticated_login(client), mark)
     if not earlier:
         if revised:
             return ""
-        created = ask(lambda: issue.create_comment(text), again=False)
-        earlier = _our_comments(ask, issue, created.user.login, mark) or [created]
+        created = client.request(lambda: issue.create_comment(text), retry=False)
+        earlier = _our_comments(client, issue, created.user.login, mark) or [created]
         if earlier[0].id == created.id:
             return created.html_url  # a job that created a later comment deletes it itself
-        _delete(ask, created)
+        _delete(client, created)
         earlier = [comment for comment in earlier if comment.id != created.id]
     kept, *others = earlier
     wanted = revised(kept.body or "") if revised else text
     if _trimmed(kept.body or "") != _trimmed(wanted):
-        ask(lambda: kept.edit(wanted))
+        client.request(lambda: kept.edit(wanted))
     for other in others:
-        _delete(ask, other)
+        _delete(client, other)
     return kept.html_url
 
 
-def _our_comments(ask: GitHubClient, issue: Issue, login: str, mark: str) -> list[IssueComment]:
+def _our_comments(client: GitHubClient, issue: Issue, login: str, mark: str) -> list[IssueComment]:
     """Return our comments with ``mark``, oldest first, or else those from before each workflow had its own marker.
 
     Comments by others are ignored: a marker in them is a quotation or an attack.
     """
-    comments = sorted(ask.all(issue.get_comments), key=lambda comment: comment.id)
+    comments = sorted(client.all(issue.get_comments), key=lambda comment: comment.id)
     ours = [comment for comment in comments if comment.user and comment.user.login == login]
     marked = [comment for comment in ours if _first_line(comment.body) == mark]
     return marked or [comment for comment in ours if _first_line(comment.body) == MARKER]
@@ -295,9 +297,9 @@ def _trimmed(text: str) -> str:
     return text.replace("\r\n", "\n").strip()
 
 
-def _delete(ask: GitHubClient, comment: IssueComment) -> None:
+def _delete(client: GitHubClient, comment: IssueComment) -> None:
     try:
-        ask(comment.delete)
+        client.request(comment.delete)
     except GitHubRefusedError as error:
         if error.status not in _GONE:  # already deleted by another job
             raise
@@ -313,7 +315,7 @@ _SECONDS = 120.0
 """Most seconds for all requests to GitHub."""
 
 
-def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
+def publish_to_comment(inputs: ReportInputs, options: ReportOptions) -> None:
     """Create or update the comment; if nothing was judged, only update an existing one."""
     of, judged = measured_head(options, os.environ), not options.unjudged
     text = comment_body(inputs, of, github_server(os.environ)) if judged else body_of_nothing(of)
@@ -321,14 +323,14 @@ def tell_in_comment(inputs: ReportInputs, options: ReportOptions) -> None:
         write_files(Path(options.out), {"comment.md": text})
         say(f"no comment written: {why}")
         return
-    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as ask:
+    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as client:
         try:
-            pulls = find_pull_requests(ask, of)
+            pulls = find_pull_requests(client, of)
         except PullRequestMovedOnError as reason:
             say(f"no comment written: {reason}")
             actions.annotate([actions.Annotation("notice", str(reason), title="No comment written")])
             return
         revised = None if judged else partial(after_nothing, measured=of)
-        urls = [url for pull in pulls if (url := put_comment(ask, pull.number, text, revised=revised))]
+        urls = [url for pull in pulls if (url := put_comment(client, pull.number, text, revised=revised))]
     say(f"commented: {', '.join(urls)}" if urls else "no comment written: there is no comment to update")
     actions.set_output("comment-url", "\n".join(urls))

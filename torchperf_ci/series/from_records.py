@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.records.files import SUFFIXES, is_irregular
-from torchperf_ci.records.reading import LocatedRecord, is_own_file, read_records
+from torchperf_ci.records.reading import LocatedRecord, is_torchperf_file, read_records
 from torchperf_ci.records.record import extra_info_strings
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.outcomes import without_failed
@@ -57,10 +57,10 @@ class RecordedPoints:
         return [problem for problem in self.problems if problem.severity == "refused"]
 
 
-def points_of_records(paths: Iterable[Path], given: str = "") -> RecordedPoints:
+def points_of_records(paths: Iterable[Path], format_name: str = "") -> RecordedPoints:
     """Read the points of all records in files, and in ``*.json`` and ``*.json.gz`` files anywhere below directories.
 
-    Results of other tools are converted to records; ``given`` names their format where their content does not show it.
+    Results of other tools are converted to records; ``format_name`` is the option ``--format``, or empty.
 
     Hidden files and folders are skipped, because torchperf keeps its own state in ``.torchperf``. So are verdicts and
     other output files that a command may have written beside the records. The points of a series are sorted by time,
@@ -73,8 +73,10 @@ def points_of_records(paths: Iterable[Path], given: str = "") -> RecordedPoints:
     files: list[Path] = []
     records = duplicates = 0
     for file, folder in _files(paths):
-        reading = read_records(file, folder, partial(parse_results, given=given, folder=file.parent))
-        if is_own_file(reading):
+        reading = read_records(
+            file, folder, partial(parse_results, format_name=format_name, folder=file.parent)
+        )
+        if is_torchperf_file(reading):
             continue
         problems += reading.problems
         files += [file] if reading.records else []

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NEWEST_POINTS = 200
 """Points of each series that are judged: half a year of nights, to see changes that came and went."""
 _ALL = 2**62
-_TOLD = (*KEPT_INFO, "anchor", "benchmark_values_exact")
+_USED_INFO = (*KEPT_INFO, "anchor", "benchmark_values_exact")
 
 
 def groups_of_store(store: Store, benchmarks: Collection[str] = (), since: int = 0) -> Sequence[SeriesGroup]:
@@ -70,7 +70,7 @@ def points_of_store(
     """
     if groups is not None and not groups:
         return {}
-    parameters = groups_asked(groups or ()) | {
+    parameters = group_parameters(groups or ()) | {
         "branch": branch,
         "since": since,
         "stop": stop,
@@ -79,7 +79,7 @@ def points_of_store(
     parameters["ids"] = list(
         {each.id for wanted in series for each in (wanted, replace(wanted, metric=STATUS))}
     )
-    with store.held():
+    with store.keep_open():
         known_machines = machines
         if known_machines is None:
             known_machines = _machines(store.rows(store.statement("machines"), parameters))
@@ -101,19 +101,19 @@ def points_of_runs(
     :func:`points_of_store`.
     """
     (start, end), (other_start, other_end) = times[0], times[-1]
-    asked = group._asdict() | {
+    parameters = group._asdict() | {
         "start": start,
         "end": end,
         "other_start": other_start,
         "other_end": other_end,
     }
-    return _points_of_columns(store.columns(store.statement("runs_points"), asked), machines, known)
+    return _points_of_columns(store.columns(store.statement("runs_points"), parameters), machines, known)
 
 
 def measured_between(store: Store, group: SeriesGroup, branch: str, start: int, stop: int) -> Collection[str]:
     """Return the IDs of the series with a result on ``branch`` at ``start`` ≤ t < ``stop``. Raises as above."""
-    asked = group._asdict() | {"branch": branch, "start": start, "stop": stop}
-    return [series_id for (series_id,) in store.rows(store.statement("measured"), asked)]
+    parameters = group._asdict() | {"branch": branch, "start": start, "stop": stop}
+    return [series_id for (series_id,) in store.rows(store.statement("measured_series"), parameters)]
 
 
 def machines_of_group(store: Store, group: SeriesGroup) -> Machines:
@@ -125,8 +125,8 @@ def _machines(rows: Iterable[Sequence[str]]) -> Machines:
     return {digest: json.loads(facts) for digest, facts in rows}
 
 
-def groups_asked(groups: Collection[SeriesGroup]) -> dict[str, object]:
-    """Return the parameters of ``asked.sql`` for these groups; none is no filter."""
+def group_parameters(groups: Collection[SeriesGroup]) -> dict[str, object]:
+    """Return the parameters of ``point_filter.sql`` for these groups; none is no filter."""
     columns = zip(*groups, strict=True) if groups else ((),) * 4
     names = ("repos", "benchmarks", "devices", "archs")
     return {name: list(column) for name, column in zip(names, columns, strict=True)}
@@ -208,10 +208,10 @@ def _sortable(value: object) -> object:
 
 def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Sequence[Point]:
     """Return the point of each row. Points with equal facts share one mapping, which saves most of the memory."""
-    kept = [_told(info) if info else _NOTHING for info in columns.metric_info]
-    values = _values(metrics, columns.numbers, kept)
+    infos = [_used_info(info) if info else _NOTHING for info in columns.metric_info]
+    values = _values(metrics, columns.numbers, infos)
     case = (columns.batch_size, columns.threads, columns.workload_config)
-    anchors = [info.get("anchor", "") for info in kept]
+    anchors = [info.get("anchor", "") for info in infos]
     runs = zip(
         columns.timestamp, columns.commit, columns.workflow_id, columns.run_attempt, columns.key, strict=True
     )
@@ -228,27 +228,27 @@ def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Se
             columns.job_id,
             columns.target,
             _facts(machines, zip(metrics, columns.fingerprint, anchors, *case, strict=True)),
-            _kept(zip(columns.torch, kept, strict=True)),
+            _point_infos(zip(columns.torch, infos, strict=True)),
             _runs(runs),
         )
     ]
 
 
-def _told(info: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: info[name] for name in _TOLD if name in info}
+def _used_info(info: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: info[name] for name in _USED_INFO if name in info}
 
 
 def _values(
-    metrics: Sequence[str], numbers: Sequence[list[float]], kept: Sequence[Mapping[str, str]]
+    metrics: Sequence[str], numbers: Sequence[list[float]], infos: Sequence[Mapping[str, str]]
 ) -> Sequence[tuple[float, ...]]:
     """Return the repetitions of each row, see :func:`measured_values`, which most rows do not need."""
     values = [*map(tuple, numbers)]
     flat = np.fromiter(chain.from_iterable(numbers), np.float64)
     rows = np.repeat(np.arange(len(values)), [*map(len, values)])
     odd = {*rows[~((flat > 0) & (flat < np.inf))].tolist()}
-    odd.update(place for place, info in enumerate(kept) if "benchmark_values_exact" in info)
+    odd.update(place for place, info in enumerate(infos) if "benchmark_values_exact" in info)
     for place in odd:
-        values[place] = measured_values(metrics[place], kept[place], numbers[place])
+        values[place] = measured_values(metrics[place], infos[place], numbers[place])
     return values
 
 
@@ -263,13 +263,13 @@ def _facts(machines: Machines, rows: Iterable[tuple[str, ...]]) -> Iterator[Mapp
         yield known[row]
 
 
-def _kept(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[Mapping[str, str]]:
-    """Yield what points keep of the commit of PyTorch and the metric's information of each row."""
+def _point_infos(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[Mapping[str, str]]:
+    """Yield what a point keeps of PyTorch's commit and the metric's ``extra_info``, for each row."""
     known: dict[tuple[object, ...], Mapping[str, str]] = {}
-    for torch, kept in rows:
-        about = (torch, *kept.items())
+    for torch, info in rows:
+        about = (torch, *info.items())
         if about not in known:
-            known[about] = kept_info(kept, torch)
+            known[about] = kept_info(info, torch)
         yield known[about]
 
 

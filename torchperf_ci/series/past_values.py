@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 class PastValues:
     """The past values of a series; ``count`` is their number.
 
-    ``telling`` are the points from which the rule of the series is derived: all of them, or just the first and last.
+    The rule of the series is derived from ``rule_points``: all of its points, or just the first and last.
     ``comparable`` holds the positive values, oldest first, that have the same facts, with these facts.
     """
 
-    telling: Sequence[Point]
+    rule_points: Sequence[Point]
     count: int
     comparable: Sequence[tuple[Facts, Sequence[float]]]
 
@@ -76,8 +76,8 @@ def past_of_store(
     and those whose values are not plain numbers, are read as a whole. ``machines`` are those of
     :func:`machines_of_group`. Raises as :func:`points_of_store`.
     """
-    asked = group._asdict() | {"branch": branch, "since": since, "stop": stop}
-    plain_or_none = _plain(store, asked, {series.id: series for series in begun}, machines, last)
+    parameters = group._asdict() | {"branch": branch, "since": since, "stop": stop}
+    plain_or_none = _plain(store, parameters, {series.id: series for series in begun}, machines, last)
     odd = {series.case for series, past in plain_or_none.items() if past is None}
     whole = [
         series
@@ -95,25 +95,25 @@ def past_of_store(
 
 
 def _plain(
-    store: Store, asked: Mapping[str, object], known: Mapping[str, Series], machines: Machines, last: int
+    store: Store, parameters: Mapping[str, object], known: Mapping[str, Series], machines: Machines, last: int
 ) -> Mapping[Series, PastValues | None]:
     """Return the newest values of each ``known`` series, by ID; None for a series with a value that is not plain."""
     import msgspec
 
-    content = b"".join(store.stream(store.statement("past"), asked, "JSONCompactEachRow"))
-    told = msgspec.json.Decoder().decode_lines(content)
+    content = b"".join(store.stream(store.statement("past"), parameters, "JSONCompactEachRow"))
+    decoded = msgspec.json.Decoder().decode_lines(content)
     rows: dict[Series, list[_Row]] = defaultdict(list)
     shared: dict[tuple[str, ...], Facts] = {}
     kinds = {series.metric: kind_of(series.metric) for series in known.values()}
-    for series_id, machine, *case, is_plain, least, most, times, ids, targets, lower, upper in told:
+    for series_id, machine, *case, is_plain, least, most, times, ids, targets, lower, upper in decoded:
         if series := known.get(series_id):
             about = (series.metric, machine, *case)
             if about not in shared:
                 named = dict(zip(CASE_COLUMNS, case, strict=True))
                 shared[about] = comparable_facts(series.metric, machines.get(machine, {}), named, {})
-            is_told = kinds[series.metric] != "outcome" or least == most == 1
+            has_number = kinds[series.metric] != "outcome" or least == most == 1
             rows[series].append(
-                _Row(bool(is_plain) and is_told, shared[about], times, ids, targets, lower, upper)
+                _Row(bool(is_plain) and has_number, shared[about], times, ids, targets, lower, upper)
             )
     return {
         series: _newest(some, last) if all(row.is_plain for row in some) else None
@@ -151,7 +151,7 @@ def _middle(low: float, high: float) -> float:
 
 
 def _newest(rows: Sequence[_Row], last: int) -> PastValues | None:
-    """Return the newest values over several rows, counting each record once; None where that cannot be told."""
+    """Return the newest values over several rows, counting each record once; None if their order is unclear."""
     if len(rows) == 1 and rows[0].is_in_order:  # nearly always
         targets, values = rows[0].targets[-last:], [*map(float, rows[0].values[-last:])]
         comparable: Sequence[tuple[Facts, Sequence[float]]] = [(rows[0].facts, values)]
@@ -161,14 +161,14 @@ def _newest(rows: Sequence[_Row], last: int) -> PastValues | None:
         comparable = _comparable(facts, values)
     else:
         return None
-    telling = [Point(values[place], (values[place],), target=float(targets[place])) for place in (0, -1)]
-    return PastValues(telling, len(values), comparable)
+    rule_points = [Point(values[place], (values[place],), target=float(targets[place])) for place in (0, -1)]
+    return PastValues(rule_points, len(values), comparable)
 
 
 def _sorted_records(rows: Sequence[_Row]) -> list[_Record] | None:
     """Return each record once, by time: its time, id, target, value and facts.
 
-    None where it cannot be told which records are the same, or which of two at one time is newer.
+    None where the rows do not say which records are the same, or which of two at one time is newer.
     """
     records: list[_Record] = [
         record

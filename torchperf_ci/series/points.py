@@ -127,19 +127,36 @@ RECENT_RUNS = 5
 """A series counts as missing from a run only if it was in one of this many runs before."""
 
 
-def trunk_of(branches: Iterable[str]) -> str:
-    """Return the branch of most runs, given that of each; empty if none of them has one."""
-    counts = Counter(branch for branch in branches if branch)
-    return max(counts, key=lambda branch: (counts[branch], branch), default="")
+TRUNK_DAYS = 90
+"""The newest days with results, among which the trunk is found: after a quarter, a branch may have another name."""
+_DAY = 86_400
+
+
+def trunk_of(runs: Iterable[tuple[str, int]]) -> str:
+    """Return the branch measured on most days, given branch and time of each run; empty if no run has a branch.
+
+    ``main`` and ``master`` precede if they have at least half as many: many runs of a pull request are of few days, and
+    a release may be measured as often.
+    """
+    known = [(branch, time // _DAY) for branch, time in runs if branch]
+    newest = set(sorted({day for _, day in known})[-TRUNK_DAYS:])
+    count = Counter(branch for branch, _ in known)
+    days = Counter(branch for branch, day in {*known} if day in newest)
+    most = max(days, key=lambda branch: (days[branch], count[branch], branch), default="")
+    return next(
+        (usual for usual in ("main", "master") if usual in days and 2 * days[usual] >= days[most]), most
+    )
 
 
 def of_trunk(points: Sequence[Point], trunk: str) -> Sequence[Point]:
     """Return the points of ``trunk``, and those without a branch, but not those of pull requests.
 
-    If there are none, return those of the branch that has most of them.
+    If there are none, return those of the branch that is the trunk of these points.
     """
     own = [point for point in points if point.branch in ("", trunk)]
-    return own if own or not points else of_trunk(points, trunk_of(point.branch for point in points))
+    if own or not points:
+        return own
+    return of_trunk(points, trunk_of((point.branch, point.timestamp) for point in points))
 
 
 @lru_cache(maxsize=2**15)

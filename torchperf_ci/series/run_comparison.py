@@ -142,7 +142,7 @@ def _compared(
         return SeriesComparison(series, before, now, "not comparable", why=why)
     if before is None or now is None:
         return _compared_words(series, old, new)
-    rule = rule_of_points(series.metric, past.telling if past else [old, new], policy)
+    rule = rule_of_points(series.metric, past.rule_points if past else [old, new], policy)
     effect = None
     is_beyond = before != now
     if rule.kind == "ratio":

@@ -29,15 +29,17 @@ if TYPE_CHECKING:
 
 CHANGING = threading.Lock()
 """Held by the thread that adds results, or that rebuilds what is derived from them, so that neither sees half of the
-other's work. Acquired within :meth:`Store.held`. Only for threads of this process: no other process uses an embedded
-store meanwhile, and a server coordinates its clients itself."""
+other's work. Acquired within :meth:`Store.keep_open`. Only for threads of this process: no other process uses an
+embedded store meanwhile, and a server coordinates its clients itself."""
 
 CONNECT_TIMEOUT = 10
 STATEMENT_TIMEOUT = 600
 """Longest duration of one statement, in seconds."""
 
 _QUERIES = Path(__file__).with_name("queries")
-_INCLUDED = re.compile(r"/\* (asked|named|point_columns|points|record_columns|values|series_id) \*/")
+_INCLUDED = re.compile(
+    r"/\* (point_filter|series_filter|point_columns|points|record_columns|values|series_id) \*/"
+)
 _CHUNK_SIZE = 1 << 20
 _SPOOLED = 16 << 20
 """Bytes of an answer that are kept in memory; larger ones go to a temporary file."""
@@ -47,10 +49,10 @@ _ERROR_TEXT = re.compile(
 _AUTHENTICATION_FAILED = {192, 193, 194, 516}
 _ACCESS_DENIED = {164, 497}  # READONLY and ACCESS_DENIED
 _TOO_SLOW, _TOO_LARGE = 159, 396  # TIMEOUT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES
-_ASK_FOR_LESS = "ask for less time, or for some models"
+_ASK_FOR_LESS = "query a shorter period, or fewer models"
 _NO_ROOM = {75, 243}  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_MAKE_ROOM = "; make room and run this again: what was taken in is whole, and nothing else is there"
+_MAKE_ROOM = "; free some of it and run this again: only whole objects were stored"
 
 
 @cache
@@ -70,15 +72,15 @@ _FIELD = 32_000
 
 def _in_short_fields(sql: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
     """Return a query and its parameters, with long lists of texts split into several."""
-    asked: dict[str, object] = {}
+    bound: dict[str, object] = {}
     for name, value in parameters.items():
         parts = _parts(value) if isinstance(value, list) else [value]
         names = [name, *(f"{name}_{number}" for number in range(1, len(parts)))]
-        asked |= zip(names, parts, strict=True)
+        bound |= zip(names, parts, strict=True)
         if len(parts) > 1:
             joined = ", ".join(f"{{{part}:Array(String)}}" for part in names)
             sql = sql.replace(f"{{{name}:Array(String)}}", f"arrayConcat({joined})")
-    return sql, asked
+    return sql, bound
 
 
 def _parts(texts: list[str]) -> list[list[str]]:
@@ -136,14 +138,14 @@ class ServerClient:
         self.may_set = client.server_settings["readonly"].value != "1"
 
     @contextmanager
-    def held(self) -> Iterator[Client]:
+    def acquired(self) -> Iterator[Client]:
         """Yield the connection."""
         if self._deadline:
             from urllib3 import Timeout
 
             left = self._deadline.left
             if not left:
-                msg = f"{self._name} was not done when the time was up; try again later, or allow more time"
+                msg = f"{self._name} did not finish in time; try again later, or allow more time"
                 raise StoreUnreachableError(msg)
             self._client.timeout = Timeout(connect=min(CONNECT_TIMEOUT, left), read=left)
         yield self._client
@@ -180,13 +182,13 @@ class Store:
         self._client.close()
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def keep_open(self) -> Iterator[None]:
         """Keep an embedded database open in this process.
 
-        Temporary tables persist, and no other process runs statements in between. The others wait meanwhile, so this
-        is for a few seconds of work.
+        Within the block, temporary tables persist and no other process runs statements. Other processes wait
+        meanwhile, so it should take only seconds.
         """
-        with self._explained(), self._client.held():
+        with self._explained(), self._client.acquired():
             yield
 
     def use(self, database: str) -> None:
@@ -203,24 +205,24 @@ class Store:
         self._source, self.has_values = _RESULTS, False
 
     def statement(self, name: str, *, by_time: bool = False) -> str:
-        """Return the text of ``queries/NAME.sql``, with ``/* answers */`` replaced by where this store has its values.
+        """Return the text of ``queries/NAME.sql``, with ``/* source */`` replaced by where this store has its values.
 
         By default that is the table ordered by series. ``by_time`` reads the results instead, which suits a query for
         all series of a period.
         """
-        return statement(name).replace("/* answers */", _RESULTS if by_time else self._source)
+        return statement(name).replace("/* source */", _RESULTS if by_time else self._source)
 
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Sequence[Any]]:
         """Return the rows of a query. Parameters are bound by the engine: ``{name:Type}``."""
-        with self._explained(), self._client.held() as client:
-            return client.query(*self._asked(sql, parameters or {})).result_rows
+        with self._explained(), self._client.acquired() as client:
+            return client.query(*self._prepared(sql, parameters or {})).result_rows
 
     def columns(self, sql: str, parameters: Mapping[str, object]) -> Sequence[Sequence[Any]]:
         """Return the result of a query column by column, which for many rows takes a fraction of the time."""
-        with self._explained(), self._client.held() as client:
-            return client.query(*self._asked(sql, parameters)).result_columns
+        with self._explained(), self._client.acquired() as client:
+            return client.query(*self._prepared(sql, parameters)).result_columns
 
-    def _asked(self, sql: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
+    def _prepared(self, sql: str, parameters: Mapping[str, object]) -> tuple[str, dict[str, object]]:
         """Return a query as it can be sent, and its parameters.
 
         Its settings, which only make it faster or nicer, are left out where nobody may change any.
@@ -235,12 +237,12 @@ class Store:
     def run(self, sql: str, parameters: Mapping[str, object] | None = None, query_id: str = "") -> None:
         """Run a statement without rows. A server refuses it while another one with the same ``query_id`` is running."""
         settings = {"query_id": query_id} if query_id else None
-        with self._explained(), self._client.held() as client:
+        with self._explained(), self._client.acquired() as client:
             client.command(sql, parameters=dict(parameters or {}), settings=settings)
 
     def insert(self, table: str, columns: Sequence[str], lines: bytes) -> None:
         """Insert rows given in the format JSONEachRow."""
-        with self._explained(), self._client.held() as client:
+        with self._explained(), self._client.acquired() as client:
             client.raw_insert(table, columns, lines, fmt="JSONEachRow")
 
     def stream(
@@ -269,8 +271,8 @@ class Store:
         try:
             with (
                 self._explained(),
-                self._client.held() as client,
-                client.raw_stream(*self._asked(sql, parameters), settings=settings, fmt=form) as stream,
+                self._client.acquired() as client,
+                client.raw_stream(*self._prepared(sql, parameters), settings=settings, fmt=form) as stream,
             ):
                 while piece := stream.read(_CHUNK_SIZE):
                     size += len(piece)
@@ -307,7 +309,8 @@ class Store:
 def connect(dsn: str, deadline: Deadline | None = None) -> Store:
     """Open the store at ``chdb://PATH`` or ``clickhouse://USER@HOST/DATABASE`` without migrating its schema.
 
-    A server has until ``deadline`` for all that is asked of it; without one, each statement has as long as it may take.
+    A server has until ``deadline`` for all statements, and another process to release an embedded database; without
+    one, each statement has as long as it may take.
 
     Raises :class:`UsageError` for an invalid DSN, :class:`StoreUnreachableError` if the server does not answer in time
     or another process holds the embedded database, and :class:`StoreError` for any other failure.
@@ -321,11 +324,11 @@ def connect(dsn: str, deadline: Deadline | None = None) -> Store:
     # Errors are reported once, by our own exceptions.
     logging.getLogger(clickhouse_connect.__name__).addHandler(logging.NullHandler())
     if isinstance(location, EmbeddedStore):
-        return _connect_embedded(location)
+        return _connect_embedded(location, deadline)
     return _connect_server(location, deadline)
 
 
-def _connect_embedded(location: EmbeddedStore) -> Store:
+def _connect_embedded(location: EmbeddedStore, deadline: Deadline | None) -> Store:
     from clickhouse_connect.driver.exceptions import ClickHouseError
 
     try:
@@ -333,9 +336,9 @@ def _connect_embedded(location: EmbeddedStore) -> Store:
     except OSError as error:
         msg = f"{location}: the directory cannot be made: {error.strerror}; name one that is writable"
         raise StoreError(msg) from error
-    lease = Lease(location.path, str(location))
+    lease = Lease(location.path, str(location), deadline)
     try:
-        with lease.held():
+        with lease.acquired():
             return Store(lease, location)
     except ImportError as error:
         msg = "the embedded store needs a package that is not installed: pip install 'torchperf-ci[store]'"

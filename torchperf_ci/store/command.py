@@ -18,7 +18,7 @@ from torchperf_ci.places import REMOTE_FORMS, open_place
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.dsn import StoreServer, parse_dsn
 from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
-from torchperf_ci.store.kept_results import take_commits
+from torchperf_ci.store.judged_files import add_commits
 from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access, refresh
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ FORMATS: Mapping[str, str] = {
     "csv": "CSVWithNames",
     "parquet": "Parquet",
 }
-"""Output formats by the user's name for them, with the format that the engine is asked for."""
+"""Output formats by the user's name for them, with the format that the engine is parameters for."""
 
 
 _SHORT = 30 * 86_400
@@ -64,18 +64,18 @@ class StoreQuery:
 
 
 def run_query(
-    store: Store, question: StoreQuery, form: str = "jsoneachrow", limits: AnswerLimits | None = None
+    store: Store, query: StoreQuery, form: str = "jsoneachrow", limits: AnswerLimits | None = None
 ) -> Iterator[bytes]:
     """Return the points, oldest first, in one of :data:`FORMATS` (``table`` as JSONEachRow), piece by piece.
 
     Raises :class:`StoreUnreachableError`, :class:`StoreError`, or, beyond ``limits``, :class:`UsageError`.
     """
-    lists = {"models": list(question.models), "metrics": list(question.metrics)}
-    is_short = 0 < question.stop - question.start <= _SHORT
-    by_time = not question.models and (is_short or not question.metrics)
+    lists = {"models": list(query.models), "metrics": list(query.metrics)}
+    is_short = 0 < query.stop - query.start <= _SHORT
+    by_time = not query.models and (is_short or not query.metrics)
     sql = store.statement("series", by_time=by_time)
-    asked = asdict(question) | lists | {"by_time": by_time or not store.has_values}
-    pieces = store.stream(sql, asked, FORMATS[form], limits)
+    parameters = asdict(query) | lists | {"by_time": by_time or not store.has_values}
+    pieces = store.stream(sql, parameters, FORMATS[form], limits)
     return _as_json_list(pieces) if form == "json" else pieces
 
 
@@ -107,7 +107,7 @@ def ingest_command(options: IngestOptions) -> int:
         ]
         if options.git:
             say(
-                f"{counted(take_commits(store, Path(options.git)), 'commit')} of {options.git} taken into {store.name}"
+                f"{counted(add_commits(store, Path(options.git)), 'commit')} of {options.git} stored in {store.name}"
             )
         refresh(store)
         name = store.name
@@ -123,26 +123,26 @@ def _ingest_nothing(dsn: str) -> int:
     with open_existing(dsn) as store:
         if store.has_values:
             refresh(store)
-        say(f"{store.name} is a server, which records reach by themselves: nothing is taken in")
+        say(f"{store.name} is a server, which records reach by themselves: nothing is ingested")
     return 0
 
 
 def query_command(options: QueryOptions) -> int:
     """Print the requested points."""
-    question = StoreQuery(**{name: given for name in vars(StoreQuery()) if (given := vars(options)[name])})
-    if question.stop and question.start >= question.stop:
+    query = StoreQuery(**{name: given for name in vars(StoreQuery()) if (given := vars(options)[name])})
+    if query.stop and query.start >= query.stop:
         msg = "--stop is not after --start: there is no time between them"
         raise UsageError(msg)
     with open_existing(_dsn(options)) as store:
         try:
-            _print_points(store, question, options.format)
+            _print_points(store, query, options.format)
         except BrokenPipeError:  # the reader, such as head, has stopped reading
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def _print_points(store: Store, question: StoreQuery, form: str) -> None:
-    pieces = run_query(store, question, form)
+def _print_points(store: Store, query: StoreQuery, form: str) -> None:
+    pieces = run_query(store, query, form)
     if form == "table":
         _print_table(_points(pieces))
     else:
@@ -159,21 +159,21 @@ def _uploaded(settings: Config) -> str:
     """Return the configured destination of uploads. Raises :class:`UsageError` if there is none."""
     if settings.upload.destination:
         return settings.upload.destination
-    msg = f"say what to take in: a directory, a file, {REMOTE_FORMS}; or name it as `upload` in torchperf.yml"
+    msg = f"say what to ingest: a directory, a file, {REMOTE_FORMS}; or name it as `upload` in torchperf.yml"
     raise UsageError(msg)
 
 
-def _ingest(store: Store, source: str, role: str | None, given: str) -> IngestOutcome:
+def _ingest(store: Store, source: str, role: str | None, format_name: str) -> IngestOutcome:
     """Ingest one source. A directory is identified by its real path, which does not depend on where one runs this."""
     if is_remote(source):
-        return ingest_place(store, open_place(source, place_access(role)), given)
+        return ingest_place(store, open_place(source, place_access(role)), format_name)
     path = Path(source).resolve()
     if not path.exists():
         return IngestOutcome()
     return (
-        ingest_file(store, path, given)
+        ingest_file(store, path, format_name)
         if path.is_file()
-        else ingest_place(store, open_place(str(path)), given)
+        else ingest_place(store, open_place(str(path)), format_name)
     )
 
 
@@ -181,7 +181,7 @@ def _report_missing(source: str, how: str) -> None:
     """Report that a source has nothing to ingest. Raises :class:`RecordsError` if ``how`` is "error"."""
     is_gone = not is_remote(source) and not Path(source).exists()
     why = "there is no such directory or file" if is_gone else "holds no record"
-    text = f"{source}: {why}, so nothing is taken in"
+    text = f"{source}: {why}, so nothing is ingested"
     if how == "error":
         raise RecordsError(text)
     say(text)
@@ -192,10 +192,10 @@ def _report_missing(source: str, how: str) -> None:
 def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     """Report what was ingested. Raises :class:`RecordsRefusedError` if anything was not."""
     counts = (
-        f"{counted(outcome.records, 'record')} of {counted(outcome.objects, 'object')} taken into {store}; "
+        f"{counted(outcome.records, 'record')} of {counted(outcome.objects, 'object')} ingested into {store}; "
         f"{counted(outcome.known, 'object')} already there"
     )
-    judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits taken in, too"
+    judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits ingested, too"
     untimed = (
         f"{counted(outcome.untimed, 'record')} without a time, which are ordered by the names of their folders: "
         f"`torchperf upload DIR --to {store}` would have added the time"

@@ -18,10 +18,10 @@ from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import is_pack, month_of_pack
 from torchperf_ci.places.place import PlacedObject, RecordPlace, check_keys, in_batches
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
-from torchperf_ci.records.reading import RefusedElement, is_own_file, refused_file
+from torchperf_ci.records.reading import RefusedElement, is_torchperf_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError, Store
-from torchperf_ci.store.kept_results import keep_judged
-from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable, UnreadObject, lines_of_records
+from torchperf_ci.store.judged_files import add_judged_files
+from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable, UnparsedObject, lines_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -88,26 +88,28 @@ def _object(place: RecordPlace, key: str, prefix: str = "") -> PlacedObject:
         return PlacedObject(prefix + key, f"unfit:{error.reason}", b"", error.reason)
 
 
-def ingest_place(store: Store, place: RecordPlace, given: str = "", first_month: str = "") -> IngestOutcome:
+def ingest_place(
+    store: Store, place: RecordPlace, format_name: str = "", first_month: str = ""
+) -> IngestOutcome:
     """Ingest all objects of a place that hold records; torchperf's own files, such as verdicts, do not count as such.
 
-    Results of other tools are records, too; ``given`` is their format if it cannot be inferred from the content. Packs
-    of months before ``first_month`` (``YYYY-MM``) are left out.
+    Results of other tools are records, too; ``format_name`` is the option ``--format``, or empty. Packs of months
+    before ``first_month`` (``YYYY-MM``) are left out.
 
     Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; in that case, what was
     ingested before is kept, and the same call continues from there.
     """
     if place.name.startswith("s3://"):
-        return _S3Ingest(store, place, given).run()
+        return _S3Ingester(store, place, format_name).run()
     if isinstance(place, BranchPlace):
-        return _ingest_branch(store, place, given, first_month)
-    return _ingest_objects(store, place.name, _objects(place), given)
+        return _ingest_branch(store, place, format_name, first_month)
+    return _ingest_objects(store, place.name, _objects(place), format_name)
 
 
-def ingest_file(store: Store, path: Path, given: str = "") -> IngestOutcome:
+def ingest_file(store: Store, path: Path, format_name: str = "") -> IngestOutcome:
     """Ingest one file as an object of its directory."""
     folder = str(path.absolute().parent)
-    return _ingest_objects(store, folder, [_object(open_place(folder), path.name)], given)
+    return _ingest_objects(store, folder, [_object(open_place(folder), path.name)], format_name)
 
 
 def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> IngestOutcome:
@@ -116,98 +118,98 @@ def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes
 
 
 def _ingest_objects(
-    store: Store, bucket: str, objects: Iterable[PlacedObject], given: str = ""
+    store: Store, bucket: str, objects: Iterable[PlacedObject], format_name: str = ""
 ) -> IngestOutcome:
-    taking = _BatchIngest(store, bucket, given)
+    ingester = _BatchIngester(store, bucket, format_name)
     outcome = IngestOutcome()
     for batch in in_batches(objects, BATCH_BYTES, BATCH_OBJECTS):
-        with store.held():
-            outcome += taking.take(batch)
+        with store.keep_open():
+            outcome += ingester.ingest(batch)
     return outcome
 
 
-def _ingest_branch(store: Store, place: BranchPlace, given: str, first_month: str) -> IngestOutcome:
+def _ingest_branch(store: Store, place: BranchPlace, format_name: str, first_month: str) -> IngestOutcome:
     """Ingest a data branch; fetches only new files and packs, and of a pack reads only files not ingested before."""
-    taking = _BatchIngest(store, place.name, given)
+    ingester = _BatchIngester(store, place.name, format_name)
     listed = {key: tag for key, tag in place.listed().items() if is_records(key) or is_pack(key)}
-    known = set(taking.known_of(listed))
+    known = set(ingester.known_keys(listed))
     new = [key for key in listed if key not in known]
     outcome = IngestOutcome(known=sum(not is_pack(key) for key in known))
     packs = [[key] for key in new if is_pack(key) and month_of_pack(key) >= first_month]
     for group in ([key for key in new if not is_pack(key)], *packs):
         part = IngestOutcome()
         for batch in in_batches(place.read(group), BATCH_BYTES, BATCH_OBJECTS):
-            with store.held():
-                part += taking.take_whole(batch)
+            with store.keep_open():
+                part += ingester.ingest_and_remember(batch)
         if not part.conflicts:  # conflicts are reported again by the next ingest
-            taking.remember({key: listed[key] for key in group if is_pack(key)})
+            ingester.remember({key: listed[key] for key in group if is_pack(key)})
         outcome += part
     return outcome
 
 
-class _BatchIngest:
+class _BatchIngester:
     """Ingests batches of objects of one bucket."""
 
-    def __init__(self, store: Store, bucket: str, given: str) -> None:
+    def __init__(self, store: Store, bucket: str, format_name: str) -> None:
         self._store = store
         self._bucket = bucket
-        self._given = given
-        self._read_as = f" as {given}" if given else ""  # what was refused before may be read now
+        self._format_name = format_name
+        self._read_as = f" as {format_name}" if format_name else ""  # what was refused before may be read now
         self.incoming = StagingTable(store, bucket)
         self._judged: dict[str, str] = {}
-        self._settled: set[str] = set()
-        """Keys that are known with the content that they have now."""
+        self._up_to_date: set[str] = set()
+        """Keys of objects that the store has with the content that they have now."""
 
-    def take(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
-        """Ingest objects whose bodies are there. What the engine takes for a record as it is, only the engine reads."""
+    def ingest(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
+        """Ingest objects whose bodies are loaded. Lines that look like records are parsed by the engine alone."""
         known = self.known([item.key for item in batch])
         new = [item for item in batch if (item.key, item.tag) not in known]
-        self._settled.update(item.key for item in batch if (item.key, item.tag) in known)
+        self._up_to_date.update(item.key for item in batch if (item.key, item.tag) in known)
         outcome = IngestOutcome(known=len(batch) - len(new))
-        for part in in_batches(map(self._unread, new), PART_SIZE):
+        for part in in_batches(map(self._unparsed, new), PART_SIZE):
             plain, others = [each for each in part if each.lines], [each for each in part if not each.lines]
-            if plain and self._add_unread(plain):
-                outcome += self.settle({each.item.key: each.item.tag for each in plain}, [])
+            if plain and self._add_unparsed(plain):
+                outcome += self.publish({each.item.key: each.item.tag for each in plain}, [])
             else:
                 others = part
-            outcome += self._read_and_take([each.item for each in others])
+            outcome += self._parse_and_ingest([each.item for each in others])
         return outcome
 
-    def _unread(self, item: PlacedObject) -> UnreadObject:
-        lines = [] if item.unfit or self._given else lines_of_records(item.body)
+    def _unparsed(self, item: PlacedObject) -> UnparsedObject:
+        lines = [] if item.unfit or self._format_name else lines_of_records(item.body)
         head = f'{{"_meta":{self._meta(item.key)},' if lines else ""
-        return UnreadObject(item, [head + line.removeprefix("{") for line in lines])
+        return UnparsedObject(item, [head + line.removeprefix("{") for line in lines])
 
-    def _add_unread(self, objects: Sequence[UnreadObject]) -> bool:
+    def _add_unparsed(self, objects: Sequence[UnparsedObject]) -> bool:
         self.incoming.clear()
-        return self.incoming.add_unread([line.encode() for each in objects for line in each.lines])
+        return self.incoming.add_unparsed([line.encode() for each in objects for line in each.lines])
 
-    def _read_and_take(self, objects: Sequence[PlacedObject]) -> IngestOutcome:
+    def _parse_and_ingest(self, objects: Sequence[PlacedObject]) -> IngestOutcome:
         outcome = IngestOutcome()
         for part in self._parts(objects):
             self.incoming.clear()
             refused = self._load({item.key: reading for item, reading in part})
-            outcome += self.settle({item.key: item.tag for item, _ in part}, refused)
-        return outcome + IngestOutcome(judged=self._keep_judged())
+            outcome += self.publish({item.key: item.tag for item, _ in part}, refused)
+        return outcome + IngestOutcome(judged=self._add_judged_files())
 
-    def take_whole(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
-        """Do the same, and also remember objects without records, so that they are not fetched again."""
-        outcome = self.take(batch)
-        done = self._settled.union(key.removeprefix(f"{self._bucket}/") for key in outcome.conflicts)
+    def ingest_and_remember(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
+        """Ingest objects, and also remember those without records, so that they are not fetched again."""
+        outcome = self.ingest(batch)
+        done = self._up_to_date.union(key.removeprefix(f"{self._bucket}/") for key in outcome.conflicts)
         self.remember({item.key: item.tag for item in batch if item.key not in done})
         return outcome
 
-    def known_of(self, tags: Mapping[str, str]) -> Iterator[str]:
+    def known_keys(self, tags: Mapping[str, str]) -> Iterator[str]:
         """Yield the keys of objects that need not be read again, because they are known with these tags."""
         keys = list(tags)
         for start in range(0, len(keys), BATCH_OBJECTS):
             known = self.known(keys[start : start + BATCH_OBJECTS])
             yield from (key for key, tag in known if tags[key] == tag)
 
-    def _keep_judged(self) -> int:
-        """Keep the verdicts and culprits that were among the objects, and return their number."""
+    def _add_judged_files(self) -> int:
+        """Store the verdicts and culprits that were among the objects, and return their number."""
         files, self._judged = self._judged, {}
-        return keep_judged(self._store, self._bucket, files)
+        return add_judged_files(self._store, self._bucket, files)
 
     def _parts(self, objects: Iterable[PlacedObject]) -> Iterator[list[tuple[PlacedObject, RecordsReading]]]:
         """Yield parts of the objects with their contents, sized to fit in memory; objects without any are left out."""
@@ -216,7 +218,7 @@ class _BatchIngest:
         for item in objects:
             name = f"{self._bucket}/{item.key}"
             reading = refused_file(name, item.unfit) if item.unfit else self._read(item, name)
-            if is_own_file(reading):
+            if is_torchperf_file(reading):
                 self._judged[item.key] = reading.refused[0].text
                 continue
             if not (reading.records or reading.refused):
@@ -231,7 +233,7 @@ class _BatchIngest:
 
     def _read(self, item: PlacedObject, name: str) -> RecordsReading:
         folder = None if "://" in name or name.startswith("branch:") else Path(name).parent
-        return parse_results(item.body, name, self._given, folder)
+        return parse_results(item.body, name, self._format_name, folder)
 
     def known(self, keys: Sequence[str]) -> set[tuple[str, str]]:
         """Return which of the keys are known, each with the tag that its object had."""
@@ -285,30 +287,34 @@ class _BatchIngest:
     def _meta(self, key: str) -> str:
         return json.dumps({"bucket": self._bucket, "key": key}, ensure_ascii=False)
 
-    def settle(self, tags: Mapping[str, str], refused: Sequence[tuple[str, RefusedElement]]) -> IngestOutcome:
-        """Publish the incoming table, keep what was refused, and remember which objects are done.
+    def publish(
+        self, tags: Mapping[str, str], refused: Sequence[tuple[str, RefusedElement]]
+    ) -> IngestOutcome:
+        """Move the incoming records into the results, store refused elements, and remember which objects are done.
 
         The order matters: after a kill in between, the next ingest finds the same rows and does the rest.
         """
-        arrivals = self.incoming.publish()
-        new = [arrival for arrival in arrivals if not arrival.is_kept]
-        conflicts = sorted(arrival.key for arrival in arrivals if arrival.is_kept and not arrival.is_same)
+        objects = self.incoming.publish()
+        new = [item for item in objects if not item.is_stored]
+        conflicts = sorted(item.key for item in objects if item.is_stored and not item.is_same)
         settled = tags.keys() - set(conflicts)
-        self._insert("torchperf_refused", [_kept(key, item) for key, item in refused if key in settled])
+        self._insert(
+            "torchperf_refused", [_refused_row(key, item) for key, item in refused if key in settled]
+        )
         self.remember({key: tags[key] for key in settled})
         return IngestOutcome(
             objects=len(new),
-            records=sum(arrival.records for arrival in new),
-            untimed=sum(arrival.untimed for arrival in new),
-            ahead=sum(arrival.ahead for arrival in new),
-            known=len(arrivals) - len(new) - len(conflicts),
+            records=sum(item.records for item in new),
+            untimed=sum(item.untimed for item in new),
+            ahead=sum(item.ahead for item in new),
+            known=len(objects) - len(new) - len(conflicts),
             conflicts=tuple(f"{self._bucket}/{key}" for key in conflicts),
             refused=tuple(item for _, item in refused),
         )
 
     def remember(self, tags: Mapping[str, str]) -> None:
         """Remember that these objects need not be read again."""
-        self._settled.update(tags)
+        self._up_to_date.update(tags)
         self._insert(
             "torchperf_ingested", [{"key": key, "tag": tags[key] + self._read_as} for key in sorted(tags)]
         )
@@ -321,59 +327,59 @@ class _BatchIngest:
             self._store.insert(table, list(named[0]), lines.encode("utf-8", "surrogateescape"))
 
 
-class _S3Ingest:
+class _S3Ingester:
     """Ingests the objects of a bucket: the engine itself reads the valid ones, batch by batch."""
 
-    def __init__(self, store: Store, place: RecordPlace, given: str) -> None:
+    def __init__(self, store: Store, place: RecordPlace, format_name: str) -> None:
         self._store = store
         self._place = place
         self._reader = S3Reader(place.name, embedded=store.embedded)
-        self._taking = _BatchIngest(store, self._reader.bucket, given)
+        self._ingester = _BatchIngester(store, self._reader.bucket, format_name)
 
     def run(self) -> IngestOutcome:
         try:
             listed = [item for item in self._reader.listed(self._store) if is_records(item.key)]
         except RefusedStatementError:
-            return self._through_us()
+            return self._read_in_process()
         outcome = IngestOutcome()
         for batch in in_batches(listed, BATCH_BYTES, BATCH_OBJECTS):
-            with self._store.held():
-                known = self._taking.known([item.key for item in batch])
+            with self._store.keep_open():
+                known = self._ingester.known([item.key for item in batch])
                 new = [item for item in batch if (item.key, item.tag) not in known]
-                outcome += self._take(new) + IngestOutcome(known=len(batch) - len(new))
+                outcome += self._ingest(new) + IngestOutcome(known=len(batch) - len(new))
         return outcome
 
-    def _through_us(self) -> IngestOutcome:
+    def _read_in_process(self) -> IngestOutcome:
         """Read the objects in this process, because the engine, such as a server without rights, cannot."""
         prefix = self._reader.prefix
         outcome = IngestOutcome()
         for batch in in_batches(_objects(self._place, prefix), BATCH_BYTES, BATCH_OBJECTS):
-            with self._store.held():
-                outcome += self._taking.take(batch)
+            with self._store.keep_open():
+                outcome += self._ingester.ingest(batch)
         return outcome
 
-    def _take(self, batch: Sequence[ListedObject]) -> IngestOutcome:
+    def _ingest(self, batch: Sequence[ListedObject]) -> IngestOutcome:
         """Ingest all at once; if that fails, bisect down to the invalid object, which our own reader handles."""
         if not batch:
             return IngestOutcome()
         if self._add(batch):
-            return self._taking.settle({item.key: item.tag for item in batch}, [])
+            return self._ingester.publish({item.key: item.tag for item in batch}, [])
         if len(batch) > 1:
             middle = len(batch) // 2
-            return self._take(batch[:middle]) + self._take(batch[middle:])
+            return self._ingest(batch[:middle]) + self._ingest(batch[middle:])
         item, key = batch[0], batch[0].key.removeprefix(self._reader.prefix)
-        outcome = self._taking.take([replace(_object(self._place, key), key=item.key, tag=item.tag)])
+        outcome = self._ingester.ingest([replace(_object(self._place, key), key=item.key, tag=item.tag)])
         if outcome.is_empty:  # an object without records need not be fetched again
-            self._taking.remember({item.key: item.tag})
+            self._ingester.remember({item.key: item.tag})
         return outcome
 
     def _add(self, batch: Sequence[ListedObject]) -> bool:
-        self._taking.incoming.clear()
+        self._ingester.incoming.clear()
         if any(item.size > MAX_BYTES for item in batch):
             return False
         try:
             check_keys([item.key for item in batch])  # refuses characters that are special in a glob
-            return self._taking.incoming.add_s3(self._reader, [item.key for item in batch])
+            return self._ingester.incoming.add_s3(self._reader, [item.key for item in batch])
         except (UnsafeKeyError, RefusedStatementError):
             return False
 
@@ -384,7 +390,7 @@ def _refused_by_engine(item: LocatedRecord, error: RefusedStatementError) -> Ref
     )
 
 
-def _kept(key: str, item: RefusedElement) -> dict[str, object]:
+def _refused_row(key: str, item: RefusedElement) -> dict[str, object]:
     found = asdict(item)
     del found["file"]
     return {"key": key, **found}

@@ -13,6 +13,7 @@ import time
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import StoreUnreachableError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from clickhouse_connect.driver.client import Client
 
 
-TENURE = 1.0
+MIN_HOLD_SECONDS = 1.0
 """Seconds after which the holder releases the database if another process waits; a busy one after its statement.
 Reopening takes a tenth of that, and leaks some file descriptors of the engine, so it is not released needlessly."""
 BUSY_TIMEOUT = 60.0
@@ -44,13 +45,17 @@ _HOLDING: dict[Path, IO[bytes]] = {}
 
 
 class Lease:
-    """A handle of the database at ``path``, opened on demand. Threads may share it."""
+    """A handle of the database at ``path``, opened on demand. Threads may share it.
+
+    With a ``deadline``, it waits no longer for other processes.
+    """
 
     may_set = True
 
-    def __init__(self, path: Path, name: str) -> None:
+    def __init__(self, path: Path, name: str, deadline: Deadline | None = None) -> None:
         self._path = path
         self._name = name
+        self._deadline = deadline
         self._client: Client | None = None
         self._database: str | None = None
         self._users = 0
@@ -66,31 +71,31 @@ class Lease:
                 self._client.database = database
 
     @contextmanager
-    def held(self) -> Iterator[Client]:
+    def acquired(self) -> Iterator[Client]:
         """Yield the handle, which stays the same for the duration of the context. Contexts may be nested."""
         depth = getattr(self._mine, "depth", 0)
-        client = self._take(is_inner=depth > 0)
+        client = self._acquire(is_inner=depth > 0)
         self._mine.depth = depth + 1
         try:
             yield client
         finally:
             self._mine.depth = depth
-            self._leave()
+            self._release()
 
     def close(self) -> None:
         """Release the database now."""
         with self._changed:
-            self._let_go()
+            self._close_client()
             self._changed.notify_all()
 
-    def _take(self, *, is_inner: bool) -> Client:
+    def _acquire(self, *, is_inner: bool) -> Client:
         with self._changed:
             if not is_inner:
                 # Otherwise the threads of a busy server would pass it on to each other forever.
-                while self._users and self._is_due():
+                while self._users and self._must_yield():
                     self._changed.wait(_POLL)
-                if not self._users and self._is_due():
-                    self._let_go()
+                if not self._users and self._must_yield():
+                    self._close_client()
             if self._client is None:
                 self._client = self._open()
                 self._opened_at = self._used_at = time.monotonic()
@@ -98,35 +103,35 @@ class Lease:
             self._users += 1
             return self._client
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         with self._changed:
             self._users -= 1
             self._used_at = time.monotonic()
-            if not self._users and self._is_due():
-                self._let_go()
+            if not self._users and self._must_yield():
+                self._close_client()
             self._changed.notify_all()
 
     def _watch(self, client: Client) -> None:
         """Release the idle handle once another process waits; return when the handle is gone."""
         with self._changed:
             while self._client is client:
-                if not self._users and self._is_due():
-                    self._let_go()
+                if not self._users and self._must_yield():
+                    self._close_client()
                 else:
                     self._changed.wait(_LOOK)
 
-    def _is_due(self) -> bool:
-        """Whether another process waits, and this one has had its time."""
-        return time.monotonic() - self._opened_at >= TENURE and self._is_awaited()
+    def _must_yield(self) -> bool:
+        """Whether another process waits, and this one has had the database long enough."""
+        return time.monotonic() - self._opened_at >= MIN_HOLD_SECONDS and self._others_wait()
 
-    def _is_awaited(self) -> bool:
+    def _others_wait(self) -> bool:
         try:
             with _ASKING, (self._path / _TURN).open("ab") as turn:
                 return not _try_lock(turn)
         except OSError:  # the directory is gone, so that no process can wait there
             return False
 
-    def _let_go(self) -> None:
+    def _close_client(self) -> None:
         if self._client is not None:
             with _OPENING:
                 self._client.close()
@@ -170,20 +175,24 @@ class Lease:
     def _wait(self, turn: IO[bytes], holding: IO[bytes]) -> None:
         """Wait for the turn, then for the database.
 
-        Raises :class:`StoreUnreachableError` if one process keeps it for longer than :data:`BUSY_TIMEOUT`.
+        Raises :class:`StoreUnreachableError` if one process keeps it for longer than :data:`BUSY_TIMEOUT`, or at the
+        deadline.
         """
-        holder, deadline = "", time.monotonic() + BUSY_TIMEOUT
+        holder, patience = "", self._patience()
         while not (_try_lock(turn) and _try_lock(holding) and not self._is_held()):
             current = self._holder()
             if current != holder:
-                holder, deadline = current, time.monotonic() + BUSY_TIMEOUT
-            if time.monotonic() > deadline:
+                holder, patience = current, self._patience()
+            if not patience.left:
                 msg = (
-                    f"{self._name} is in use by another process, and was for {BUSY_TIMEOUT:.0f} s; an embedded store "
-                    "has one user at a time: wait for it to end, or keep results on a ClickHouse server"
+                    f"{self._name} is in use by another process, which does not let go; an embedded store has one "
+                    "user at a time: wait for it to end, or keep results on a ClickHouse server"
                 )
                 raise StoreUnreachableError(msg)
             time.sleep(_POLL)
+
+    def _patience(self) -> Deadline:
+        return Deadline.after(min(BUSY_TIMEOUT, self._deadline.left) if self._deadline else BUSY_TIMEOUT)
 
     def _is_held(self) -> bool:
         """Whether a process has the engine's own lock. Checked here, because the engine would complain on stderr."""

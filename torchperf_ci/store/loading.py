@@ -131,7 +131,7 @@ _ALREADY_RUNNING = 216  # ClickHouse's QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING
 
 @dataclass(frozen=True)
 class IncomingObject:
-    """An incoming object: whether the results have its key already, and if so, whether with the same content."""
+    """An incoming object: whether the store has its key already, and if so, with the same content."""
 
     key: str
     records: int
@@ -139,13 +139,13 @@ class IncomingObject:
     """Records that say neither their time nor their workflow run."""
     ahead: int
     """Records that are dated more than a day ahead."""
-    is_kept: bool
+    is_stored: bool
     is_same: bool
 
 
 @dataclass(frozen=True)
-class UnreadObject:
-    """An object, and its records for the engine, if it may read them itself."""
+class UnparsedObject:
+    """An object, and its lines for the engine to parse; empty if this process has to parse it."""
 
     item: PlacedObject
     lines: Sequence[str]
@@ -157,7 +157,7 @@ class UnreadObject:
 
 
 def lines_of_records(body: bytes) -> list[str]:
-    """Return the lines if each seems to be a record, as torchperf writes them; otherwise the content must be read."""
+    """Return the lines if each looks like a record, as torchperf writes them; else none, to parse the content."""
     content = unpacked(body, MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         return []
@@ -202,7 +202,7 @@ class StagingTable:
 
     def clear(self) -> None:
         """Begin an empty batch. The table is created anew if needed: a server drops it after a minute of silence."""
-        with self._store.held():  # an embedded store that is released in between drops it, too
+        with self._store.keep_open():  # an embedded store that is released in between drops it, too
             self._store.run(self._create)
             self._store.run("TRUNCATE TABLE torchperf_incoming")
 
@@ -214,13 +214,13 @@ class StagingTable:
             msg = f"{self._store.name} was interrupted while records came in; nothing is half done, so run this again"
             raise StoreUnreachableError(msg)
 
-    def add_unread(self, lines: Sequence[bytes]) -> bool:
-        """Do the same with lines that nobody has read; return False if some may not be one record each."""
+    def add_unparsed(self, lines: Sequence[bytes]) -> bool:
+        """Add lines that were not parsed; return False if some may not be one record each."""
         try:
             self._store.insert("torchperf_incoming", self._columns, b"\n".join(lines))
         except RefusedStatementError:
             return False
-        return self._count() == len(lines) and not self._store.rows(statement("doubtful"))
+        return self._count() == len(lines) and not self._store.rows(statement("unlike_records"))
 
     def add_s3(self, reader: S3Reader, keys: Sequence[str]) -> bool:
         """Let the engine read objects itself; return False if it accepted something that may not be a record.
@@ -228,21 +228,18 @@ class StagingTable:
         Raises :class:`RefusedStatementError` if it cannot read one of them. Part of the batch may be inserted then.
         """
         reader.load(self._store, keys, self._structure)
-        return not self._store.rows(statement("doubtful"))
+        return not self._store.rows(statement("unlike_records"))
 
     def publish(self) -> list[IncomingObject]:
-        """Move into the results what they do not have, and return the outcome of each object."""
+        """Move objects that the store lacks into the results, and return the outcome of each object."""
         with CHANGING:
             before = self._compare()
-            if all(arrival.is_kept for arrival in before):
+            if all(item.is_stored for item in before):
                 return before
             self._publish_alone()
         # On a server, another client may have added a different object under the same key at the same time.
-        after = {} if self._store.embedded else {arrival.key: arrival for arrival in self._compare()}
-        return [
-            arrival if arrival.is_kept else _after_publication(arrival, after.get(arrival.key))
-            for arrival in before
-        ]
+        after = {} if self._store.embedded else {item.key: item for item in self._compare()}
+        return [item if item.is_stored else _after_publication(item, after.get(item.key)) for item in before]
 
     def _publish_alone(self) -> None:
         """Publish, waiting for other clients that do: a server runs only one statement per query ID at a time."""
@@ -259,14 +256,14 @@ class StagingTable:
     def _compare(self) -> list[IncomingObject]:
         found = self._store.rows(statement("compare"), {"bucket": self._bucket})
         return [
-            IncomingObject(key, records, untimed, ahead, bool(kept), bool(same))
-            for key, records, untimed, ahead, kept, same in found
+            IncomingObject(key, records, untimed, ahead, bool(is_stored), bool(is_same))
+            for key, records, untimed, ahead, is_stored, is_same in found
         ]
 
     def _count(self) -> int:
         return int(self._store.rows("SELECT count() FROM torchperf_incoming")[0][0])
 
 
-def _after_publication(arrival: IncomingObject, after: IncomingObject | None) -> IncomingObject:
+def _after_publication(item: IncomingObject, after: IncomingObject | None) -> IncomingObject:
     """Return the outcome of an object that was new: ours, or a conflict with a client that was faster."""
-    return after if after and not after.is_same else arrival
+    return after if after and not after.is_same else item

@@ -61,7 +61,7 @@ def refresh(store: Store) -> None:
 
     Raises :class:`StoreError` or :class:`StoreUnreachableError`.
     """
-    with store.held(), CHANGING:
+    with store.keep_open(), CHANGING:
         if _counts_agree(store):
             return
         for days in list(_together(_differing_days(store))):
@@ -147,7 +147,7 @@ def open_existing(dsn: str) -> Store:
     except RefusedStatementError as error:
         if error.code not in _MAY_NOT:
             raise
-        say(f"{error}; until then its results are asked as they lie there, which takes longer")
+        say(f"{error}; until then, queries read the results without the derived tables, which takes longer")
     store = connect(dsn)
     store.use(store.database)
     store.read_results_alone()
@@ -211,7 +211,7 @@ def place_access(role: str | None, region: str | None = None) -> PlaceAccess:
 
 @contextmanager
 def store_of_place(
-    place: str, access: PlaceAccess, given: str = "", first_month: str = ""
+    place: str, access: PlaceAccess, format_name: str = "", first_month: str = ""
 ) -> Iterator[tuple[str, IngestOutcome]]:
     """Yield the DSN of a temporary embedded store with the records of ``place``, and the outcome of the ingest.
 
@@ -220,5 +220,5 @@ def store_of_place(
     with TemporaryDirectory(prefix="torchperf-past-") as folder:
         dsn = f"chdb://{folder}/store"
         with open_store(dsn) as store:
-            outcome = ingest_place(store, open_place(place, access), given, first_month)
+            outcome = ingest_place(store, open_place(place, access), format_name, first_month)
         yield dsn, outcome

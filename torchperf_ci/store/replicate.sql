@@ -1,18 +1,18 @@
--- ClickHouse itself takes new objects out of a bucket, in place of a program that copies them. docs/store.md explains it.
+-- Let ClickHouse itself ingest new objects of a bucket; docs/store.md explains it.
 --
--- Put the bucket's name in the place of BUCKET, and run this once in the database of the results:
+-- Replace BUCKET by the bucket's name, and run this once in the database of the results:
 --     sed 's/BUCKET/my-bucket/g' replicate.sql | clickhouse-client --database benchmark
 
--- What an object holds: the columns of the results without their defaults, as `torchperf ingest` reads it too.
+-- The records of an object: the columns of the results without their defaults, as `torchperf ingest` reads them, too.
 CREATE TABLE IF NOT EXISTS torchperf_objects
 ENGINE = S3Queue('https://BUCKET.s3.amazonaws.com/v3/**', 'JSONEachRow', 'gzip')
 SETTINGS
     mode = 'unordered',  -- keys do not grow with time
-    tracked_files_limit = 10000000,  -- an object that is forgotten would be taken again
+    tracked_files_limit = 10000000,  -- a forgotten object would be ingested again
     loading_retries = 3
 EMPTY AS SELECT * EXCEPT _meta FROM oss_ci_benchmark_v3;
 
--- From now on every new object goes into the results. A queue's path is the key; elsewhere the bucket stands before it.
+-- Insert every new object into the results. In this engine the path is the key; in others it begins with the bucket.
 CREATE MATERIALIZED VIEW IF NOT EXISTS torchperf_replicate TO oss_ci_benchmark_v3 AS
 SELECT
     timestamp, schema_version, name, repo, head_branch, head_sha, workflow_id, run_attempt, job_id,

@@ -157,7 +157,7 @@ def _load_file(path: Path) -> list[Workload]:
     if str(path).startswith(PREFIX):
         models = torchbench_workloads(Path(str(path).removeprefix(PREFIX)))
         if not models:
-            problem = "no checkout of TorchBench: give the folder that has torchbenchmark/models"
+            problem = "not a checkout of TorchBench: give the folder that has torchbenchmark/models"
             raise BadSuiteFileError(path, None, problem)
         return list(models)
     module = _execute(path)

@@ -185,7 +185,7 @@ def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Co
     prepared = prepare(source, metadata, options, api=is_api(way.to))
     planned = tuple(map(Delivery, prepared.payloads))
     deliveries = planned if options.dry_run else _send(_source_in_run(source, metadata), prepared, way)
-    missing = "" if deliveries else f"{folder}: holds no good record, so nothing is uploaded"
+    missing = "" if deliveries else f"{folder}: holds no valid record, so nothing is uploaded"
     about = _about(source, prepared, way)
     return replace(about, metadata=metadata, deliveries=deliveries, missing=missing)
 

@@ -79,7 +79,7 @@ def gather_metadata(given: UploadOptions, environ: Mapping[str, str], content: s
         own = synthetic_id(change.repo, change.branch, change.sha, content)
         workflow, attempt = given.workflow_id or own, given.run_attempt or 1
         job = JobIdentity(given.job_id or own, name)
-        synthetic = "" if given.job_id else "this is no job of GitHub Actions"
+        synthetic = "" if given.job_id else "this is not a job of GitHub Actions"
     return Metadata(
         name=given.benchmark_name or job.name,
         repo=change.repo,
@@ -265,14 +265,15 @@ def prepare(
     Verdicts and culprits are sent unchanged, but never to an upload API, which accepts records only. There, jobs that
     measure one commit, such as shards and nights, differ only in the suffix of the key.
     """
+    of_job = fields_of_job(os.environ)
     completion = Completion(
-        metadata,
-        cache(lambda: this_runner(options)),
-        options.benchmark_name or "",
-        fields_of_job(os.environ),
+        metadata, cache(lambda: this_runner(options)), options.benchmark_name or "", of_job
     )
     files = {
-        file.name: [completion.complete(_measured(found), file.timestamp) for found in file.reading.records]
+        file.name: [
+            completion.complete(_measured(found, of_job.get("head_sha")), file.timestamp)
+            for found in file.reading.records
+        ]
         for file in source.files
     }
     oversized: list[RefusedElement] = []
@@ -288,11 +289,11 @@ def prepare(
     )
 
 
-def _measured(found: LocatedRecord) -> Mapping[str, Any]:
+def _measured(found: LocatedRecord, head: object) -> Mapping[str, Any]:
     """Return the record; if another tool wrote this job's checkout into it, without commit and branch.
 
-    The job's own commit and branch then apply: those of a pull request's head, while its checkout is a merge commit.
+    The job's own commit and branch then apply: those of a pull request, while its checkout is ``head`` or a merge.
     """
-    if not found.tool or found.record.get("head_sha") != os.environ.get("GITHUB_SHA", ""):
+    if not found.tool or found.record.get("head_sha") not in (head, os.environ.get("GITHUB_SHA", "")):
         return found.record
     return {name: value for name, value in found.record.items() if name not in ("head_sha", "head_branch")}

@@ -12,10 +12,11 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
+from torchperf_ci.places.place import in_batches
 from torchperf_ci.records.files import (
     MAX_BYTES,
     MAX_FILES,
@@ -30,7 +31,7 @@ from torchperf_ci.records.files import (
 from torchperf_ci.records.reading import (
     RecordsReading,
     RefusedElement,
-    is_own_file,
+    is_torchperf_file,
     kind_of_judged,
     refused_file,
     unreadable_file,
@@ -88,10 +89,10 @@ class RecordsSource:
         return not (records or self.judged or self.problems("refused"))
 
 
-def read_source(source: Path, given: str = "") -> RecordsSource:
+def read_source(source: Path, format_name: str = "") -> RecordsSource:
     """Read the ``*.json`` and ``*.json.gz`` files of a folder, or a single such file; a missing folder is empty.
 
-    Results of other tools are converted to records; ``given`` names their format where their content does not show it.
+    Results of other tools are converted to records; ``format_name`` is the option ``--format``, or empty.
 
     Hidden files, baselines and costs are skipped. Unreadable or irregular files, and those beyond the limits, are
     refused. Raises :class:`RecordsError` if ``source`` itself cannot be read.
@@ -104,10 +105,10 @@ def read_source(source: Path, given: str = "") -> RecordsSource:
             more = refused_file(str(folder), f"holds more than {MAX_FILES:,} files; the others are left out")
             files.append(RecordsFile(folder.name, 0, more))
             break
-        content, timestamp, reading = _read_file(path, folder, room, given)
-        is_own = is_own_file(reading)
-        kind = kind_of_judged(reading.refused[0].text) if is_own else ""
-        if is_own and not kind:
+        content, timestamp, reading = _read_file(path, folder, room, format_name)
+        is_torchperf = is_torchperf_file(reading)
+        kind = kind_of_judged(reading.refused[0].text) if is_torchperf else ""
+        if is_torchperf and not kind:
             continue
         digests[bool(kind)].update(
             f"{path.name}\0{len(content)}\0".encode("utf-8", "surrogateescape") + content
@@ -149,11 +150,11 @@ def _is_unread(path: Path) -> bool:
     return path.name.endswith((".jsonl", ".jsonl.gz")) and not path.name.endswith("state.jsonl")
 
 
-def _read_file(path: Path, folder: Path, room: int, given: str) -> tuple[bytes, int, RecordsReading]:
+def _read_file(path: Path, folder: Path, room: int, format_name: str) -> tuple[bytes, int, RecordsReading]:
     """Return the bytes of a file, its modification time (Unix seconds), and its parsed content."""
     name = str(path)
     if room <= 0:
-        reason = f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; make it two"
+        reason = f"is left out: an upload has room for {mebibytes(MAX_UPLOAD)}; split it in two"
         return b"", 0, refused_file(name, reason)
     try:
         with open_regular(path, folder) as file:
@@ -161,7 +162,7 @@ def _read_file(path: Path, folder: Path, room: int, given: str) -> tuple[bytes, 
     except OSError as error:
         return b"", 0, unreadable_file(name, error)
     # Archives without times give 1970, or in some time zones the day before, but the column is unsigned.
-    return content, max(0, int(changed)), parse_results(content, name, given, folder)
+    return content, max(0, int(changed)), parse_results(content, name, format_name, folder)
 
 
 CompleteRecord = Mapping[str, Any]
@@ -259,7 +260,9 @@ def pack_objects(files: Mapping[str, Sequence[CompleteRecord]]) -> list[Payload]
     return [
         Payload(file_key(chunk[0], _part_name(name, part)), _gzipped(_rows(chunk)), len(chunk))
         for name, records in files.items()
-        for part, chunk in enumerate(_chunks(((each, _share(_row(each))) for each in records), 1), start=1)
+        for part, chunk in enumerate(
+            _chunks((_SizedRecord(each, _share(_row(each))) for each in records), 1), start=1
+        )
     ]
 
 
@@ -284,19 +287,17 @@ def pack_requests(
     payloads: list[Payload] = []
     refused: list[RefusedElement] = []
     for group in _grouped(records, model).values():
-        sized = [(record, _size_in_request(_row(record))) for record in group]
-        refused += [_oversized(record, size) for record, size in sized if size > _ROOM_FOR_RECORDS]
-        fitting = (item for item in sized if item[1] <= _ROOM_FOR_RECORDS)
+        sized = [_SizedRecord(record, _size_in_request(_row(record))) for record in group]
+        refused += [_oversized(item) for item in sized if item.size > _ROOM_FOR_RECORDS]
+        fitting = (item for item in sized if item.size <= _ROOM_FOR_RECORDS)
         for part, chunk in enumerate(_chunks(fitting, _ROOM_FOR_RECORDS), start=1):
             payloads.append(Payload(commit_key(chunk[0], model, part), _rows(chunk), len(chunk)))
     return payloads, refused
 
 
-def _oversized(record: CompleteRecord, size: int) -> RefusedElement:
-    reason = (
-        f"takes {size} bytes of a request, and an upload API has {API_LIMIT} for all; send it to a bucket"
-    )
-    return RefusedElement(str(record["name"]), 1, "$", (reason,), json.dumps(record))
+def _oversized(item: _SizedRecord) -> RefusedElement:
+    reason = f"takes {item.size:.0f} bytes of a request, and an upload API has {API_LIMIT} for all; send it to a bucket"
+    return RefusedElement(str(item.record["name"]), 1, "$", (reason,), json.dumps(item.record))
 
 
 def pack_judged(files: Iterable[ResultFile], repo: str, run: int) -> list[Payload]:
@@ -317,18 +318,14 @@ def _grouped(records: Iterable[CompleteRecord], model: str) -> dict[str, list[Co
     return groups
 
 
-def _chunks(sized: Iterable[tuple[CompleteRecord, float]], room: float) -> Iterator[list[CompleteRecord]]:
+class _SizedRecord(NamedTuple):
+    record: CompleteRecord
+    size: float
+
+
+def _chunks(sized: Iterable[_SizedRecord], room: float) -> Iterator[list[CompleteRecord]]:
     """Split the records, in order, into lists whose sizes each fit into ``room``."""
-    chunk: list[CompleteRecord] = []
-    used = 0.0
-    for record, size in sized:
-        if chunk and used + size > room:
-            yield chunk
-            chunk, used = [], 0.0
-        chunk.append(record)
-        used += size
-    if chunk:
-        yield chunk
+    return ([item.record for item in batch] for batch in in_batches(sized, room))
 
 
 def _size_in_request(row: str) -> int:

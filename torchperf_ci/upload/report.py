@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import ANNOTATION_LIMIT, Annotation, Level, fit_annotations
+from torchperf_ci.command_output import publish_result
 from torchperf_ci.document import (
     Bold,
     Bullets,
@@ -25,7 +26,6 @@ from torchperf_ci.document import (
 )
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
 from torchperf_ci.places.place import PutOutcome, unpacked
-from torchperf_ci.telling import tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -191,7 +191,7 @@ def print_report(
     """
     document = report_document(report, error, os.environ.get(ARTIFACT, ""))
     annotations = to_annotate(report, "error" if error else "warning", missing_matters=missing_matters)
-    tell(
+    publish_result(
         document,
         *([] if error else [report.headline()]),
         as_json=f"{json.dumps(report_json(report), indent=2)}\n" if json_output else None,

@@ -202,7 +202,7 @@ class Spool:
         except FileNotFoundError:
             return None
         except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
-            msg = f"{path}: is no batch of torchperf, or damaged ({error}); move it out of the spool"
+            msg = f"{path}: is not a batch of torchperf, or damaged ({error}); move it out of the spool"
             raise RecordsError(msg) from error
         return SpooledBatch(path, about["source"], tuple(payloads))
 

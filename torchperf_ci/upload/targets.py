@@ -41,10 +41,10 @@ def checked_url(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        msg = "the upload API's address is no URL; give https://HOST/PATH"
+        msg = "the upload API's address is not a URL; give https://HOST/PATH"
         raise UsageError(msg) from None
     if parts.username or parts.password or parts.query or parts.fragment:
-        msg = "credentials do not belong into a URL: set UPLOADER_USERNAME and UPLOADER_PASSWORD; nor does ?…"
+        msg = "credentials do not belong in a URL: set UPLOADER_USERNAME and UPLOADER_PASSWORD; nor does ?…"
         raise UsageError(msg)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
         msg = f"{url}: would send the password in the clear; give an https:// URL"

@@ -183,13 +183,18 @@ def headline(judgements: Sequence[Judgement]) -> str:
     return f"{'too little could be judged: ' if sign(judgements) == LITTLE else ''}{count_verdicts(verdicts)}"
 
 
-def new_series(judgement: Judgement) -> str:
-    """A line about new series among others; empty if there are none, or if the headline says it."""
-    new = [verdict for verdict in judgement.verdicts if is_only_new(verdict, judgement)]
-    if not new or coverage(judgement).is_first:
-        return ""
+def young_series(judgement: Judgement) -> list[str]:
+    """Lines about series without history, or with too little; none about new ones if the headline says it."""
+    new = sum(is_only_new(verdict, judgement) for verdict in judgement.verdicts)
+    young = sum(verdict.evidence.too_few_runs for verdict in judgement.verdicts)
     judged = judgement.command == "check"
-    return _are_new(len(new), judged=judged) + ("" if judged else ": base has nothing to compare with")
+    lines = []
+    if new and not coverage(judgement).is_first:
+        lines.append(_are_new(new, judged=judged) + ("" if judged else ": base has nothing to compare with"))
+    if young:
+        have, they = (f"{young} series have", "they are") if young > 1 else ("1 series has", "it is")
+        lines.append(f"{have} too few comparable runs so far; {they} judged from the {FIRST_JUDGED} on")
+    return lines
 
 
 def is_only_new(verdict: Verdict, judgement: Judgement) -> bool:

@@ -99,7 +99,7 @@ class BuildLuck:
         return self.chance > LUCKY
 
     def __str__(self) -> str:
-        said = "a build's luck could make it" if self.is_enough else "more than a build's luck makes"
+        said = "build luck could explain it" if self.is_enough else "more than build luck explains"
         return f"{said} (wheels differ by {self.tau:.1%} by luck, {self.low:.1%} to {self.high:.1%})"
 
 
@@ -110,7 +110,8 @@ class Evidence:
     ``commits`` are those between which it changed, ``points`` those of a chart, oldest first. ``failing`` is the
     number of runs in a row that failed, up to this one, ``batch_size`` that of the pairs, and ``luck`` the spread of
     builds. ``machine`` is a digest of the machine's facts, equal for those whose numbers can be compared; empty if
-    unknown. ``others`` are members of the file that only people and other programs use.
+    unknown. ``too_few_runs`` are comparable, so that the noise is unknown. ``others`` are members of the file that only
+    people and other programs use.
     """
 
     commits: CommitRange = CommitRange()
@@ -119,6 +120,7 @@ class Evidence:
     batch_size: int | None = None
     luck: BuildLuck | None = None
     machine: str = ""
+    too_few_runs: bool = False
     others: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -132,6 +134,7 @@ class Evidence:
             "points": self.points,
             "luck": self.luck,
             "machine": self.machine,
+            "too_few_runs": self.too_few_runs,
         }
         return {**self.others, **{name: value for name, value in known.items() if value}}
 
@@ -140,7 +143,7 @@ def evidence_of(members: Mapping[str, Any]) -> Evidence:
     """Parse the evidence of a verdict in a file, and ignore invalid values."""
     points = members.get("points")
     size = members.get("batch_size")
-    known = {"last_old", "first_new", "points", "failing", "batch_size", "luck", "machine"}
+    known = {"last_old", "first_new", "points", "failing", "batch_size", "luck", "machine", "too_few_runs"}
     return Evidence(
         CommitRange(_measured_commit(members.get("last_old")), _measured_commit(members.get("first_new"))),
         tuple(
@@ -152,6 +155,7 @@ def evidence_of(members: Mapping[str, Any]) -> Evidence:
         size if _is_number(size) and isinstance(size, int) and size > 0 else None,
         _build_luck(members.get("luck")),
         machine if isinstance(machine := members.get("machine"), str) and DIGEST.fullmatch(machine) else "",
+        members.get("too_few_runs") is True,
         {name: value for name, value in members.items() if name not in known},
     )
 

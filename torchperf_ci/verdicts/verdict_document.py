@@ -6,6 +6,7 @@ from math import inf, isfinite
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.actions import Annotation, Level
+from torchperf_ci.command_output import publish_result
 from torchperf_ci.document import (
     Bold,
     Bullets,
@@ -27,7 +28,6 @@ from torchperf_ci.document import (
 )
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.metrics import name_and_unit
-from torchperf_ci.telling import tell
 from torchperf_ci.verdicts.headline import (
     GREEN,
     VerdictGroup,
@@ -37,10 +37,10 @@ from torchperf_ci.verdicts.headline import (
     grouped,
     headline,
     is_only_new,
-    new_series,
     shortfall,
     sign,
     what_it_takes,
+    young_series,
 )
 from torchperf_ci.verdicts.reproduction import compare_lines, run_lines, setup_needed
 from torchperf_ci.verdicts.verdict import verdicts_json, write_verdicts
@@ -111,7 +111,7 @@ def verdict_annotations(judgement: Judgement) -> list[Annotation]:
     ]
 
 
-def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None:
+def publish_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None:
     """Write ``verdicts.json`` to ``out``, print the document or the file, and set summary, annotations and outputs.
 
     Raises :class:`VerdictsError` or :class:`OutputDirectoryError` if ``out`` cannot be written, once all else is told:
@@ -124,7 +124,7 @@ def tell_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None
         unwritten = error
     document = verdicts_document([judgement])
     found, covered = grouped(judgement.verdicts), coverage(judgement)
-    tell(
+    publish_result(
         document,
         headline([judgement]) + ("" if unwritten else f"; verdicts in {out}"),
         as_json=verdicts_json(judgement) if json_output else None,
@@ -217,9 +217,14 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
     """The blocks of one file. Important parts come first on a page, but last on a terminal, which scrolls."""
     groups, shared = grouped(judgement.verdicts), shared_fields(judgement.verdicts)
     loud = [verdict for group in _LOUD for verdict in groups[group]]
-    quiet = [one for group in _QUIET for one in groups[group] if not is_only_new(one, judgement)]
+    quiet = [
+        one
+        for group in _QUIET
+        for one in groups[group]
+        if not (is_only_new(one, judgement) or one.evidence.too_few_runs)
+    ]
     suites = [_suite_text(suite) for suite in judgement.suites]
-    little, new = shortfall(judgement), new_series(judgement)
+    little, young = shortfall(judgement), young_series(judgement)
     takes = f"Judging the rest takes {what_it_takes(judgement)}." if little else ""
     sides = {"base": judgement.base, "head": judgement.head}
     above = (
@@ -232,7 +237,7 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
             "page",
             [
                 Note([short(note, _SENTENCE_LENGTH) for note in judgement.notes]),
-                *(Paragraph(short(said, _SENTENCE_LENGTH)) for said in (little, new)),
+                *(Paragraph(short(said, _SENTENCE_LENGTH)) for said in filter(None, (little, *young))),
                 _table(loud, shared),
                 Bullets(suites),
                 Folded(count_verdicts(quiet), [_table(quiet, shared)]),
@@ -247,7 +252,7 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
             [
                 Paragraph(" ".join(shared.values())),
                 _table([*loud, *quiet], shared),
-                Note([*suites, *filter(None, (little, takes, new)), *judgement.notes]),
+                Note([*suites, *filter(None, (little, takes)), *young, *judgement.notes]),
             ],
         ),
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
-from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, run_id, run_of
+from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, run_id, run_of, trunk_of
 from torchperf_ci.web.columns import Numbering
 
 if TYPE_CHECKING:
@@ -57,6 +57,11 @@ class GroupCatalogue:
     series: Sequence[tuple[Series, SeriesSpan]]
     runs: Sequence[RunFacts]
     machines: Mapping[str, Mapping[str, str]]
+
+    @cached_property
+    def trunk(self) -> str:
+        """The branch that is judged."""
+        return trunk_of((run.branch, run.time) for run in self.runs)
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ def _ordered(group: GroupCatalogue) -> list[Series]:
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:
     """Read the catalogue of a kind of machine; ``server`` is GitHub's URL. Raises what reading the store raises."""
-    with store.held():
+    with store.keep_open():
         spans = store.rows(store.statement("catalogue"), group._asdict() | {"latest": LATEST_SECOND})
         runs = [_RunRow(*row) for row in store.rows(store.statement("runs"), group._asdict())]
         machines = machines_of_group(store, group)

@@ -13,7 +13,7 @@ from torchperf_ci.culprits.culprit import Bisection, Culprit, OperatorCost, pars
 from torchperf_ci.document import signed
 from torchperf_ci.errors import CulpritsError
 from torchperf_ci.metrics import rounded
-from torchperf_ci.store.kept_results import CULPRITS, judged_texts
+from torchperf_ci.store.judged_files import CULPRITS, judged_texts
 from torchperf_ci.web.columns import rounded_effect
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
 from torchperf_ci.series.past_values import past_of_store
 from torchperf_ci.stats.past import BASELINE
-from torchperf_ci.store.kept_results import commit_subjects
+from torchperf_ci.store.judged_files import commit_subjects
 from torchperf_ci.web.catalogue import GroupCatalogue, StoreCatalogue, read_catalogue
 from torchperf_ci.web.changes import ProvenCulprit, bisections_of_store, proven_culprits
-from torchperf_ci.web.kept_facts import KeptFacts, as_json
+from torchperf_ci.web.group_cache import GroupCache, as_json
 from torchperf_ci.web.overview import (
     GroupSummary,
     index_document,
@@ -103,26 +103,26 @@ class Documents:
     @cached_property
     def catalogue(self) -> StoreCatalogue:
         """The catalogue of the whole store."""
-        made = partial(read_catalogue, self._store, server=self._server)
-        return StoreCatalogue(self._kept.of_groups(GroupCatalogue, made))
+        read = partial(read_catalogue, self._store, server=self._server)
+        return StoreCatalogue(self._cache.values(GroupCatalogue, read))
 
     @cached_property
     def summaries(self) -> Sequence[GroupSummary]:
         """The summary of each kind of machine; all points of a kind are read if it has new results."""
-        return [*self._kept.of_groups(GroupSummary, self._summary).values()]
+        return [*self._cache.values(GroupSummary, self._summary).values()]
 
     @property
     def unjudged(self) -> Sequence[SeriesGroup]:
-        """The kinds of machines with results that were not judged yet, if judgments can be kept."""
-        return self._kept.outdated(GroupSummary)
+        """The kinds of machines with results that were not judged yet, if their summaries can be cached."""
+        return self._cache.outdated(GroupSummary)
 
     def _summary(self, group: SeriesGroup) -> GroupSummary:
         points = points_of_store(self._store, [group])
         return summary_of_group(self.catalogue, group, points, self._policy, self._state)
 
     @cached_property
-    def _kept(self) -> KeptFacts:
-        return KeptFacts(self._store, f"{self._server} {self._policy}")
+    def _cache(self) -> GroupCache:
+        return GroupCache(self._store, f"{self._server} {self._policy}")
 
     @cached_property
     def _culprits(self) -> Sequence[ProvenCulprit]:
@@ -147,8 +147,10 @@ class Documents:
         series = self.catalogue.by_id.get(series_id)
         if not series or int(year) not in self.catalogue.series[series].years:
             raise UnknownDocumentError
-        runs = self.catalogue.groups[series.group].runs
-        return series_document(series, self._points_of(series), runs, int(year), self._policy, self._culprits)
+        group = self.catalogue.groups[series.group]
+        return series_document(
+            series, self._points_of(series), group, int(year), self._policy, self._culprits
+        )
 
     def run(self, run_id: str) -> object:
         """Return ``run/ID.json``."""

@@ -19,7 +19,7 @@ from torchperf_ci.http_server import NoRoomError, SharedBytes, message_response,
 from torchperf_ci.store.client import AnswerLimits, Store
 from torchperf_ci.store.command import StoreQuery, run_query
 from torchperf_ci.web.documents import Documents, UnknownDocumentError, documents_of_store
-from torchperf_ci.web.query_api import MEDIA_TYPES, question_of
+from torchperf_ci.web.query_api import MEDIA_TYPES, parse_query
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -50,7 +50,7 @@ GROUP BY table ORDER BY table"""
 _RESULTS = "SELECT count() FROM oss_ci_benchmark_v3"
 """Together with the newest parts, it changes with each insertion and deletion; the engine knows both without reading
 rows."""
-KEPT_BYTES = 64 * 2**20
+CACHE_BYTES = 64 * 2**20
 """Most bytes of documents, as they are and compressed, that are cached; before there are more, all are dropped."""
 LIMITS = AnswerLimits(size=64 * 2**20, seconds=60)
 """Of the answer to a query; clients that need more query shorter periods."""
@@ -76,92 +76,92 @@ class PackedDocument:
         return len(self.content) + len(self.packed)
 
 
-class Answers:
+class StoreService:
     """The documents and queries of ``store``; for one thread."""
 
     def __init__(self, store: Store, settings: config.Config) -> None:
         self._store, self._settings = store, settings
         self._state: object = None
         self._documents: Documents
-        self._kept: dict[str, PackedDocument] = {}
+        self._cache: dict[str, PackedDocument] = {}
 
     def document(self, path: str) -> PackedDocument:
         """Return the current version of a document. Raises :class:`UnknownDocumentError`, or what reading raises."""
-        self._look_at_store()
-        if path not in self._kept:
+        self._refresh()
+        if path not in self._cache:
             made = PackedDocument.of(self._documents.document(path))
-            if made.size + sum(kept.size for kept in self._kept.values()) > KEPT_BYTES:
-                self._kept.clear()
-            self._kept[path] = made
-        return self._kept[path]
+            if made.size + sum(cached.size for cached in self._cache.values()) > CACHE_BYTES:
+                self._cache.clear()
+            self._cache[path] = made
+        return self._cache[path]
 
-    def query(self, question: StoreQuery, form: str, packed: bool = False) -> bytes:
+    def query(self, query: StoreQuery, form: str, packed: bool = False) -> bytes:
         """Return the points of a query, compressed by gzip if ``packed``.
 
         Raises :class:`UsageError` if the answer exceeds :data:`LIMITS`.
         """
-        content = b"".join(run_query(self._store, question, form.lower(), LIMITS))
+        content = b"".join(run_query(self._store, query, form.lower(), LIMITS))
         return gzip.compress(content, compresslevel=1) if packed else content
 
     def ready(self) -> None:
         """Check that the store answers. Raises what querying the store raises."""
         self._store.rows("SELECT 1")
 
-    def _look_at_store(self) -> None:
+    def _refresh(self) -> None:
         """Clear the cache if the store has changed."""
         state = [*self._store.rows(_PARTS), *self._store.rows(_RESULTS)]
         if state != self._state:
             self._state = state
             self._documents = documents_of_store(self._store, self._settings)
-            self._kept.clear()
+            self._cache.clear()
 
 
 class Endpoints:
-    """The endpoints that query ``answers``, in the order of the requests.
+    """The endpoints that query ``service``, in the order of the requests.
 
     What they raise, :func:`refusal` turns into a response.
     """
 
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    def __init__(self, service: StoreService) -> None:
+        self._service = service
         self._thread = ThreadPoolExecutor(1)
         self._unread = SharedBytes(UNREAD_BYTES)
 
     async def document(self, request: Request) -> Response:
         """Respond with a document of the store, or with 304 if the client already has this version."""
-        document = await self._in_turn(self._answers.document, request.path_params["path"])
+        document = await self._in_thread(self._service.document, request.path_params["path"])
         headers = {"ETag": document.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if document.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         content = document.packed if _accepts_gzip(request) else document.content
         if content is document.packed:
             headers["Content-Encoding"] = "gzip"
-        return _InPieces(content, "application/json", headers)
+        return _ChunkedResponse(content, "application/json", headers)
 
     async def query(self, request: Request) -> Response:
         """Respond to the query API of the benchmark infrastructure's wiki; the name after ``/run/`` is ignored."""
         try:
             body = await read_body(request, MOST_BODY, BODY_SECONDS)
         except asyncio.TimeoutError:
-            raise HTTPException(408, f"the question took more than {BODY_SECONDS:g} s") from None
+            raise HTTPException(408, f"the query took more than {BODY_SECONDS:g} s") from None
         if len(body) > MOST_BODY:
-            raise HTTPException(413, f"the question has more than {MOST_BODY} bytes")
-        question, form = question_of(body, request.query_params.multi_items())
+            raise HTTPException(413, f"the query has more than {MOST_BODY} bytes")
+        query, form = parse_query(body, request.query_params.multi_items())
         packed = _accepts_gzip(request)
-        found = await self._in_turn(self._answers.query, question, form, packed)
+        found = await self._in_thread(self._service.query, query, form, packed)
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if packed else {})
-        return _InPieces(found, MEDIA_TYPES[form], headers, self._unread)
+        return _ChunkedResponse(found, MEDIA_TYPES[form], headers, self._unread)
 
     async def ready(self, _: Request) -> Response:
         """Respond if the store answers."""
-        await self._in_turn(self._answers.ready)
+        await self._in_thread(self._service.ready)
         return PlainTextResponse("ready\n")
 
-    async def _in_turn(self, call: Callable[..., T], *args: object) -> T:
+    async def _in_thread(self, call: Callable[..., T], *args: object) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
 
 
-class _InPieces(StreamingResponse):
+class _ChunkedResponse(StreamingResponse):
     """A response that is sent as fast as the client reads it; if it is large, it meanwhile counts among ``unread``.
 
     Raises :class:`NoRoomError` if others have not read theirs.
@@ -172,10 +172,10 @@ class _InPieces(StreamingResponse):
     ) -> None:
         size = len(content)
         super().__init__(_pieces(content), 200, {**headers, "Content-Length": f"{size}"}, media_type)
-        self._taken = unread.taken(size, UNREAD_SECONDS) if unread and size > PIECE else nullcontext()
+        self._reserved = unread.reserve(size, UNREAD_SECONDS) if unread and size > PIECE else nullcontext()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._taken:
+        async with self._reserved:
             await super().__call__(scope, receive, send)
 
 

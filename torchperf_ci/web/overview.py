@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, STATUS, name_and_unit, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
-from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, trunk_of, without_restating
+from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, without_restating
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
@@ -84,9 +84,8 @@ def summary_of_group(
     state_of: Callable[[RunFacts, Points], RunState],
 ) -> GroupSummary:
     """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""
-    runs = catalogue.groups[group].runs
-    branch = trunk_of(run.branch for run in runs)
-    trunk = {series: of_trunk(row, branch) for series, row in points.items()}
+    measured = catalogue.groups[group]
+    trunk = {series: of_trunk(row, measured.trunk) for series, row in points.items()}
     judged = without_restating(trunk)
     rules: dict[SeriesName, MetricRule] = {
         series: rule_of_points(series.metric, row, policy) for series, row in judged.items()
@@ -100,7 +99,7 @@ def summary_of_group(
         for series, history in histories.items()
         for change in history.changes
     ]
-    newest = _newest(runs, trunk)
+    newest = _newest(measured.runs, trunk)
     state = state_of(newest, points)
     trend = latency_trend(trunk)
     noisy = [one for series, one in histories.items() if rules[series].kind in ("ratio", "amount")]

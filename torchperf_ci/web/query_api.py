@@ -32,7 +32,7 @@ _MOST = 1000
 """Most characters of a text, and most texts of a list."""
 
 
-def question_of(body: bytes | bytearray, parameters: Sequence[tuple[str, str]]) -> tuple[StoreQuery, str]:
+def parse_query(body: bytes | bytearray, parameters: Sequence[tuple[str, str]]) -> tuple[StoreQuery, str]:
     """Return the query and the format in a body, or in ``parameters`` if the body is empty.
 
     Raises :class:`UsageError`, which names what is missing, unknown or invalid, and says what it must be.
@@ -84,7 +84,7 @@ def _texts(variables: Mapping[object, object], name: str) -> list[str]:
 
 
 def _members(parameters: Sequence[tuple[str, str]]) -> dict[str, object]:
-    """Return the members of the question that ``parameters`` ask; ``models`` and ``metrics`` may be repeated."""
+    """Return the members of the query that ``parameters`` ask; ``models`` and ``metrics`` may be repeated."""
     variables: dict[str, object] = dict(parameters)
     form = variables.pop("format", "JSONEachRow")
     for name in variables.keys() & {*_LISTS}:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.metrics import rounded
 from torchperf_ci.series.from_store import NEWEST_POINTS
 from torchperf_ci.series.level_changes import levels_of, parts_of
-from torchperf_ci.series.points import of_trunk, trunk_of
+from torchperf_ci.series.points import of_trunk
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_matrix import sensitivity_of
 from torchperf_ci.series.segmenting import segment_all
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci import config
     from torchperf_ci.series.points import Point, Series
-    from torchperf_ci.web.catalogue import RunFacts
+    from torchperf_ci.web.catalogue import GroupCatalogue, RunFacts
     from torchperf_ci.web.changes import ProvenCulprit
 
 _QUIET = 0.003
@@ -30,18 +30,17 @@ _QUIET = 0.003
 def series_document(
     series: Series,
     points: Sequence[Point],
-    runs: Sequence[RunFacts],
+    group: GroupCatalogue,
     year: int,
     policy: Mapping[str, config.Rule],
     culprits: Sequence[ProvenCulprit] = (),
 ) -> dict[str, object]:
     """Return a year of a series. ``points`` are all its points, oldest first; levels are found in the whole past.
 
-    ``runs`` are all runs on its kind of machine, newest first. ``noise`` and ``detectable`` are shares of the value, as
+    ``group`` is that of its kind of machine. ``noise`` and ``detectable`` are shares of the value, as
     computed by ``check``; they are None where the past is too short or the metric has no ratios.
     """
-    branch = trunk_of(run.branch for run in runs)
-    trunk = of_trunk(points, branch)
+    trunk = of_trunk(points, group.trunk)
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule)
     sensitivity = next(iter(sensitivity_of({series: trunk[-NEWEST_POINTS:]}, {series: rule})), None)
@@ -51,9 +50,9 @@ def series_document(
         "id": series.id,
         "direction": rule.direction,
         "kind": rule.kind,
-        "trunk": branch,
+        "trunk": group.trunk,
         "year": year,
-        **_columns(series, shown, runs, SHOWN_DIGITS if noise and noise > _QUIET else SHOWN_DIGITS + 1),
+        **_columns(series, shown, group.runs, SHOWN_DIGITS if noise and noise > _QUIET else SHOWN_DIGITS + 1),
         "levels": [
             vars(level) | {"value": rounded(level.value)}
             for level in levels_of(trunk, history)

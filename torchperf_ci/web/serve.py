@@ -27,7 +27,7 @@ from torchperf_ci.receive.request import are_equal, opened_for_uploads
 from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.command import PAGES
 from torchperf_ci.web.documents import collect_garbage_rarely
-from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Answers, Endpoints, healthy, refusal
+from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, StoreService, healthy, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -59,7 +59,7 @@ def serve_command(options: ServeOptions) -> int:
     uploads = UploadReceiver(*opened_for_uploads(options.to)) if options.to else None
     collect_garbage_rarely()
     with open_existing(options.store or settings.store) as store:
-        app = make_app(Answers(store, settings), reader, options.root_path or "", uploads)
+        app = make_app(StoreService(store, settings), reader, options.root_path or "", uploads)
         server = HttpServer(app, options.bind, options.trusted_proxy)
         say(f"the dashboard is at {server.url}/")
         server.run()
@@ -67,13 +67,13 @@ def serve_command(options: ServeOptions) -> int:
 
 
 def make_app(
-    answers: Answers,
+    service: StoreService,
     reader: tuple[str, str] | None = None,
     root_path: str = "",
     uploads: UploadReceiver | None = None,
 ) -> ASGIApp:
     """Return the application; ``reader`` is the name and password required for reading, if any."""
-    totals, endpoints = RequestTotals(), Endpoints(answers)
+    totals, endpoints = RequestTotals(), Endpoints(service)
     app = Starlette(
         routes=[
             Route("/healthz", healthy),

@@ -5,7 +5,7 @@ from torchperf_ci.machine.devices.cpu import Cpu
 
 
 def test_equal_blocks_of_either_kind_are_timed(monkeypatch):
-    monkeypatch.setattr(timing, "SIDE", 8)
+    monkeypatch.setattr(timing, "MATRIX_SIZE", 8)
     monkeypatch.setattr(timing, "EXERCISE_WARM_UP_SECONDS", 0.001)
     monkeypatch.setattr(timing, "EXERCISE_SECONDS", 0.01)
     monkeypatch.setattr(timing, "BLOCK_SECONDS", 0.001)

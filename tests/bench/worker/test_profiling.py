@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from torchperf_ci.bench.worker.profiling import OUTSIDE, STEPS, ProfileLine, peak, profile, profile_lines
+from torchperf_ci.bench.worker.profiling import (
+    OUTSIDE_OPERATORS,
+    STEPS,
+    ProfileLine,
+    peak,
+    profile,
+    profile_lines,
+)
 from torchperf_ci.machine.devices import device as device_of
 
 if TYPE_CHECKING:
@@ -60,7 +67,7 @@ def test_what_an_operator_takes_is_the_median_of_the_steps_and_what_was_before_t
     slow, early = event("aten::mm", 2500, 0, own=90_000), event("aten::mm", 500, 0, own=1)
     found = by_name(profile_lines([early, *steps, *calls, slow]))
     assert found["aten::mm"] == ProfileLine("operator", "aten::mm", pytest.approx(0.4), pytest.approx(7 / 3))
-    assert found[OUTSIDE] == ProfileLine("operator", OUTSIDE, pytest.approx(0.05), 1)
+    assert found[OUTSIDE_OPERATORS] == ProfileLine("operator", OUTSIDE_OPERATORS, pytest.approx(0.05), 1)
 
 
 def test_kernels_are_told_by_their_length_and_ranges_on_the_device_are_no_kernels() -> None:
@@ -84,8 +91,8 @@ def test_a_real_step_is_told_by_its_operators_and_leaves_a_trace(tmp_path: Path)
     left, right = torch.randn(32, 32), torch.randn(32, 32)
     trace = tmp_path / "trace.json.gz"
     found = by_name(profile(device_of("cpu"), lambda: (left @ right).relu() @ right, str(trace)))
-    assert (found["aten::mm"].count, found["aten::relu"].count, found[OUTSIDE].count) == (2, 1, 1)
-    assert all(line.ms > 0 for line in (found["aten::mm"], found[OUTSIDE]))
+    assert (found["aten::mm"].count, found["aten::relu"].count, found[OUTSIDE_OPERATORS].count) == (2, 1, 1)
+    assert all(line.ms > 0 for line in (found["aten::mm"], found[OUTSIDE_OPERATORS]))
     with gzip.open(trace) as file:
         events = json.load(file)["traceEvents"]
     assert sum(one["name"] == "aten::mm" for one in events) == 2 * STEPS

@@ -30,9 +30,9 @@ def main() -> None:
     sys.modules["torchperf_ci"] = package
     spec.loader.exec_module(package)
 
-    from torchperf_ci.bench.worker.collector import collector_paused
+    from torchperf_ci.bench.worker.garbage_collector import garbage_collector_paused
 
-    with collector_paused():
+    with garbage_collector_paused():
         from torchperf_ci.bench.worker.session import serve
     serve(int(sys.argv[1]))
 

@@ -104,7 +104,7 @@ def after_first_step(step: BuiltStep, returned: object) -> list[torch.Tensor]:
     ]
 
 
-def own_step_agreement(
+def custom_step_agreement(
     compiled: Sequence[torch.Tensor], twin: Callable[[str], BuiltStep], dtype: str
 ) -> Agreement:
     """Compare the results of a compiled custom step with eager's, both after their first run.

@@ -65,7 +65,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
     on_device: list[int] = []
     on_host: list[int] = []
     deadline = time.perf_counter() + budget
-    with _quick_collector():
+    with _frozen_objects():
         while len(on_host) < LEAK_STEPS and time.perf_counter() < deadline:
             step()
             device.synchronize()
@@ -78,7 +78,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
 
 
 @contextmanager
-def _quick_collector() -> Iterator[None]:
+def _frozen_objects() -> Iterator[None]:
     """Freeze existing objects, so that the collector does not scan torch's hundred thousand objects at every step."""
     gc.collect()
     gc.freeze()
@@ -98,7 +98,7 @@ IDLE_STEPS = 2
 """Steps that run under the profiler before those that count, while it allocates its buffers."""
 STEPS = 10
 """Few enough to read the trace, and enough for a median that a single interruption does not change."""
-OUTSIDE = "(between operators)"
+OUTSIDE_OPERATORS = "(between operators)"
 """Name of the line for host time outside all operators: Python code and waiting for other threads."""
 
 _STEP = "ProfilerStep"
@@ -138,10 +138,10 @@ def profile_lines(events: Sequence[Any]) -> list[ProfileLine]:
     starts = sorted(event.time_range.start for event in events if _is_step(event))
     times: dict[tuple[LineKind, str], list[float]] = defaultdict(lambda: [0.0] * len(starts))
     counts: dict[tuple[LineKind, str], int] = defaultdict(int)
-    for kind, name, event in _told(events):
+    for kind, name, event in _named_events(events):
         number = bisect_right(starts, event.time_range.start) - 1
         if number >= 0:
-            times[kind, name][number] += _own_ms(kind, name, event)
+            times[kind, name][number] += _self_ms(kind, name, event)
             counts[kind, name] += 1
     return [
         ProfileLine(kind, name, median(each), counts[kind, name] / len(starts))
@@ -155,7 +155,7 @@ def _activities(device: Device) -> Iterable[Any]:
     return [one for one in torch.profiler.supported_activities() if one.name in wanted]
 
 
-def _told(events: Sequence[Any]) -> Iterator[tuple[LineKind, str, Any]]:
+def _named_events(events: Sequence[Any]) -> Iterator[tuple[LineKind, str, Any]]:
     """Yield the events with their kinds and names.
 
     A range marked in Python appears twice. Its copy on the device is skipped, because it spans the kernels inside it.
@@ -163,12 +163,12 @@ def _told(events: Sequence[Any]) -> Iterator[tuple[LineKind, str, Any]]:
     on_host = {event.name for event in events if _is_on_host(event)}
     for event in events:
         if _is_on_host(event):
-            yield "operator", OUTSIDE if _is_step(event) else event.name, event
+            yield "operator", OUTSIDE_OPERATORS if _is_step(event) else event.name, event
         elif event.name not in on_host:
             yield "kernel", event.name, event
 
 
-def _own_ms(kind: str, name: str, event: Any) -> float:
+def _self_ms(kind: str, name: str, event: Any) -> float:
     """Milliseconds of an event without the operators inside it; 0 for a call that waits for kernels.
 
     A kernel's time comes from its range, because the attributes for device times were renamed in torch 2.4.

@@ -20,8 +20,8 @@ from torchperf_ci.bench.worker.correctness import (
     after_first_step,
     agreement_with_eager,
     check_dtype,
+    custom_step_agreement,
     observe,
-    own_step_agreement,
 )
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
@@ -164,7 +164,7 @@ class WorkerSession:
 
     def agreement(self) -> protocol.Agreement:
         if self._step.task.step:
-            return own_step_agreement(self._after_first, self._eager_twin, self._request.dtype)
+            return custom_step_agreement(self._after_first, self._eager_twin, self._request.dtype)
         return agreement_with_eager(self._step, self._request.mode, self._request.dtype)
 
     def warm_up(self, budget: float) -> protocol.WarmUp:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from torchperf_ci.bench.worker.collector import collector_paused
+from torchperf_ci.bench.worker.garbage_collector import garbage_collector_paused
 from torchperf_ci.bench.worker.protocol import Compilation, FirstStep
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, pinned
 from torchperf_ci.suite.torchbench import UnbuildableError
@@ -94,7 +94,7 @@ def build_step(workload: Workload, request: StepRequest, device: Device) -> Buil
 
 def _step(task: Task, request: StepRequest, device: Device) -> BuiltStep:
     if task.step:
-        return _own_step(task, task.step, request)
+        return _custom_step(task, task.step, request)
     forward = _compiled(task.model, request.backend)
     precision = _autocast(request.dtype, device)
     if request.mode == "inference":
@@ -120,7 +120,7 @@ def _compiled(model: Model, backend: str) -> Model:
     name, _, mode = backend.partition(":")
     if name == "eager":
         return model
-    with collector_paused():  # it imports the compiler
+    with garbage_collector_paused():  # it imports the compiler
         compiled: Model = torch.compile(model, backend=name, mode=mode or None)
     return compiled
 
@@ -149,7 +149,7 @@ def _training(task: Task, forward: Model, precision: Precision, scaler: torch.am
     if not isinstance(model, torch.nn.Module) or loss_of is None:
         msg = "training needs a torch.nn.Module and a loss"
         raise UnsupportedError(msg)
-    with collector_paused():  # torch's optimizers import a part of the compiler
+    with garbage_collector_paused():  # torch's optimizers import a part of the compiler
         optimizer = task.optimizer(model.parameters())
 
     def phases(mark: Mark) -> None:
@@ -166,13 +166,13 @@ def _training(task: Task, forward: Model, precision: Precision, scaler: torch.am
     return BuiltStep(model, forward, task, precision, phases, lambda: phases(_unmarked))
 
 
-def _own_step(task: Task, step: Callable[..., object], request: StepRequest) -> BuiltStep:
+def _custom_step(task: Task, step: Callable[..., object], request: StepRequest) -> BuiltStep:
     """Build a custom step, which calls its modules and optimizers itself.
 
     amp is refused, because only the author of the step knows which parts need autocast.
     """
     if request.dtype == "amp":
-        msg = "a step of its own is not measured as amp: where autocast begins and ends is its own affair"
+        msg = "a custom step cannot be measured as amp: only its author knows which parts need autocast"
         raise UnsupportedError(msg)
     if request.backend != "eager":
         _compile_in_place(task.model, request.backend)
@@ -187,7 +187,7 @@ def _own_step(task: Task, step: Callable[..., object], request: StepRequest) -> 
 def _compile_in_place(model: Model, backend: str) -> None:
     """Compile like ``nn.Module.compile``, but also torch's own modules, such as ``Sequential``, which that skips."""
     if not isinstance(model, torch.nn.Module):
-        msg = "a step of its own is compiled by its modules: give Task a torch.nn.Module, or a ModuleDict of several"
+        msg = "a custom step is compiled module by module: give Task a torch.nn.Module, or a ModuleDict of several"
         raise UnsupportedError(msg)
     members = isinstance(model, (torch.nn.ModuleDict, torch.nn.ModuleList))
     for module in model.children() if members else [model]:

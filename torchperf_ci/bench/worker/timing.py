@@ -83,7 +83,7 @@ def sample(
     values: list[float] = []
     steps, next_look, half_width = 0, MIN_SAMPLES, math.inf
     least, limit = device.timing.total, max(budget, LONG_SECONDS)
-    with _collector_off():
+    with _garbage_collector_off():
         settling = _settle(device, step, inner, budget) if device.timing.load else None
         wall, cpu = time.perf_counter(), time.process_time()
         while half_width > target and len(values) < MAX_SAMPLES:
@@ -108,7 +108,7 @@ def sample(
 
 def block(device: Device, step: StepFunction, steps: int) -> float:
     """Return the mean seconds per step over one synchronized block, the unit that alternating pairs compare."""
-    with _collector_off():
+    with _garbage_collector_off():
         device.synchronize()
         start = time.perf_counter()
         for _ in range(steps):
@@ -184,7 +184,7 @@ def _sample(device: Device, step: StepFunction, inner: int, count: int) -> list[
 
 
 @contextmanager
-def _collector_off() -> Iterator[None]:
+def _garbage_collector_off() -> Iterator[None]:
     """Collect garbage now, then disable the collector for the duration of the block.
 
     The remaining objects are frozen: scanning the hundreds of thousands of objects of torch and its compiler before
@@ -230,13 +230,15 @@ def phase_seconds(device: Device, step: BuiltStep, budget: float) -> Mapping[str
 EXERCISE_WARM_UP_SECONDS = 0.5
 EXERCISE_SECONDS = 0.5
 BLOCK_SECONDS = 0.02
-SIDE = 4096
+MATRIX_SIZE = 4096
 LAUNCHES = 100
 
 
 def time_equal_blocks(device: Device) -> dict[str, list[float]]:
     """Return the seconds of each block by kind of work: matrix products, and kernels shorter than their launch."""
-    left = torch.full((SIDE, SIDE), 1 / SIDE, device=device.torch_type, dtype=torch.bfloat16)
+    left = torch.full(
+        (MATRIX_SIZE, MATRIX_SIZE), 1 / MATRIX_SIZE, device=device.torch_type, dtype=torch.bfloat16
+    )
     small = torch.zeros(1, device=device.torch_type)
 
     def launches() -> None:

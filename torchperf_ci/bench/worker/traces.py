@@ -66,7 +66,7 @@ class FileTrace:
         self._write_modules()
         self._watch_multiprocessing()
         self._faults_of_children = _faults_of_children()
-        sys.addaudithook(self._heard)
+        sys.addaudithook(self._on_audit_event)
 
     def end(self) -> None:
         """Log the modules imported by now, and whether a child process ran that no audit event announced."""
@@ -75,7 +75,7 @@ class FileTrace:
         if ended and not any(kind in ("program", "fork") for kind, _ in self._written):
             self._write("unseen", "a process was started that Python does not know of")
 
-    def _heard(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _on_audit_event(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "open":
             self._write_file(arguments[0])
         elif event in PROGRAMS:
@@ -166,14 +166,14 @@ class OperatorTrace:
         """Watch for the creation of a module of torch's static runtime, which bypasses the dispatcher."""
         for name in _STATIC_RUNTIME:
             if make := getattr(torch._C, name, None):  # noqa: SLF001
-                setattr(torch._C, name, self._noticed(make))  # noqa: SLF001
+                setattr(torch._C, name, self._recording(make))  # noqa: SLF001
 
-    def _noticed(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        def noticed(*arguments: Any, **more: Any) -> Any:
-            self._unknown.append("it makes a static module of TorchScript, which calls kernels itself")
+    def _recording(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        def recorded(*arguments: Any, **more: Any) -> Any:
+            self._unknown.append("it makes a static module of TorchScript, which calls kernels directly")
             return make(*arguments, **more)
 
-        return noticed
+        return recorded
 
     def operators(self, step: Callable[[], object]) -> OperatorsRun:
         """Run ``step`` and return operator names without namespace and overload, and why there may be more."""
@@ -182,7 +182,7 @@ class OperatorTrace:
         while count < FEWEST or (count < MOST and time.monotonic() < end):
             names |= _run_in(step)
             count += 1
-        self._unknown += [f"{library} calls kernels itself" for library in _libraries_with_kernels()]
+        self._unknown += [f"{library} calls kernels directly" for library in _libraries_with_kernels()]
         return OperatorsRun(sorted(names), list(dict.fromkeys(self._unknown)))
 
 

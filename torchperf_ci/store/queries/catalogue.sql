@@ -3,7 +3,7 @@ SELECT
     repo, benchmark, model, mode, dtype, backend, device, arch, metric,
     min(timestamp), max(timestamp),
     arraySort(groupUniqArray(toYear(toDateTime64(least(timestamp, {latest:UInt64}), 0, 'UTC'))))
-FROM /* answers */
+FROM /* source */
 WHERE (repo, benchmark, device, arch) = ({repo:String}, {benchmark:String}, {device:String}, {arch:String})
 GROUP BY repo, benchmark, model, mode, dtype, backend, device, arch, metric
 ORDER BY repo, benchmark, model, mode, dtype, backend, device, arch, metric

@@ -6,7 +6,7 @@ SELECT
         run -> run.2,
         arraySlice(arraySort(groupUniqArray((timestamp, seconds))), -toInt64({last:UInt64}))
     ) AS newest
-FROM /* answers */
+FROM /* source */
 WHERE metric = 'status' AND benchmark = {benchmark:String} AND timestamp >= {since:UInt64}
     AND seconds > 0 AND isFinite(seconds)
 GROUP BY torch_device, model, mode, dtype, backend

@@ -1,4 +1,4 @@
--- The values of some days, where a kill between the results and the materialized view has lost them.
+-- Fill in the values of some days, which are missing if a kill came between results and materialized view.
 INSERT INTO torchperf_values (
     series, timestamp, value, low, high, repetitions, target_value, status, fingerprint, machine, commit, torch, branch,
     workflow_id, run_attempt, job_id, object, record_id,

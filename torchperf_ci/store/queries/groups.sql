@@ -1,5 +1,5 @@
--- What was ever measured together: a benchmark of a repository on one kind of machine.
+-- All groups of series: a benchmark of a repository on one kind of machine.
 SELECT DISTINCT repo, benchmark, device, arch
-FROM /* answers */
+FROM /* source */
 WHERE timestamp >= {since:UInt64} AND (empty({benchmarks:Array(String)}) OR has({benchmarks:Array(String)}, benchmark))
 ORDER BY repo, benchmark, device, arch

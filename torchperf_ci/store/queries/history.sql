@@ -1,5 +1,5 @@
--- A row for each result, in no order; an empty parameter is no filter. A record that was taken in twice is there twice.
+-- One row per result, in no order. A record that was ingested twice is there twice.
 SELECT /* point_columns */
-FROM /* answers */
-WHERE /* asked */
+FROM /* source */
+WHERE /* point_filter */
 SETTINGS precise_float_parsing = 1

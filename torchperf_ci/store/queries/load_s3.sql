@@ -1,4 +1,4 @@
--- A batch of objects out of S3, under the names of their columns: a record may hold anything else besides.
+-- Load a batch of objects from S3. Columns are named, because records may have other members.
 INSERT INTO torchperf_incoming (
     timestamp, schema_version, name, repo, head_branch, head_sha, workflow_id, run_attempt, job_id,
     servicelab_experiment_id, servicelab_trial_id, _meta, runners, benchmark, model, inputs, dependencies, metric

@@ -1,5 +1,5 @@
 -- The comparable facts of machines, by the digest of their fingerprints.
 SELECT fingerprint, any(machine)
-FROM /* answers */
-WHERE fingerprint != '' AND /* asked */
+FROM /* source */
+WHERE fingerprint != '' AND /* point_filter */
 GROUP BY fingerprint

@@ -1,9 +1,9 @@
--- The newest results of each series, as `history` has them. Rows are read as they lie, series by series.
+-- The newest results of each series, with the columns of `history`. Rows are read in their order on disk, by series.
 SELECT /* point_columns */
 FROM (
     SELECT *
-    FROM /* answers */
-    WHERE /* asked */
+    FROM /* source */
+    WHERE /* point_filter */
     ORDER BY series DESC, timestamp DESC
     LIMIT 1 BY series, record_id
 )

@@ -1,8 +1,7 @@
--- One row for each series of a kind of machine, and each machine, with what it has measured, in no order: whether all
--- of that is plain, numbers that no word beside them makes others; their least and their greatest; times, ids,
--- targets and the two numbers in the middle of the repetitions. A record that was taken in twice is there twice,
--- under one id. No ids are told where each time is another one, and the upper of the middle numbers not where there
--- are odd numbers of them: less than half is left to say.
+-- One row per series and machine of a kind of machine, in no order: whether all values are plain numbers of runs that
+-- passed; the smallest and the largest one; and times, record IDs, targets, and lower and upper median of the
+-- repetitions as lists. A record that was ingested twice is listed twice, with one ID. IDs are left out if all times
+-- differ, and upper medians if all repetitions are odd in number, which halves the answer.
 SELECT
     series, fingerprint, batch_size, threads, workload_config,
     min(
@@ -14,7 +13,7 @@ SELECT
     groupArray(target_value),
     groupArray(arraySort(repetitions)[intDiv(length(repetitions) + 1, 2)]),
     if(min(length(repetitions) % 2), [], groupArray(arraySort(repetitions)[intDiv(length(repetitions), 2) + 1]))
-FROM /* answers */
+FROM /* source */
 WHERE (repo, benchmark, device, arch) = ({repo:String}, {benchmark:String}, {device:String}, {arch:String})
     AND timestamp >= {since:UInt64} AND timestamp < {stop:UInt64}
     AND ({branch:String} = '' OR branch IN ('', {branch:String}))

@@ -1,5 +1,5 @@
--- One flat row a result, under the names that queries use: what every query of the benchmark infrastructure derives, and
--- what torchperf asks for besides. The view torchperf_points is this.
+-- One flat row per result, with the columns that the queries of the benchmark infrastructure derive, and those that only
+-- torchperf needs. This is the view torchperf_points.
 SELECT
     result.timestamp AS timestamp,
     result.repo AS repo,
@@ -13,7 +13,7 @@ SELECT
     result.benchmark.mode AS mode,
     result.benchmark.dtype AS dtype,
     result.model.backend AS backend,
-    -- The first machine's; else what the benchmark says of itself. What is not there is the empty string.
+    -- Of the first machine, else of the benchmark; empty if unknown.
     multiIf(
         result.runners[1].name != '', result.runners[1].name,
         result.benchmark.extra_info['device'] != '', result.benchmark.extra_info['device'],
@@ -35,8 +35,8 @@ SELECT
     result.dependencies AS dependencies,
     result._meta AS object,
     result.runners[1].extra_info AS machine_info,
-    -- Who measured what, when, where, and the numbers, but not by which upload. One that names no run is only itself within
-    -- its object: another run may have measured the same.
+    -- Identifies a record by all of its fields except for the upload. If it names no run, its object is part of the identity,
+    -- because another run may have measured the same.
     cityHash64(
         result.timestamp, result.repo, result.head_branch, result.head_sha, result.workflow_id, result.run_attempt,
         result.job_id, result.servicelab_experiment_id, result.servicelab_trial_id, result.runners.name,
@@ -47,8 +47,8 @@ SELECT
             result._meta, ('', '')
         )
     ) AS record_id,
-    -- What a series is called where it needs a short name: 10 hex digits of the nine names, each behind its length in bytes.
-    -- `Series.id` in Python computes the same.
+    -- A short ID of the series: 10 hex digits of the nine names, each prefixed by its length in bytes. `Series.id` in Python
+    -- computes the same.
     /* series_id */ AS series,
     if(empty(repetitions), NULL, arrayMin(repetitions)) AS low,
     if(empty(repetitions), NULL, arrayMax(repetitions)) AS high,

@@ -1,4 +1,4 @@
--- All incoming objects that are not kept yet, in one block, which is there whole or not at all.
+-- Insert all incoming objects that are not stored yet as one block, which is stored as a whole or not at all.
 INSERT INTO oss_ci_benchmark_v3 (
     /* record_columns */
 )

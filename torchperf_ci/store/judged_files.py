@@ -1,4 +1,4 @@
-"""Verdicts, culprits and commits, kept in the store beside the results from which they were derived."""
+"""Store files of verdicts and culprits, and the subjects of commits, beside the results; and read them again."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SELECT commit, min(subject) FROM torchperf_commits
 WHERE commit IN {commits:Array(String)} AND subject != '' GROUP BY commit ORDER BY commit"""
 
 
-def keep_judged(store: Store, bucket: str, files: Mapping[str, str]) -> int:
-    """Keep those of ``files``, texts by key, that are verdicts or culprits, and return how many there are.
+def add_judged_files(store: Store, bucket: str, files: Mapping[str, str]) -> int:
+    """Store those of ``files``, texts by key, that are verdicts or culprits, and return how many there are.
 
-    Contents that are kept already are counted, but not kept a second time.
+    Contents that the store has already are counted, but not stored again.
     """
     rows = {
         hashlib.sha256(text.encode()).hexdigest(): {"kind": kind, "bucket": bucket, "key": key, "text": text}
@@ -43,11 +43,11 @@ def keep_judged(store: Store, bucket: str, files: Mapping[str, str]) -> int:
     }
     if not rows:
         return 0
-    known = store.rows(
+    rows_of_known = store.rows(
         "SELECT digest FROM torchperf_judged WHERE digest IN {digests:Array(String)}", {"digests": list(rows)}
     )
-    there = {str(digest) for (digest,) in known}
-    new = {digest: row for digest, row in rows.items() if digest not in there}
+    known = {str(digest) for (digest,) in rows_of_known}
+    new = {digest: row for digest, row in rows.items() if digest not in known}
     _insert(store, "torchperf_judged", [{"digest": digest, **row} for digest, row in new.items()])
     culprits = [digest for digest, row in rows.items() if row["kind"] == CULPRITS]
     if culprits:  # also where they are known: a kill may have come before their commits
@@ -69,18 +69,18 @@ def commit_subjects(store: Store, commits: Iterable[str]) -> Mapping[str, str]:
     return dict(map(tuple, store.rows(_SUBJECTS, asked)))
 
 
-def take_commits(store: Store, clone: Path) -> int:
-    """Keep subject, author and date of all commits of a clone, and return how many were new.
+def add_commits(store: Store, clone: Path) -> int:
+    """Store subject, author and date of all commits of a clone, and return how many were new.
 
     Raises :class:`UsageError` if it is not a repository.
     """
     git = Git(clone, Deadline.after(_GIT_SECONDS))
     try:
-        told = git("log", "--all", "-z", "--no-show-signature", "--encoding=UTF-8", _FORMAT)
+        log = git("log", "--all", "-z", "--no-show-signature", "--encoding=UTF-8", _FORMAT)
     except GitError as error:
         msg = f"--git {clone}: its commits cannot be read: {error}"
         raise UsageError(msg) from error
-    texts = told.decode(errors="replace").split("\0")[:-1]
+    texts = log.decode(errors="replace").split("\0")[:-1]
     known = {str(commit) for (commit,) in store.rows("SELECT commit FROM torchperf_commits")}
     rows = [
         dict(zip(_FIELDS, texts[at : at + len(_FIELDS)], strict=True))

@@ -14,7 +14,7 @@ from torchperf_ci import cli
 from torchperf_ci.places import open_place
 from torchperf_ci.series.points import Series
 from torchperf_ci.store.ingest import BATCH_OBJECTS, IngestOutcome, ingest_place
-from torchperf_ci.store.kept_results import judged_texts, keep_judged
+from torchperf_ci.store.judged_files import add_judged_files, judged_texts
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_a_server_takes_a_batch_of_verdicts_alone(tmp_path: Path) -> None:
     """Their digests together are longer than what a request may have outside of its body."""
     files = {f"{number}.json": verdicts(str(number)) for number in range(BATCH_OBJECTS)}
     with clickhouse_server(tmp_path) as dsn, open_store(dsn) as store:
-        assert keep_judged(store, "bucket", files) == len(files)
+        assert add_judged_files(store, "bucket", files) == len(files)
 
 
 def test_each_content_is_there_once_by_whichever_ways_it_came(

@@ -1,5 +1,5 @@
--- Whether anything is incoming that the engine takes for a record, and our own reader may not: any object is a record of
--- nothing to it, any bytes are text, and a key may stand in a map twice.
+-- Whether a row is incoming that the engine accepts but our own reader may refuse: to the engine, any JSON object is a
+-- record, any bytes are text, and keys of a map may repeat.
 SELECT 1
 FROM torchperf_incoming
 WHERE metric.name = ''

@@ -1,4 +1,4 @@
--- Which series; an empty parameter is no filter.
+-- A condition on series; an empty parameter does not filter.
 ({repo:String} = '' OR repo = {repo:String})
     AND ({benchmark:String} = '' OR benchmark = {benchmark:String})
     AND (empty({models:Array(String)}) OR has({models:Array(String)}, model))

@@ -10,7 +10,11 @@ import pytest
 
 from torchperf_ci.console import print_document
 from torchperf_ci.culprits.culprit import ProfileChange, read_culprits
-from torchperf_ci.culprits.culprit_document import bisection_annotations, bisection_document, tell_bisection
+from torchperf_ci.culprits.culprit_document import (
+    bisection_annotations,
+    bisection_document,
+    publish_bisection,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +27,9 @@ def _not_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
 
 
-def shown(location: Bisection) -> str:
+def shown(bisection: Bisection) -> str:
     out = io.StringIO()
-    print_document(bisection_document(location), out)
+    print_document(bisection_document(bisection), out)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -34,8 +38,8 @@ def outputs(job: Path) -> dict[str, str]:
     return {name: value for name, _, value in found}
 
 
-def test_the_table_has_the_culprit_first_and_the_command_last(location: Bisection) -> None:
-    assert shown(location) == (
+def test_the_table_has_the_culprit_first_and_the_command_last(bisection: Bisection) -> None:
+    assert shown(bisection) == (
         """\
 Between 900d900d90 and bad0bad0ba of https://github.com/octo/perf on AMD EPYC 7763, 2 cores
 What is left of the slowdown is below 1%.
@@ -53,10 +57,6 @@ commit      likely  subject
 1a2b3c4d5e  99.7%   Check the shapes twice (#123)
 bad0bad0ba  <0.1%
 
-Changed besides the code
-dependency  old → new
-triton      3.5.0 → 3.6.0
-
 Details
 Bad against good (in the file)
 Commits that could not be measured: 1 (in the file)
@@ -72,9 +72,9 @@ To repeat it, in a clone of the repository, with PyTorch 2.13.0 in the active Py
 
 
 def test_what_moved_inside_is_below_the_culprit_with_how_to_look_further(
-    location: Bisection, culprit: Culprit, inside: ProfileChange
+    bisection: Bisection, culprit: Culprit, inside: ProfileChange
 ) -> None:
-    text = shown(replace(location, culprits=(replace(culprit, inside=inside),)))
+    text = shown(replace(bisection, culprits=(replace(culprit, inside=inside),)))
     assert text.partition("eager cpu)\n\n")[2].startswith(
         """\
 What changed inside vision/resnet18 inference fp32 eager batch 16
@@ -96,16 +96,16 @@ Remaining suspects
 
 
 def test_where_nothing_stands_out_inside_that_is_said_and_long_tables_are_cut(
-    location: Bisection, culprit: Culprit, inside: ProfileChange
+    bisection: Bisection, culprit: Culprit, inside: ProfileChange
 ) -> None:
     quiet, busy = ProfileChange(inside.probe), replace(inside, moved=inside.moved * 5)
-    texts = [shown(replace(location, culprits=(replace(culprit, inside=one),))) for one in (quiet, busy)]
+    texts = [shown(replace(bisection, culprits=(replace(culprit, inside=one),))) for one in (quiet, busy)]
     assert "\nNothing stands out inside vision/resnet18 inference fp32 eager batch 16\n" in texts[0]
     assert "\nand 10 more, all of them in the file\n" in texts[1]
 
 
-def test_a_long_table_says_how_much_is_left_out(location: Bisection) -> None:
-    many = replace(location, credible=location.credible[:1] * 111, culprits=location.culprits * 22)
+def test_a_long_table_says_how_much_is_left_out(bisection: Bisection) -> None:
+    many = replace(bisection, credible=bisection.credible[:1] * 111, culprits=bisection.culprits * 22)
     assert shown(many).count("\n1a2b3c4d5e  99.7%") == 100
     assert "\nand 11 more, all of them in the file\n" in shown(many)
     assert shown(many).count("by Ada Lovelace") == 20
@@ -118,24 +118,24 @@ def test_nothing_hostile_reaches_a_terminal(hostile: Bisection) -> None:
     assert not re.search("^::", shown(hostile), re.MULTILINE)
 
 
-def test_outside_a_job_there_is_a_table_and_a_file(location: Bisection, tmp_path: Path, capsys) -> None:
-    tell_bisection(location, tmp_path / "c.json", json_output=False)
+def test_outside_a_job_there_is_a_table_and_a_file(bisection: Bisection, tmp_path: Path, capsys) -> None:
+    publish_bisection(bisection, tmp_path / "c.json", json_output=False)
     printed = capsys.readouterr()
     assert "vision/resnet18" in printed.out
     assert printed.err.startswith("1 culprit found: 1a2b3c4d5e ")
     assert printed.err.endswith(f"; culprits in {tmp_path / 'c.json'}\n")
-    assert read_culprits(tmp_path / "c.json") == location
+    assert read_culprits(tmp_path / "c.json") == bisection
 
 
-def test_as_json_the_file_itself_is_printed(location: Bisection, tmp_path: Path, capsys) -> None:
-    tell_bisection(location, tmp_path / "c.json", json_output=True)
+def test_as_json_the_file_itself_is_printed(bisection: Bisection, tmp_path: Path, capsys) -> None:
+    publish_bisection(bisection, tmp_path / "c.json", json_output=True)
     printed = capsys.readouterr().out
     assert printed == (tmp_path / "c.json").read_text()
     assert json.loads(printed)["status"] == "found"
 
 
-def test_a_job_gets_a_summary_annotations_and_outputs(location: Bisection, job: Path, capsys) -> None:
-    tell_bisection(location, job / "c.json", json_output=False)
+def test_a_job_gets_a_summary_annotations_and_outputs(bisection: Bisection, job: Path, capsys) -> None:
+    publish_bisection(bisection, job / "c.json", json_output=False)
     assert (job / "summary").read_text().startswith("### 🎯 Bisection: 1 culprit found")
     assert outputs(job) == {
         "culprits": str(job / "c.json"),
@@ -155,9 +155,9 @@ def test_a_job_gets_a_summary_annotations_and_outputs(location: Bisection, job: 
     assert notice == ("notice", "torchperf bisect", "one measurement was repeated")
 
 
-def test_where_nobody_is_named_the_step_has_no_commit_and_a_notice(location: Bisection, job: Path) -> None:
-    nobody = replace(location, status="inconclusive", culprits=(), notes=())
-    tell_bisection(nobody, job / "c.json", json_output=False)
+def test_where_nobody_is_named_the_step_has_no_commit_and_a_notice(bisection: Bisection, job: Path) -> None:
+    nobody = replace(bisection, status="inconclusive", culprits=(), notes=())
+    publish_bisection(nobody, job / "c.json", json_output=False)
     assert (outputs(job)["status"], outputs(job)["commit"], outputs(job)["found"]) == (
         "inconclusive",
         "",
@@ -170,22 +170,22 @@ def test_where_nobody_is_named_the_step_has_no_commit_and_a_notice(location: Bis
     )
 
 
-def test_one_of_several_commits_is_no_commit(location: Bisection, one_of: Culprit, job: Path) -> None:
-    tell_bisection(replace(location, culprits=(one_of,)), job / "c.json", json_output=False)
+def test_one_of_several_commits_is_no_commit(bisection: Bisection, one_of: Culprit, job: Path) -> None:
+    publish_bisection(replace(bisection, culprits=(one_of,)), job / "c.json", json_output=False)
     assert (outputs(job)["commit"], outputs(job)["found"]) == ("", "1")
 
 
 def test_an_enterprise_server_is_linked_to(
-    location: Bisection, culprit: Culprit, job: Path, monkeypatch: pytest.MonkeyPatch
+    bisection: Bisection, culprit: Culprit, job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_SERVER_URL", "https://git.corp.example")
     at_home = replace(culprit, url=f"https://git.corp.example/octo/perf/commit/{culprit.commit}")
-    tell_bisection(replace(location, culprits=(at_home,)), job / "c.json", json_output=False)
+    publish_bisection(replace(bisection, culprits=(at_home,)), job / "c.json", json_output=False)
     assert f"[commit]({at_home.url})" in (job / "summary").read_text()
 
 
 def test_a_job_takes_hostile_text_as_text(hostile: Bisection, job: Path, capsys) -> None:
-    tell_bisection(hostile, job / "c.json", json_output=False)
+    publish_bisection(hostile, job / "c.json", json_output=False)
     lines = capsys.readouterr().err.splitlines()
     assert not [line for line in lines if line.startswith("::err")]
     assert outputs(job)["found"] == "2"

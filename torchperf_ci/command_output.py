@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torchperf_ci.document import Document
 
 
-def tell(
+def publish_result(
     document: Document,
     *lines: str,
     as_json: str | None,

@@ -11,7 +11,7 @@ import pytest
 from torchperf_ci.console import print_document
 from torchperf_ci.errors import OutputDirectoryError
 from torchperf_ci.verdicts.verdict import read_verdicts
-from torchperf_ci.verdicts.verdict_document import tell_verdicts, verdict_annotations, verdicts_document
+from torchperf_ci.verdicts.verdict_document import publish_verdicts, verdict_annotations, verdicts_document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,7 +64,7 @@ def test_nothing_hostile_reaches_a_terminal(hostile: Judgement) -> None:
 
 
 def test_outside_a_job_there_is_a_table_and_a_file(judgement, tmp_path: Path, capsys) -> None:
-    tell_verdicts(judgement, tmp_path / "v.json", json_output=False)
+    publish_verdicts(judgement, tmp_path / "v.json", json_output=False)
     shown = capsys.readouterr()
     assert "vision/resnet18" in shown.out
     assert shown.err.startswith("2 regressed, 1 broken, ")
@@ -74,7 +74,7 @@ def test_outside_a_job_there_is_a_table_and_a_file(judgement, tmp_path: Path, ca
 
 def test_a_first_run_is_one_sentence(judgement, tmp_path: Path, capsys) -> None:
     new = [replace(judgement.verdicts[-1], verdict="new") for _ in range(51)]
-    tell_verdicts(
+    publish_verdicts(
         replace(judgement, command="check", verdicts=new, suites=[], notes=[]),
         tmp_path / "v",
         json_output=False,
@@ -89,7 +89,7 @@ def test_a_first_run_is_one_sentence(judgement, tmp_path: Path, capsys) -> None:
 
 def test_how_little_was_judged_is_the_last_to_be_read(judgement, tmp_path: Path, capsys) -> None:
     few = [judgement.verdicts[0], *[replace(judgement.verdicts[-1], verdict="missing", why="no job")] * 3]
-    tell_verdicts(replace(judgement, verdicts=few, notes=["⚠ load 9"]), tmp_path / "v", json_output=False)
+    publish_verdicts(replace(judgement, verdicts=few, notes=["⚠ load 9"]), tmp_path / "v", json_output=False)
     shown = capsys.readouterr()
     assert shown.out.splitlines()[-3:] == [
         "Only 1 of 4 series were judged: 3 missing (no job).",
@@ -100,14 +100,14 @@ def test_how_little_was_judged_is_the_last_to_be_read(judgement, tmp_path: Path,
 
 
 def test_as_json_the_file_itself_is_printed(judgement, tmp_path: Path, capsys) -> None:
-    tell_verdicts(judgement, tmp_path / "v.json", json_output=True)
+    publish_verdicts(judgement, tmp_path / "v.json", json_output=True)
     shown = capsys.readouterr().out
     assert shown == (tmp_path / "v.json").read_text()
     assert json.loads(shown)["version"] == 1
 
 
 def test_a_job_gets_a_summary_annotations_and_outputs(judgement, job: Path, capsys) -> None:
-    tell_verdicts(judgement, job / "v.json", json_output=False)
+    publish_verdicts(judgement, job / "v.json", json_output=False)
     assert (job / "summary").read_text().startswith("### ❌ Performance: 2 regressed, 1 broken")
     assert outputs(job) == {
         "verdicts": str(job / "v.json"),
@@ -129,7 +129,7 @@ def test_a_job_gets_a_summary_annotations_and_outputs(judgement, job: Path, caps
 
 
 def test_a_job_takes_hostile_text_as_text(hostile, job: Path, capsys) -> None:
-    tell_verdicts(hostile, job / "v.json", json_output=False)
+    publish_verdicts(hostile, job / "v.json", json_output=False)
     lines = capsys.readouterr().err.splitlines()
     assert not [line for line in lines if line.startswith("::error::")]
     assert outputs(job)["regressed"] == "2"
@@ -140,7 +140,7 @@ def test_nothing_on_stdout_is_a_command_whenever_the_runner_reads_it(
     hostile, job: Path, capsys, json_output: bool
 ) -> None:
     """It reads stdout apart from stderr, so no fence on the other channel helps."""
-    tell_verdicts(hostile, job / "v.json", json_output=json_output)
+    publish_verdicts(hostile, job / "v.json", json_output=json_output)
     shown = capsys.readouterr().out.splitlines()
     fences = [line for line in shown if line.startswith("::")]
     assert len(fences) == (0 if json_output else 2)
@@ -152,14 +152,14 @@ def test_nothing_on_stdout_is_a_command_whenever_the_runner_reads_it(
 
 def test_red_series_come_first_among_ten_annotations(judgement, job: Path, capsys) -> None:
     many = replace(judgement, verdicts=[judgement.verdicts[2 + 60]] * 8 + [judgement.verdicts[-1]] * 8)
-    tell_verdicts(many, job / "v.json", json_output=False)
+    publish_verdicts(many, job / "v.json", json_output=False)
     shown = re.findall(r"^::(error|warning|notice) ?.*$", capsys.readouterr().err, re.MULTILINE)
     assert shown == ["error"] * 8 + ["warning"] * 2
     assert len(verdict_annotations(many)) == 17
 
 
 def test_a_summary_of_thousands_fits(judgement, job: Path) -> None:
-    tell_verdicts(
+    publish_verdicts(
         replace(judgement, verdicts=[judgement.verdicts[-1]] * 3000), job / "v.json", json_output=True
     )
     assert (job / "summary").stat().st_size < 2**19
@@ -172,7 +172,7 @@ def test_what_cannot_be_written_is_told_first(
     out = tmp_path / "verdicts.json"
     out.mkdir()
     with pytest.raises(OutputDirectoryError, match=r"verdicts\.json: cannot be written"):
-        tell_verdicts(judgement, out, json_output=False)
+        publish_verdicts(judgement, out, json_output=False)
     printed = capsys.readouterr()
     assert "regressed" in printed.out
     assert "verdicts in" not in printed.err

@@ -111,15 +111,15 @@ def test_it_is_counted_on_a_model_of_its_own(monkeypatch: pytest.MonkeyPatch) ->
     assert all(map(torch.equal, before, compiled._step.model.parameters()))
 
 
-def test_autocast_is_its_own_affair() -> None:
-    with pytest.raises(UnsupportedError, match="not measured as amp"):
+def test_only_its_author_knows_where_autocast_belongs() -> None:
+    with pytest.raises(UnsupportedError, match="cannot be measured as amp"):
         build_step(two_models(), request(dtype="amp"), CPU)
 
 
 def test_a_function_has_no_modules_that_could_be_compiled() -> None:
     entry = workload("test/f", "")(lambda batch: Task(torch.neg, step=lambda mark: None))
     build_step(entry, request(), CPU)
-    with pytest.raises(UnsupportedError, match="compiled by its modules"):
+    with pytest.raises(UnsupportedError, match="compiled module by module"):
         build_step(entry, request(backend="aot_eager"), CPU)
 
 

@@ -1,4 +1,4 @@
--- Which points; an empty parameter is no filter. The projection by_run has those of a machine and a time side by side.
+-- A condition on points; an empty parameter does not filter. The projection by_run is ordered by machine and time.
 (empty({ids:Array(String)}) OR series IN {ids:Array(String)})
     AND timestamp >= {since:UInt64} AND ({stop:UInt64} = 0 OR timestamp < {stop:UInt64})
     AND ({branch:String} = '' OR branch IN ('', replaceRegexpOne({branch:String}, '^refs/heads/', '')))

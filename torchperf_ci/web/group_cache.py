@@ -1,0 +1,97 @@
+"""Cache in the store what is computed for each kind of machine, until the machine has new results."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from torchperf_ci.series.points import SeriesGroup
+from torchperf_ci.store.client import RefusedStatementError, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+T = TypeVar("T")
+_PACKAGE = Path(__file__).parents[1]
+_CODE = ("metrics.py", "series", "stats", "store", "web")
+_CACHED = (
+    "SELECT repo, benchmark, device, arch, made_of, text FROM torchperf_kept FINAL WHERE kind = {kind:String}"
+)
+
+
+class GroupCache:
+    """A cache, in an open store, of values computed for each kind of machine.
+
+    ``given`` identifies everything that they depend on besides the results and the code.
+    """
+
+    def __init__(self, store: Store, given: str) -> None:
+        self._store, self._given = store, given
+
+    def values(self, value_type: type[T], compute: Callable[[SeriesGroup], T]) -> Mapping[SeriesGroup, T]:
+        """Return the value of each kind of machine, a ``value_type``, from the cache or else computed and cached.
+
+        Raises what reading the store raises.
+        """
+        import msgspec
+
+        values: dict[SeriesGroup, T] = {}
+        for group, text in self._cached_texts(value_type).items():
+            values[group] = msgspec.json.decode(text, type=value_type) if text else compute(group)
+            if not text:
+                self._add(value_type.__name__, group, as_json(values[group]).decode())
+        return values
+
+    def outdated(self, value_type: type[object]) -> Sequence[SeriesGroup]:
+        """Return the kinds of machine whose values are not cached, as far as the store can cache any."""
+        texts = self._cached_texts(value_type) if self._has_table else {}
+        return [group for group, text in texts.items() if not text]
+
+    @cached_property
+    def _digests(self) -> Mapping[SeriesGroup, str]:
+        """A digest for each kind of machine, which changes with everything that its values depend on."""
+        return {
+            SeriesGroup(*names): hashlib.sha256(
+                f"{_code_digest()} {self._given} {rows} {records}".encode()
+            ).hexdigest()
+            for *names, rows, records in self._store.rows(self._store.statement("group_states"))
+        }
+
+    @cached_property
+    def _has_table(self) -> bool:
+        """Whether the store has the table of the cache, which may not be creatable on a server."""
+        return self._store.has_table("torchperf_kept")
+
+    def _cached_texts(self, value_type: type[object]) -> Mapping[SeriesGroup, str]:
+        """Return the cached value of each kind of machine as JSON, empty where it is missing or outdated."""
+        rows = self._store.rows(_CACHED, {"kind": value_type.__name__}) if self._has_table else ()
+        cached = {(SeriesGroup(*names), digest): text for *names, digest, text in rows}
+        return {group: cached.get((group, digest), "") for group, digest in self._digests.items()}
+
+    def _add(self, kind: str, group: SeriesGroup, text: str) -> None:
+        if self._has_table:
+            row = {"kind": kind, **group._asdict(), "made_of": self._digests[group], "text": text}
+            with suppress(RefusedStatementError):  # a user who may only read computes the values each time
+                self._store.insert("torchperf_kept", list(row), json.dumps(row).encode())
+
+
+@cache
+def _code_digest() -> str:
+    """Return a digest of the code that computes the values, because another version may give other results."""
+    digest = hashlib.sha256()
+    for part in _CODE:
+        for file in sorted((_PACKAGE / part).rglob("*.*")) or [_PACKAGE / part]:
+            if file.suffix in (".py", ".sql"):
+                digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def as_json(document: object) -> bytes:
+    """Return compact JSON, always the same bytes for the same document."""
+    text = json.dumps(document, default=vars, separators=(",", ":"), allow_nan=False)
+    return text.encode()
