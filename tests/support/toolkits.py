@@ -60,10 +60,13 @@ if os.environ.get("REPEATED_PAIRS"):
 def copy_project(copy: Path) -> None:
     """Put the files of the project that a runner downloads to use its actions into ``copy``.
 
-    ``act`` does not know ``$/``, which is the same repository at the same commit.
+    ``act`` does not know ``$/``, which is the same repository at the same commit. It copies all of these files for each
+    step that uses an action, so the package is a link. tests/actions/test_scripts.py installs it as it is.
     """
-    for name in ("actions", "torchperf_ci", "workflows-templates"):
-        shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("actions", "workflows-templates"):
+        shutil.copytree(PROJECT / name, copy / name)
+    package, compiled = copy.with_name(f"{copy.name}-package"), shutil.ignore_patterns("__pycache__")
+    (copy / "torchperf_ci").symlink_to(shutil.copytree(PROJECT / "torchperf_ci", package, ignore=compiled))
     for name in (".gitignore", "action.yml", "LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(PROJECT / name, copy)
     measures = (PROJECT / PAIRS).read_text()
