@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linked_pip import link_pip
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,12 +32,9 @@ if [[ -n ${TOOLKITS:-} && -d ${RUNNER_TEMP:-} && ! -e $RUNNER_TEMP/toolkits ]]; 
   ln -s "$TOOLKITS" "$RUNNER_TEMP/toolkits"
   ln -s "$TOOLKITS"/torchperf-* "$RUNNER_TEMP"
 fi
-if [[ -n ${WITHOUT_PIP:-} ]]; then # which takes seconds to install
+if [[ -n ${LINKED_PIP:-} ]]; then
   interpreter=${PYTHON:-python3} # as steps call it, by a name or a path
-  eval "$interpreter() {
-    if [[ \\"\\${1-} \\${2-}\\" == '-m venv' ]]; then set -- \\"\\$@\\" --without-pip; fi
-    command '$interpreter' \\"\\$@\\"
-  }"
+  eval "$interpreter() { '$TOOLKITS/pip/linked' '$(type -P "$interpreter")' \\"\\$@\\"; }"
 fi
 """
 
@@ -115,6 +114,8 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         subprocess.run(install, env=environ, check=True, timeout=600)
         aside.rename(with_store)
         assert len([*folder.glob("torchperf-*/torchperf")]) == 2
+        (folder / "pip").mkdir()
+        link_pip(folder / "pip")
         script.write_text(LINK)
     return script
 
