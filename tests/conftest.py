@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pip
 import pytest
 from database import Table
 from hypothesis import HealthCheck, settings
+from linked_pip import link_pip
 from oidc_issuer import Issuer, running_issuer
 from seaweedfs import S3Server, running_seaweedfs
 from toolkits import copy_project, install_toolkits
@@ -48,6 +48,12 @@ def torch_environment() -> Path:
     python = Path(os.environ.get("TORCHPERF_TEST_TORCH_PYTHON", PROJECT / ".venv/torch/bin/python"))
     assert python.exists(), f"no Python with torch at {python}: `make .venv/torch` makes one"
     return python.absolute().parent.parent
+
+
+@pytest.fixture(scope="session")
+def torch_python(torch_environment: Path) -> str:
+    """Its Python: torch is imported faster where there is nothing else."""
+    return str(torch_environment / "bin/python")
 
 
 @pytest.fixture(scope="session")
@@ -156,22 +162,18 @@ def quick(tmp_path: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def pip_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with pip in it, that of the tests' own environment."""
-    folder = tmp_path_factory.mktemp("pip")
-    for part in Path(pip.__file__).parents[1].glob("pip*"):
-        (folder / part.name).symlink_to(part)
-    return folder
+def linked_pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that runs ``PYTHON ARGUMENTS...``, where virtual environments share one pip."""
+    return link_pip(tmp_path_factory.mktemp("pip"))
 
 
 @pytest.fixture
-def with_pip(tmp_path: Path, pip_once: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def with_pip(tmp_path: Path, linked_pip: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A Python whose virtual environments share one pip, which asks no index by itself."""
     for name, value in {"PIP_CONFIG_FILE": "/dev/null", "PIP_NO_INDEX": "0", "PIP_FIND_LINKS": ""}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "no index").as_uri())
-    link = f'for site in "$4"/lib/python*/site-packages; do echo "{pip_once}" > "$site/pip.pth"; done'
-    return _program(tmp_path / "pip-python", f'{sys.executable} "$@" --without-pip && {link}')
+    return _program(tmp_path / "pip-python", f'exec {linked_pip} {sys.executable} "$@"')
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def test_the_help_is_the_stored_one(command: str) -> None:
 
 @pytest.mark.parametrize("command", [command.name for command in cli.COMMANDS])
 def test_every_help_has_an_example(command: str) -> None:
-    assert re.search(rf"example:\n  torchperf {command}", torchperf(*command.split(), "--help").stdout)
+    assert re.search(rf"example:\n  torchperf {command}", (HELP / f"{command}.txt").read_text())
 
 
 @pytest.mark.parametrize("command", ["", "watch", "check"])

@@ -3,8 +3,6 @@ from __future__ import annotations
 import io
 import os
 import pty
-import subprocess
-import sys
 import unicodedata
 from collections import Counter
 
@@ -15,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.actions import one_line
+from torchperf_ci.cli import main
 from torchperf_ci.console import Progress, print_line, print_table, say
 from torchperf_ci.document import Column
 
@@ -139,19 +138,17 @@ CALLS = (
 
 
 @pytest.mark.parametrize("call", CALLS, ids=" ".join)
-def test_what_a_stranger_named_reaches_no_terminal_as_it_is(call: list[str], tmp_path) -> None:
+def test_what_a_stranger_named_reaches_no_terminal_as_it_is(
+    call: list[str], tmp_path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Names of files, branches and suites are chosen by others, and a terminal obeys its control characters."""
     name = "\x1b]0;pwned\x07\x1b[2J\u202e\x9b31m\x7fx"
-    done = subprocess.run(
-        [sys.executable, "-m", "torchperf_ci", *call, name],
-        capture_output=True,
-        cwd=tmp_path,
-        env={**os.environ, "GITHUB_ACTIONS": "", "PYTHONPATH": os.pathsep.join(sys.path)},
-        timeout=120,
-    )
-    shown = (done.stdout + done.stderr).decode()
-    assert done.returncode
-    assert "pwned" in shown or done.returncode == 2
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_ACTIONS", "")
+    code = main([*call, name])
+    shown = "".join(capsys.readouterr())
+    assert code
+    assert "pwned" in shown or code == 2
     assert is_seen(shown)
 
 

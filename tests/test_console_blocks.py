@@ -100,12 +100,13 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, torch_environment: Path, project: Path) -> World:
+def world(tmp_path: Path, torch_environment: Path, project: Path, linked_pip: Path) -> World:
     (torch,) = torch_environment.glob("lib/python*/site-packages")
     made = World(tmp_path, torch, project)
     subprocess.run(["git", "init", "--quiet", "--bare", made.remote], check=True)
     made.python.parent.mkdir()
-    made.python.symlink_to(sys._base_executable)
+    made.python.write_text(f'#!/bin/sh\nexec {linked_pip} {sys._base_executable} "$@"\n')
+    made.python.chmod(0o755)
     return made
 
 

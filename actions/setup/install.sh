@@ -12,8 +12,8 @@
 # Outputs: command, the toolkit's command, and python, its interpreter. Nothing else of the job changes: not PATH, not
 # the caller's Python, not the folder of the action. A later use in the same job takes what an earlier one made, where
 # that is enough.
-# Outputs of the plan: needs, as they were given; wheels, their folder; key, a name for its content; and missing, true where
-# it has to be filled.
+# Outputs of the plan: needs, as they were given; and where no toolkit is enough yet: wheels, their folder; key, a name for
+# its content; and missing, true where it has to be filled.
 set -euo pipefail
 
 readonly deadline=600
@@ -152,12 +152,15 @@ for made in "${enough[@]}"; do
     break
   fi
 done
-keep=$RUNNER_TEMP
-if [[ -n ${RUNNER_TOOL_CACHE:-} ]] && mkdir -p "$RUNNER_TOOL_CACHE" 2>/dev/null && [[ -w $RUNNER_TOOL_CACHE ]]; then
-  keep=$RUNNER_TOOL_CACHE
+key='' wheels=''
+if [[ ! -x $home/torchperf ]]; then
+  keep=$RUNNER_TEMP
+  if [[ -n ${RUNNER_TOOL_CACHE:-} ]] && mkdir -p "$RUNNER_TOOL_CACHE" 2>/dev/null && [[ -w $RUNNER_TOOL_CACHE ]]; then
+    keep=$RUNNER_TOOL_CACHE
+  fi
+  key=torchperf-wheels-$(fingerprint 'sys.version_info[:2], sysconfig.get_platform()' "$requirements" "$installer")
+  wheels=$keep/$key
 fi
-key=torchperf-wheels-$(fingerprint 'sys.version_info[:2], sysconfig.get_platform()' "$requirements" "$installer")
-wheels=$keep/$key
 if [[ ${1:-} == plan ]]; then
   missing=true
   if [[ -x $home/torchperf || -d $wheels ]]; then

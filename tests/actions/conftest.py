@@ -17,7 +17,7 @@ CALLER = Path(__file__).parent / "caller"
 def caller(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with the project's files, for ``uses: ./…``, and a workflow that calls its actions."""
     copy = tmp_path_factory.mktemp("caller")
-    shutil.copytree(project, copy, dirs_exist_ok=True)
+    shutil.copytree(project, copy, symlinks=True, dirs_exist_ok=True)
     shutil.copytree(CALLER, copy, dirs_exist_ok=True)
     workflows = copy / ".github" / "workflows"
     workflows.mkdir(exist_ok=True)

@@ -75,7 +75,7 @@ class User:
             "TORCH": str(self.runner.torch),
             "TORCHPERF_PROCESSES": "1",
             "TORCHPERF_TARGET_CI": "0.2",
-            "WITHOUT_PIP": "1",
+            "LINKED_PIP": "1",
         }
         return replace(self.runner, caller=self.folder, folder=self.folder.parent / f"run-{run}").run(
             trigger,

@@ -84,12 +84,13 @@ def test_windows_is_refused_with_a_sentence(job) -> None:
 
 
 @pytest.mark.parametrize("own_pip", [True, False])
-def test_a_file_that_an_index_has_exchanged_is_not_installed(job, tmp_path, own_pip) -> None:
+def test_a_file_that_an_index_has_exchanged_is_not_installed(job, tmp_path, own_pip, linked_pip) -> None:
     python = sys.executable
     if not own_pip:
         bare = [python, "-m", "venv", "--without-pip", tmp_path / "bare"]
         subprocess.run(bare, check=True, timeout=60)
-        python = str(tmp_path / "bare/bin/python")
+        program(job, "bare", f'exec {linked_pip} {tmp_path}/bare/bin/python "$@"')
+        python = f"{job['PATH']}/bare"
     lines = (ACTIONS / "setup/requirements.txt").read_text().splitlines()
     first = next(line for line in lines if not line.startswith("#")).partition(" ")[0]
     with zipfile.ZipFile(tmp_path / f"{first.replace('==', '-')}-py3-none-any.whl", "w") as wheel:
@@ -372,7 +373,7 @@ def test_a_job_without_python_is_told_which_input_to_give(job) -> None:
     assert done.stdout.startswith("::error title=torchperf::No python on PATH")
 
 
-def test_what_is_measured_is_installed_into_a_fresh_environment_each_time(job) -> None:
+def test_what_is_measured_is_installed_into_a_fresh_environment_each_time(job, with_pip) -> None:
     """Also where the action is used twice in a job: what the first has installed is not measured by the second."""
     steps = yaml.safe_load((ACTIONS.parent / "action.yml").read_text())["runs"]["steps"]
     (script,) = (step["run"] for step in steps if step.get("id") == "under-test")
@@ -383,7 +384,7 @@ def test_what_is_measured_is_installed_into_a_fresh_environment_each_time(job) -
     environ = {
         **job,
         "PATH": os.environ["PATH"],
-        "PYTHON": sys.executable,
+        "PYTHON": with_pip,
         "VENV": str(venv),
         "INSTALL": install,
     }

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,6 @@ def faulty() -> Callable[[str], Case]:
 
 
 @pytest.fixture
-def quick() -> Settings:
+def quick(torch_python: str) -> Settings:
     """Settings under which a healthy worker takes about as long as importing torch."""
-    return Settings(sys.executable, "cpu", (str(FAULTY),), processes=2, target_ci=0.5, budget=0.1, timeout=60)
+    return Settings(torch_python, "cpu", (str(FAULTY),), processes=2, target_ci=0.5, budget=0.1, timeout=60)

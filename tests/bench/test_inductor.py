@@ -6,7 +6,6 @@ and which tests/bench/test_profiles.py looks at.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -55,10 +54,10 @@ def wrong(batch_size):
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(torch_python: str, tmp_path: Path) -> Settings:
     suite = tmp_path / "suite.py"
     suite.write_text(SUITE)
-    return Settings(sys.executable, "cpu", (str(suite),), processes=2, target_ci=0.5, budget=0.5, timeout=240)
+    return Settings(torch_python, "cpu", (str(suite),), processes=2, target_ci=0.5, budget=0.5, timeout=240)
 
 
 def outcome(case: Case, settings: Settings, scratch: Path, *, first: bool) -> ProcessOutcome:

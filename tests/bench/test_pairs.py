@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -81,12 +80,10 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def base(tmp_path: Path, _short: None) -> Settings:
+def base(torch_python: str, tmp_path: Path, _short: None) -> Settings:
     suite = tmp_path / "suite.py"
     suite.write_text(SUITE)
-    return Settings(
-        sys.executable, "cpu", (str(suite),), _root(tmp_path / "old", BASE), budget=0.5, timeout=60
-    )
+    return Settings(torch_python, "cpu", (str(suite),), _root(tmp_path / "old", BASE), budget=0.5, timeout=60)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,11 +26,11 @@ ONE = next(iter(os.sched_getaffinity(0)))
 
 
 @pytest.fixture
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+def settings(torch_python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """Of one CPU, beside which there seems to be another to spare."""
     (tmp_path / "suite.py").write_text(SUITE)
     monkeypatch.setattr(pairs, "spare_cpus", lambda _: (ONE,))
-    return Settings(sys.executable, "cpu", (str(tmp_path / "suite.py"),), budget=0.1, cpus=(ONE,))
+    return Settings(torch_python, "cpu", (str(tmp_path / "suite.py"),), budget=0.1, cpus=(ONE,))
 
 
 def _runs(pid: int) -> bool:

@@ -35,9 +35,9 @@ CHOSEN = ("ab/x.best_config", "cache/abc", "triton/0/y.autotune.json", "miopen/g
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
+def settings(torch_python: str, tmp_path: Path) -> Settings:
     suite = shutil.copy(SUITE, tmp_path / "suite.py")
-    return Settings(sys.executable, "cpu", (str(suite),), target_ci=0.5, budget=0.2, timeout=240)
+    return Settings(torch_python, "cpu", (str(suite),), target_ci=0.5, budget=0.2, timeout=240)
 
 
 def timed(settings: Settings) -> Sequence[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,7 +52,7 @@ def net(batch_size):
 
 
 @pytest.fixture(scope="module")
-def profiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Profile]]:
+def profiled(torch_python: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Profile]]:
     """Takes profiles of smallnet with some changes in it."""
     scratch = tmp_path_factory.mktemp("scratch")
 
@@ -63,7 +62,7 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Pro
         for change in changes:
             (root / MODEL).write_text(change.applied_to((root / MODEL).read_text()))
         suite = str(SOURCES / "benchmarks/suite.py")
-        settings = Settings(sys.executable, "cpu", (suite,), (str(root),), budget=0.1, timeout=120)
+        settings = Settings(torch_python, "cpu", (suite,), (str(root),), budget=0.1, timeout=120)
         return [
             take_profile(BLOCKS, settings, scratch / name, scratch / f"{name}.json.gz") for _ in range(times)
         ]
@@ -118,13 +117,13 @@ def test_a_trace_can_be_opened_and_shows_steps(before, profiled) -> None:
 
 
 @pytest.fixture(scope="module")
-def of_net(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Profile]:
+def of_net(torch_python: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Profile]:
     """Profiles a compiled step, with a graph break in it or without."""
 
     def of_net(*, broken: bool, **case: str) -> Profile:
         scratch = tmp_path_factory.mktemp("compiled")
         (scratch / "suite.py").write_text(COMPILED.format(broken=broken))
-        settings = Settings(sys.executable, "cpu", (str(scratch / "suite.py"),), budget=0.1, timeout=240)
+        settings = Settings(torch_python, "cpu", (str(scratch / "suite.py"),), budget=0.1, timeout=240)
         return take_profile(
             replace(Case("inside/net", "inference", "fp32", "inductor", 4), **case), settings, scratch
         )

@@ -73,6 +73,18 @@ def test_a_command_that_fails_on_good_is_told_before_bad_is_built(
     assert not (tmp_path / "tried.1").exists()
 
 
+def test_a_call_that_has_nothing_to_measure_builds_nothing(
+    bisect: Bisecting, fails, quick: str, tmp_path: Path
+) -> None:
+    shas, build = fails((100, 0), (150, 0))
+    options = ("--good", shas[0], "--bad", shas[1], "--python", quick, "--build", build)
+    found = bisect(*options)
+    builds = [tried(tmp_path, name) for name in range(2)]
+    assert bisect(*options) == found
+    assert bisect.code(*options, "--min-effect", "0.2") == 2, "the state is of another question"
+    assert [tried(tmp_path, name) for name in range(2)] == builds
+
+
 def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting, fails, quick: str) -> None:
     (good, bad), build = fails((100, 1), (150, 2))
     bisect("--good", good, "--bad", bad, "--python", quick, "--build", f"sleep 0.1; {build}")
@@ -85,24 +97,65 @@ def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting,
     assert min(build["seconds"] for build in first) > 0.1
 
 
-def test_what_failed_until_the_end_of_a_call_is_tried_again_by_the_next(
+def test_what_did_not_run_until_the_end_of_a_call_is_tried_again_by_the_next(
     bisect: Bisecting, history: History, quick: str, tmp_path: Path
 ) -> None:
-    """As in an outage of the network: a step that was proven around what could not be built is searched."""
-    shas = history.costs(100, 100, 150, 150)
+    """As with a server that a command asks: the step that was proven around what did not run is searched."""
     down = tmp_path / "down"
-    build = f"[ ! -e {down} ] || {{ echo no network; exit 1; }}; [ $SHA != {shas[3]} ] || touch {down}"
-    options = ("--good", shas[0], "--bad", shas[3], "--python", quick, "--build", build)
-    during = bisect(*options)
+    down.touch()
+    shas = history.costs(100, 150, 150)
+    runs = f"[ ! -e {down} ] || [ $SHA != {shas[1]} ] || exit 1; sh cost.sh"
+    options = ("--good", shas[0], "--bad", shas[2], "--python", quick)
+    during = bisect(*options, command=runs)
     assert [culprit.set for culprit in during.culprits] == [tuple(shas[1:])]
     down.unlink()
-    spent = bisect(*options, "--max-runs", str(len(during.readings)))
+    spent = bisect(*options, "--max-runs", str(len(during.readings)), command=runs)
     assert spent.culprits == during.culprits
-    after = bisect(*options)
-    assert [culprit.set for culprit in after.culprits] == [(shas[2],)]
+    after = bisect(*options, command=runs)
+    assert [culprit.set for culprit in after.culprits] == [(shas[1],)]
     assert after.skipped == ()
     known = [(reading.base, reading.head) for reading in during.readings]
     assert [(reading.base, reading.head) for reading in after.readings][: len(known)] == known
+
+
+OUTAGE = "builds fail, and now that of the good commit does, too"
+
+
+def test_an_outage_ends_each_call_that_it_lasts_for_and_says_nothing_about_commits(
+    bisect: Bisecting, history: History, quick: str, tmp_path: Path, capsys
+) -> None:
+    shas = history.costs(100, 100, 150, 150, 150)
+    down, begins = tmp_path / "down", tmp_path / "begins"
+    build = f"[ ! -e {down} ] || {{ echo no network; exit 1; }}; [ $SHA != $(cat {begins}) ] || touch {down}"
+    options = ("--good", shas[0], "--bad", shas[-1], "--python", quick, "--build", build)
+    begins.write_text("never")
+    assert bisect.code(*options, "--max-runs", "1") == 5
+    # Before bad, which was built by the first call, is built again; after that; and twice before any other commit is.
+    for last in (shas[0], shas[-1], shas[0], shas[0]):
+        begins.write_text(last)
+        capsys.readouterr()
+        assert bisect.code(*options) == 2
+        said = capsys.readouterr().err
+        assert OUTAGE in said
+        assert said.rstrip().endswith("no network")
+        down.unlink()
+    begins.write_text("never")
+    found = bisect(*options)
+    assert ([one.commit for one in found.culprits], found.skipped) == ([shas[2]], ())
+
+
+def test_commits_that_fail_in_a_row_while_good_can_be_built_are_to_blame(
+    bisect: Bisecting, history: History, quick: str, tmp_path: Path
+) -> None:
+    shas = history.costs(100, 100, 150, 150)
+    build = f"echo $SHA >>{tmp_path}/tried; [ $SHA != {shas[1]} ] && [ $SHA != {shas[2]} ]"
+    options = ("--good", shas[0], "--bad", shas[3], "--python", quick, "--build", build)
+    found = bisect(*options)
+    assert [culprit.set for culprit in found.culprits] == [tuple(shas[1:])]
+    assert {one.commit for one in found.skipped} == {*shas[1:3]}
+    row = (tmp_path / "tried").read_text().split()[2:6]
+    assert {*row[:3]} <= {*shas[1:3]}
+    assert row[3] == shas[0], "it is built again as soon as three builds have failed"
 
 
 @pytest.mark.parametrize("says", ["No space left on device", ""])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
@@ -60,7 +59,7 @@ def made() -> list[str]:
 
 
 @pytest.fixture
-def opened(made: list[str]):
+def opened(torch_python: str, made: list[str]):
     """Make an environment of the folder that is called as the commit, if there is one."""
 
     @contextmanager
@@ -70,7 +69,7 @@ def opened(made: list[str]):
         if not folder.is_dir():
             msg = f"{revision} does not build"
             raise EnvironmentUnderTestError(msg)
-        yield BuildEnvironment(sys.executable, (str(folder),), str(revision), folder, folder)
+        yield BuildEnvironment(torch_python, (str(folder),), str(revision), folder, folder)
 
     return opened
 

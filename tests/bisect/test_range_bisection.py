@@ -107,7 +107,7 @@ def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(nights
     for day, place in ((1, 0), (2, 2), (3, 4)):
         nights.publish(day, (100, 0, 100, 0, 120)[place], shas[place], triton=day)
     (shelf / "triton-2-py3-none-any.whl").rename(shelf.parent / "triton-2-py3-none-any.whl")
-    [during] = nights(3, "--max-builds", "7").culprits
+    [during] = nights(3, "--max-builds", "8").culprits
     assert during.set == ("2.14.0.dev20261102+cpu", "2.14.0.dev20261103+cpu")
     (shelf.parent / "triton-2-py3-none-any.whl").rename(shelf / "triton-2-py3-none-any.whl")
     [named] = nights(3).culprits

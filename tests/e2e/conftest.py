@@ -59,7 +59,7 @@ class Nights:
             "CACHES": self.caches,
             "ORIGIN": self.runner.caller,
             "TORCH": self.runner.torch,
-            "WITHOUT_PIP": "1",
+            "LINKED_PIP": "1",
             "NIGHT": date,
             "REPEATED_PAIRS": "1",
             "GITHUB_API_URL": self.github.url,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,6 +88,19 @@ def test_what_the_checkout_has_is_not_fetched_again(checkout, temporary, library
             assert "in-pack: 0\n" in counts
 
 
+def test_what_the_checkout_has_needs_no_network(checkout, temporary, library, git, monkeypatch) -> None:
+    revision = add(git, checkout, library)
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "0")  # to clone from the disk is forbidden, as by default
+    for one in (library, library.with_name("inner")):
+        one.rename(one.with_name(f"{one.name} moved"))
+    before = checkout.state()
+    with open_environment(revision, Builder("python")) as environment:
+        assert names(environment.worktree) == ["inner 1", "outer 1"]
+        origin = git(environment.worktree / "lib rary", "config", "remote.origin.url").strip()
+    assert origin == library.as_uri()
+    assert checkout.state() == before
+
+
 def test_one_that_the_checkout_has_only_in_part_is_fetched(checkout, temporary, library, git) -> None:
     revision = add(git, checkout, library)
     modules = checkout.folder / ".git/modules/lib rary"
@@ -95,8 +109,24 @@ def test_one_that_the_checkout_has_only_in_part_is_fetched(checkout, temporary, 
         assert names(environment.worktree) == ["inner 1", "outer 1"]
 
 
-def test_one_that_cannot_be_had_makes_the_commit_unbuildable(checkout, temporary, library, git) -> None:
+def test_one_that_the_checkout_has_without_its_files_is_fetched(checkout, temporary, library, git) -> None:
     revision = add(git, checkout, library)
+    git(library, "config", "uploadpack.allowFilter", "true")
+    partial, modules = library.with_name("partial"), checkout.folder / ".git/modules/lib rary"
+    git(library, "clone", "--quiet", "--bare", "--filter=blob:none", library.as_uri(), str(partial))
+    shutil.rmtree(modules / "objects")
+    (partial / "objects").rename(modules / "objects")
+    with open_environment(revision, Builder("python")) as environment:
+        assert names(environment.worktree) == ["inner 1", "outer 1"]
+
+
+def test_one_that_cannot_be_had_makes_the_commit_unbuildable(checkout, temporary, library, git) -> None:
+    add(git, checkout, library)
+    git(library, "commit", "--quiet", "--allow-empty", "--message", "One that the checkout does not have")
+    newer = git(library, "rev-parse", "HEAD").strip()
+    git(checkout.folder, "update-index", "--cacheinfo", f"160000,{newer},lib rary")
+    git(checkout.folder, "commit", "--quiet", "--message", "Move the library")
+    revision = Revision(checkout.folder, git(checkout.folder, "rev-parse", "HEAD").strip(), "")
     library.rename(library.with_name("moved"))
     before = checkout.state()
     with (

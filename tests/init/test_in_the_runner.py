@@ -51,6 +51,7 @@ class SetUp:
             "ORIGIN": self.runner.caller,
             "GITHUB_API_URL": self.api,
             "GITHUB_REPOSITORY": REPOSITORY,
+            "LINKED_PIP": "1",
             "PROCESSES": "1",
             **more,
         }
@@ -142,7 +143,7 @@ def test_a_pull_request_is_built_and_compared(set_up: SetUp, git: Git) -> None:
 
 
 def test_files_that_pip_cannot_install_are_imported_by_a_night(
-    tmp_path: Path, torch_environment: Path, git: Git
+    tmp_path: Path, torch_environment: Path, with_pip: str, git: Git
 ) -> None:
     folder = tmp_path / "scripts"
     (folder / "src/small").mkdir(parents=True)
@@ -150,7 +151,7 @@ def test_files_that_pip_cannot_install_are_imported_by_a_night(
     git(folder, "init", "--quiet")
     subprocess.run([sys.executable, "-m", "torchperf_ci", "init"], cwd=folder, check=True, timeout=60)
     night = yaml.safe_load((folder / ".github/workflows/torchperf-nightly.yml").read_text())
-    subprocess.run([sys.executable, "-m", "venv", tmp_path / "env"], check=True, timeout=120)
+    subprocess.run([with_pip, "-m", "venv", tmp_path / "env"], check=True, timeout=120)
     environ = {
         **os.environ,
         **torch_shelf(tmp_path / "shelf", torch_environment),

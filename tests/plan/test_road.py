@@ -24,7 +24,7 @@ from torchperf_ci.suite import Task, workload
 def named(name):
     return workload(f"road/{name}", "", modes=("inference",))(lambda size: Task(torch.relu, (torch.ones(size),)))
 
-a, b, c = map(named, "abc")
+a, b = map(named, "ab")
 """
 
 
@@ -57,7 +57,7 @@ def test_a_run_costs_what_the_next_one_is_split_by(tmp_path: Path) -> None:
     torchperf("upload", "records", "--to", store, "--repo-name", "octo/road", *head)
     torchperf("plan", "--costs", "costs.json", "--store", store)
     known = read_costs(tmp_path / "costs.json")
-    assert set(known["cpu"]) == {f"road-{name}.inference.fp32.eager" for name in "abc"}
+    assert set(known["cpu"]) == {f"road-{name}.inference.fp32.eager" for name in "ab"}
     assert min(known["cpu"].values()) > 0
 
     longest = max(known["cpu"], key=lambda key: known["cpu"][key])

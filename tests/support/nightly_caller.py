@@ -14,9 +14,9 @@ from slowed_repository import make_repository
 PROJECT = Path(__file__).parents[2]
 TEMPLATE = PROJECT / "workflows-templates/nightly.yml"
 FILES = PROJECT / "tests/e2e/caller"
-CHANGES = {2: quadratic(), 4: Revert()}
-COMMITS = 4
-SLOW, MENDED = 3, 5
+CHANGES = {1: quadratic(), 3: Revert()}
+COMMITS = 3
+SLOW, MENDED = 2, 4
 """Where among its commits the one is that is slow, and the one that mends it."""
 
 

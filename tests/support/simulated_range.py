@@ -88,6 +88,9 @@ class SimulatedRange:
         why = "" if ok else "error: no such file"
         return BuildAttempt(position, ok, 10.0, why, draw, repeated=ok and draw in self.repeats)
 
+    def build_good_anew(self) -> BuildAttempt:
+        return self.build(0)
+
     def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure:
         """As :meth:`torchperf_ci.bisect.laboratory.Laboratory.measure` does."""
         probe, base, head, purpose, draws = step.probe, step.base, step.head, step.purpose, step.draws

@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from linked_pip import link_pip
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -30,12 +32,9 @@ if [[ -n ${TOOLKITS:-} && -d ${RUNNER_TEMP:-} && ! -e $RUNNER_TEMP/toolkits ]]; 
   ln -s "$TOOLKITS" "$RUNNER_TEMP/toolkits"
   ln -s "$TOOLKITS"/torchperf-* "$RUNNER_TEMP"
 fi
-if [[ -n ${WITHOUT_PIP:-} ]]; then # which takes seconds to install
+if [[ -n ${LINKED_PIP:-} ]]; then
   interpreter=${PYTHON:-python3} # as steps call it, by a name or a path
-  eval "$interpreter() {
-    if [[ \\"\\${1-} \\${2-}\\" == '-m venv' ]]; then set -- \\"\\$@\\" --without-pip; fi
-    command '$interpreter' \\"\\$@\\"
-  }"
+  eval "$interpreter() { '$TOOLKITS/pip/linked' '$(type -P "$interpreter")' \\"\\$@\\"; }"
 fi
 """
 
@@ -60,10 +59,13 @@ if os.environ.get("REPEATED_PAIRS"):
 def copy_project(copy: Path) -> None:
     """Put the files of the project that a runner downloads to use its actions into ``copy``.
 
-    ``act`` does not know ``$/``, which is the same repository at the same commit.
+    ``act`` does not know ``$/``, which is the same repository at the same commit. It copies all of these files for each
+    step that uses an action, so the package is a link. tests/actions/test_scripts.py installs it as it is.
     """
-    for name in ("actions", "torchperf_ci", "workflows-templates"):
-        shutil.copytree(PROJECT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("actions", "workflows-templates"):
+        shutil.copytree(PROJECT / name, copy / name)
+    package, compiled = copy.with_name(f"{copy.name}-package"), shutil.ignore_patterns("__pycache__")
+    (copy / "torchperf_ci").symlink_to(shutil.copytree(PROJECT / "torchperf_ci", package, ignore=compiled))
     for name in (".gitignore", "action.yml", "LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(PROJECT / name, copy)
     measures = (PROJECT / PAIRS).read_text()
@@ -112,6 +114,8 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         subprocess.run(install, env=environ, check=True, timeout=600)
         aside.rename(with_store)
         assert len([*folder.glob("torchperf-*/torchperf")]) == 2
+        (folder / "pip").mkdir()
+        link_pip(folder / "pip")
         script.write_text(LINK)
     return script
 

@@ -208,6 +208,19 @@ class Laboratory:
         build = attempt_build(partial(get, source, draw), position, draw)
         return replace(build, repeated=build.ok and draw > 0 and self._environments.is_repeated(source, draw))
 
+    def build_good_anew(self) -> BuildAttempt:
+        """Build the good commit once more; raises :class:`EnvironmentUnderTestError` if nothing can be built now."""
+        for _ in range(TRIES):
+            again = attempt_build(partial(self._environments.try_anew, self._sources[GOOD]), GOOD)
+            if again.ok:
+                return again
+        msg = (
+            "builds fail, and now that of the good commit does, too, which was built before: the network or a package "
+            "index may be down; these failures do not count, and once builds work again the same call goes on from "
+            f"here: {again.why}"
+        )
+        raise EnvironmentUnderTestError(msg)
+
     def try_good(self) -> None:
         """Raise :class:`WorkloadsFailedError` if a command does not run on the good commit, before others are built."""
         for pairing in self._pairings.values():
@@ -227,7 +240,8 @@ class Laboratory:
         for position, draw in zip((step.base, step.head), step.draws, strict=True):
             try:
                 builds.append(self._measurable(position, draw))
-            except EnvironmentUnderTestError as error:  # it was evicted, and remaking it failed
+            except EnvironmentUnderTestError as error:  # an earlier call built it, or it was evicted
+                self.build_good_anew()
                 return self._failed(ProbeFailure(step.probe, position, str(error)))
         start = time.monotonic()
         found = self._pair(step, *builds)

@@ -185,9 +185,12 @@ INSTALLED = "\nits environment has only what --build or the wheel installs there
 
 
 def resolve_setup(
-    options: BisectOptions, config: Config, judgement: Judgement | None, good: BuildEnvironment
+    options: BisectOptions,
+    config: Config,
+    judgement: Judgement | None,
+    build_good: Callable[[], BuildEnvironment],
 ) -> MeasurementSetup:
-    """Ask the good build what it can run, and choose the probes from that.
+    """Build the good commit, ask it what it can run, and choose the probes from that; a command needs no build.
 
     Raises :class:`UsageError` if nothing is left to measure, or for an absent device, and
     :class:`EnvironmentUnderTestError` if the build does not start or cannot import a suite file.
@@ -206,6 +209,7 @@ def resolve_setup(
         device = installed("cpu" if given in (None, "auto") else given)
         settings = replace(settings, device=device.torch_type, hip=isinstance(device, Rocm))
         return MeasurementSetup((probe,), settings, device)
+    good = build_good()
     settings = replace(settings, python=good.python, path=good.path)
     try:
         under_test = selection.describe_environment(settings)

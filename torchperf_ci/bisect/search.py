@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
@@ -21,7 +22,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     with_known_rebuilds,
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
-from torchperf_ci.bisect.state_file import StateFile
+from torchperf_ci.bisect.state_file import RetriedFailures, StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
 from torchperf_ci.environments.revisions import scratch_folder, uncompiled_note
@@ -31,7 +32,7 @@ from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.interference import busy_warning, read_counters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from torchperf_ci.bisect.commits import BuildSequence, BuildSource
@@ -97,9 +98,25 @@ def _are_built(
             ends = {0, question.bad} & state.facts.unusable
             if position in ends and state.facts.tries[position] >= TRIES:
                 raise _end_fails(build)
+            _check_builds(laboratory, state, progress)
         if not build.ok or build.repeated:
             return False
     return True
+
+
+def _check_builds(laboratory: Laboratory, state: StateFile, progress: BisectProgress) -> None:
+    """After :data:`TRIES` failures in a row, build good again: if that fails as well, no commit is to blame."""
+    failed = [*takewhile(lambda build: not build.ok, reversed(state.facts.builds))]
+    if len(failed) < TRIES:
+        return
+    progress.builds(GOOD)
+    try:
+        good = laboratory.build_good_anew()
+    except EnvironmentUnderTestError:
+        state.add(RetriedFailures(tuple(sorted({build.position for build in failed}))))
+        raise
+    state.add(good)
+    progress.learnt(good, state.facts)
 
 
 _OPTIONS_OF_PLAN = (
@@ -119,33 +136,36 @@ _OPTIONS_OF_PLAN = (
 def search(
     sequence: BuildSequence,
     opened: Callable[..., AbstractContextManager[BuildEnvironment]],
-    resolve: Callable[[BuildEnvironment], MeasurementSetup],
+    resolve: Callable[[Callable[[], BuildEnvironment]], MeasurementSetup],
     options: BisectOptions,
     path: Path,
     limits: BisectLimits,
 ) -> SearchResult:
     """Search a sequence of builds.
 
-    ``opened`` opens the environment of a build. ``resolve`` decides what to measure, given the environment of the
-    good build. Every step is written to the state file at ``path``. If a signal interrupts the search,
-    :class:`Stopped` is raised with a message that names this file.
+    ``opened`` opens the environment of a build. ``resolve`` decides what to measure, given a function that builds the
+    good commit, which a command does not need. Every step is written to the state file at ``path``. If a signal
+    interrupts the search, :class:`Stopped` is raised with a message that names this file.
     """
     show_plan(sequence, options, limits)
     before = read_counters()
     environments: EnvironmentCache[BuildSource]
     with EnvironmentCache(opened) as environments, scratch_folder() as folder:
-        environment, attempts = _build_good(sequence, environments)
-        setup = resolve(environment)
+        attempts: list[BuildAttempt] = []
+        build_good = partial(_build_good, sequence, environments, attempts)
+        setup = resolve(build_good)
         is_imported = builder_kind(options) == "worktree" and not options.command  # a command may compile
         uncompiled = uncompiled_note(sequence.sources[0], sequence.sources[-1]) if is_imported else ""
         say(*filter(None, [uncompiled, busy_warning(before)]))
         with _open_state(path, _state_plan(sequence, setup, options)) as state_file:
             if not limits.ended_by(state_file.facts):
                 state_file.retry_failures()
-            for attempt in attempts if GOOD not in state_file.facts.built else ():
-                state_file.add(attempt)
             setup = _with_batch_sizes(setup, sequence, state_file, folder)
             question = _question(sequence, setup, options)
+            if next_step(with_known_rebuilds(question, state_file.facts), state_file.facts) is not None:
+                build_good()
+            for attempt in attempts if GOOD not in state_file.facts.built else ():
+                state_file.add(attempt)
             laboratory = Laboratory(
                 sequence.sources, environments, setup.probes, setup.settings, setup.device, folder
             )
@@ -165,17 +185,17 @@ def search(
 
 
 def _build_good(
-    sequence: BuildSequence, environments: EnvironmentCache[BuildSource]
-) -> tuple[BuildEnvironment, Sequence[BuildAttempt]]:
-    """Build the good commit, which decides what is measured; its environment, and the attempts that it took."""
-    attempts: list[BuildAttempt] = []
+    sequence: BuildSequence, environments: EnvironmentCache[BuildSource], attempts: list[BuildAttempt]
+) -> BuildEnvironment:
+    """The environment of the good commit; if it has to be built first, the attempts that it took are added."""
     good = sequence.sources[GOOD]
-    say(f"building {sequence.labels[GOOD]}")
+    if not attempts:
+        say(f"building {sequence.labels[GOOD]}")
     while not attempts or not attempts[-1].ok:
         if len(attempts) == TRIES:
             raise _end_fails(attempts[-1])
         attempts.append(attempt_build(partial(environments.get, good), GOOD))
-    return environments.get(good), attempts
+    return environments.get(good)
 
 
 def _end_fails(build: BuildAttempt) -> EnvironmentUnderTestError:

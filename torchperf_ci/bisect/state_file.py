@@ -249,7 +249,10 @@ class StateFile:
         for event in self._events:
             match event:
                 case BuildAttempt(ok=True):
-                    latest.clear()
+                    if (
+                        event.position or event.draw
+                    ):  # good is built again to see whether anything can be built
+                        latest.clear()
                 case BuildAttempt() | ProbeFailure():
                     latest.add(event.position)
                 case RetriedFailures():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +26,7 @@ from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import Progress, say
 from torchperf_ci.document import counted, duration
 from torchperf_ci.environments.build_environment import names_commit
+from torchperf_ci.environments.revisions import scratch_folder
 from torchperf_ci.errors import UsageError
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.host import machine_text, read_host
@@ -66,16 +66,12 @@ def compare_builds(
         before = read_counters()
         base, head = open_builds(stack, options, config)
         cases, naming = selected_cases(base, head, options, config), _series_naming(config, head)
-        scratch = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True)
-        )
-        runner = PairRunner(
-            *on_same_cpus(base.settings, head.settings), head.under_test.device, Path(scratch)
-        )
+        scratch = stack.enter_context(scratch_folder())
+        runner = PairRunner(*on_same_cpus(base.settings, head.settings), head.under_test.device, scratch)
         of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
         chosen = AffectedCases(of_both)
         if options.affected:
-            chosen = affected_cases(of_both, base, head, naming, Path(scratch), built=bool(options.build))
+            chosen = affected_cases(of_both, base, head, naming, scratch, built=bool(options.build))
         comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(chosen.cases)])
         budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(chosen.cases))
         about_builds = notes_on_builds(options, base, head)

@@ -123,6 +123,11 @@ class EnvironmentCache(Generic[Build]):
             self._make_room()
         return self._held[key].environment
 
+    def try_anew(self, build: Build) -> None:
+        """Make an environment of a build again, and remove it; raises :class:`EnvironmentUnderTestError`."""
+        with self._opened(build):
+            pass
+
     def is_repeated(self, build: Build, draw: int) -> bool:
         """Whether a draw that was just made is identical to another draw of the same build in the cache."""
         mine = self._held[build, draw].environment

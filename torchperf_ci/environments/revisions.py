@@ -20,7 +20,7 @@ from torchperf_ci.git import Git, GitError
 from torchperf_ci.records.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 PREFIX = "torchperf-"
@@ -108,24 +108,51 @@ def check_out_submodules(git: Git, known: Path) -> None:
     # Activate all submodules, not only those of the checkout: an earlier commit may have had others.
     active = replace(git, settings=(*git.settings, ("submodule.active", ".")))
     names = _submodule_names(git)
-    for path in _gitlinks(git):
+    for path, sha in _gitlinks(git).items():
         if path not in names:
             continue  # a repository that was added by mistake: .gitmodules has no URL for it
         source = known / names[path]
-        active("submodule", "update", "--quiet", "--checkout", *_clone_options(source), "--", path)
+        local = replace(active, settings=(*active.settings, *_local_settings(git, names[path], source, sha)))
+        local("submodule", "update", "--quiet", "--checkout", *_clone_options(source), "--", path)
         check_out_submodules(replace(git, folder=git.folder / path), source / "modules")
+
+
+def _local_settings(git: Git, name: str, source: Path, sha: str) -> Sequence[tuple[str, str]]:
+    """Settings with which a submodule is cloned from ``source``, and not over the network, if that has the commit."""
+    if not _is_whole(source):
+        return ()
+    try:
+        mine = replace(git, folder=source)
+        mine("cat-file", "-e", f"{sha}^{{commit}}")
+        url = os.fsdecode(mine("config", "remote.origin.url").removesuffix(b"\n"))
+    except (GitError, OSError):
+        return ()
+    return (
+        (f"submodule.{name}.url", url),
+        (f"url.{source.as_uri()}.insteadOf", url),
+        ("protocol.file.allow", "always"),
+    )
 
 
 def _clone_options(source: Path) -> tuple[str, str]:
     """Options that borrow the objects of ``source``, which must be complete, or else make a shallow clone."""
-    whole = (source / "objects").is_dir() and not (source / "shallow").exists()
-    return ("--reference", str(source)) if whole else ("--depth", "1")
+    return ("--reference", str(source)) if _is_whole(source) else ("--depth", "1")
 
 
-def _gitlinks(git: Git) -> list[str]:
-    """The paths of submodules in the index."""
+def _is_whole(source: Path) -> bool:
+    """Whether a repository exists and is neither a shallow nor a partial clone."""
+    is_partial = any(source.glob("objects/pack/*.promisor"))
+    return (source / "objects").is_dir() and not (source / "shallow").exists() and not is_partial
+
+
+def _gitlinks(git: Git) -> Mapping[str, str]:
+    """The paths of submodules in the index, with their commits."""
     entries = (entry.partition(b"\t") for entry in git("ls-files", "--stage", "-z").split(b"\0"))
-    return [os.fsdecode(path) for about, _, path in entries if about.startswith(_GITLINK)]
+    return {
+        os.fsdecode(path): about.split(b" ")[1].decode()
+        for about, _, path in entries
+        if about.startswith(_GITLINK)
+    }
 
 
 def _submodule_names(git: Git) -> Mapping[str, str]:
