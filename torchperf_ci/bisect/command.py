@@ -45,9 +45,9 @@ def with_repeat_command(
     The line names commits by their hashes and spells out what came from verdicts; it contains no paths and no
     credentials.
     """
-    given = {**vars(options), **(_options_from_verdicts(judgement) if judgement else {})}
-    texts = {name: without_secrets(given[name]) for name in ("command", "build", "wheels") if given[name]}
-    words, folder = portable_options({**given, **texts}, _REPEATED_OPTIONS)
+    values = {**vars(options), **(_options_from_verdicts(judgement) if judgement else {})}
+    texts = {name: without_secrets(values[name]) for name in ("command", "build", "wheels") if values[name]}
+    words, folder = portable_options({**values, **texts}, _REPEATED_OPTIONS)
     is_dated = options.builder == "nightly"
     ends = (options.good or "", options.bad or "") if is_dated else (bisection.good, bisection.bad)
     line = ["torchperf", "bisect", "--good", ends[0], "--bad", ends[1], *PYTHON_OPTION, *words]
@@ -122,8 +122,8 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path) -> Judgement:
 
 def _check_options(options: BisectOptions) -> None:
     """Raise :class:`UsageError` if nothing is to be measured, options contradict each other, or one end is missing."""
-    given = vars(options)
-    ways = [flag for flag in ("workload", "command", "verdicts") if given[flag]]
+    values = vars(options)
+    ways = [flag for flag in ("workload", "command", "verdicts") if values[flag]]
     if not ways and not options.suite:
         msg = "nothing to bisect: name workloads with --workload, or give a --command or a --verdicts file"
         raise UsageError(msg)
@@ -131,13 +131,13 @@ def _check_options(options: BisectOptions) -> None:
         other = next(way for way in ways if way != "command")
         msg = f"--command and --{other} exclude each other: give only one"
         raise UsageError(msg)
-    flags = [flag for flag in ("workload", "metric") if given[flag]]
+    flags = [flag for flag in ("workload", "metric") if values[flag]]
     if options.verdicts and flags:
         msg = f"--verdicts already says which workloads and metrics got worse: remove --{flags[0]} or --verdicts"
         raise UsageError(msg)
     if options.metric and not options.command:
         check_metric(options.metric)
-    ends = [flag for flag in ("good", "bad") if given[flag]]
+    ends = [flag for flag in ("good", "bad") if values[flag]]
     if len(ends) == 1 or not (ends or options.verdicts):
         msg = "the range is incomplete: give both --good and --bad"
         raise UsageError(msg)
