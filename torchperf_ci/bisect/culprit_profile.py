@@ -205,7 +205,7 @@ class CulpritProfiler:
             return
         settings, _ = on_same_cpus(self.setup.settings, self.setup.settings)
         positions = (step.before, step.after)
-        self.progress.profiles(*positions)
+        self.progress.begin_profile(*positions)
         profiles: tuple[list[Profile], list[Profile]] = ([], [])
         for side in _OLD_NEW_NEW_OLD:
             trace = None if profiles[side] else self.scratch / TRACES[side]
