@@ -250,13 +250,13 @@ def _layout(
     whole, broken = [[column.head] for column in columns], [column.head.split() for column in columns]
     for gap, heads in zip((_GAPS[0], *_GAPS), (whole, broken, broken), strict=True):
         room = width - gap * (len(columns) - 1)
-        found = [max(content, *map(cell_len, head)) for content, head in zip(contents, heads, strict=True)]
+        widths = [max(content, *map(cell_len, head)) for content, head in zip(contents, heads, strict=True)]
         least = [
-            min(each, _NARROWEST_PROSE) if wraps else each for each, wraps in zip(found, prose, strict=True)
+            min(each, _NARROWEST_PROSE) if wraps else each for each, wraps in zip(widths, prose, strict=True)
         ]
         if sum(least) <= room:
             spare = room - sum(least)
-            return gap, [min(each, few + spare) for each, few in zip(found, least, strict=True)]
+            return gap, [min(each, few + spare) for each, few in zip(widths, least, strict=True)]
     return None
 
 

@@ -56,8 +56,8 @@ def history_command(options: HistoryOptions) -> int:
             return MetricRule(options.direction.replace("both", ""), min_effect=0.0, kind="ratio")
         return rule_of_points(name.metric, points, policy)
 
-    found = segment_all(points, rule_of, options.min_effect)
-    histories = [_changed_since(history, options.since or 0) for history in found]
+    changes = segment_all(points, rule_of, options.min_effect)
+    histories = [_changed_since(history, options.since or 0) for history in changes]
     if options.json:
         print_json(history_json(histories))
     else:

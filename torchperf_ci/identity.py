@@ -312,8 +312,8 @@ def origin_page(folder: Path) -> str:
 
 def page_of(remote: str) -> str:
     """Return the web page for a remote's URL, without credentials; empty if it is not on a server."""
-    found = next(filter(None, (form.fullmatch(remote) for form in _REMOTES)), None)
-    return f"https://{found['host']}/{found['path']}" if found else ""
+    match = next(filter(None, (form.fullmatch(remote) for form in _REMOTES)), None)
+    return f"https://{match['host']}/{match['path']}" if match else ""
 
 
 def repository_name(url: str) -> str:

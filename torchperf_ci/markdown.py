@@ -209,8 +209,8 @@ def _line(words: Words) -> str:
 def _beginning(line: str) -> str:
     """Escape the beginning of a line that would make it a list or a rule."""
     number = len(line) - len(line.lstrip("0123456789"))
-    found = _BEGINNING.match(line, number)
-    return f"{line[:number]}&#{ord(line[number])};{line[number + 1 :]}" if found else line
+    match = _BEGINNING.match(line, number)
+    return f"{line[:number]}&#{ord(line[number])};{line[number + 1 :]}" if match else line
 
 
 def _piece(piece: Piece) -> str:
@@ -244,8 +244,8 @@ def _unbroken(line: str) -> str:
     return _NOTHING.join(joined)
 
 
-def _reference(found: re.Match[str]) -> str:
-    character = found[0]
+def _reference(match: re.Match[str]) -> str:
+    character = match[0]
     return f"{character}{_NOTHING}" if character in "@#-" else f"&#{ord(character)};"
 
 

@@ -94,10 +94,10 @@ def _end_group(group: int) -> None:
 def _end_marked(mark: str) -> None:
     """Kill all processes with this mark, on systems that expose the environment of processes (Linux)."""
     for _ in range(_ROUNDS):
-        found = _marked(f"{_MARK}={mark}".encode())
-        if not found:
+        marked = _marked(f"{_MARK}={mark}".encode())
+        if not marked:
             return
-        for pid in found:
+        for pid in marked:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_PAUSE)

@@ -219,13 +219,15 @@ def _setting(
     tuning: TuningReport | None,
 ) -> RunSetting:
     environment, device = under_test.environment, under_test.device
-    found = take_fingerprint(device, environment.observed, environment.comparable, tuning, cpus=settings.cpus)
+    fingerprint = take_fingerprint(
+        device, environment.observed, environment.comparable, tuning, cpus=settings.cpus
+    )
     return RunSetting(
         benchmark=name,
         settings=settings,
-        runner=runner_entry(device.identity(), found),
+        runner=runner_entry(device.identity(), fingerprint),
         dependencies=_dependencies(environment),
-        fingerprint=found.digest,
+        fingerprint=fingerprint.digest,
         host_is_device=settings.device == "cpu",
         anchor=anchor,
     )

@@ -282,7 +282,7 @@ def _sample(
     Clock, power and temperature of a GPU are those during the samples only, without the settling before them.
     """
     read: list[GpuReading] = []
-    with watch_interference(device, found=read) as observed:
+    with watch_interference(device, readings=read) as observed:
         answer = conversation.ask(
             "sample", Samples, inner=inner, target=settings.target_ci, budget=settings.budget
         )

@@ -96,8 +96,8 @@ def profile_of(answer: ProfiledSteps, phases: Mapping[str, float]) -> Profile:
 
 def total_ms(kind: ProfileKind, profiles: Collection[Profile]) -> float:
     """Return the total milliseconds per step of one kind, averaged over the profiles."""
-    found = [cost.ms for profile in profiles for key, cost in profile.costs.items() if key.kind == kind]
-    return sum(found) / len(profiles)
+    times = [cost.ms for profile in profiles for key, cost in profile.costs.items() if key.kind == kind]
+    return sum(times) / len(profiles)
 
 
 def stable_name(name: str) -> str:

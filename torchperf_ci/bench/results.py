@@ -82,8 +82,8 @@ class CaseResult:
 
     def answers(self, of: Callable[[WorkerAnswers], _T | None]) -> list[_T]:
         """Return each process's answer to one of the requests, leaving out processes without one."""
-        found = [of(outcome.answers) for outcome in self.outcomes]
-        return [answer for answer in found if answer is not None]
+        values = [of(outcome.answers) for outcome in self.outcomes]
+        return [answer for answer in values if answer is not None]
 
     @property
     def built(self) -> Built | None:

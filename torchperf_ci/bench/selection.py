@@ -46,13 +46,13 @@ class KnownWorkloads:
         """
         wanted: set[str] = set()
         for pattern in patterns:
-            found = self.suites.get(pattern) or [
+            members = self.suites.get(pattern) or [
                 name for name in self.workloads if fnmatchcase(name, pattern)
             ]
-            if not found:
+            if not members:
                 msg = "suite or workload"
                 raise UnknownNameError(msg, pattern, [*self.suites, *self.workloads], "torchperf list")
-            wanted.update(found)
+            wanted.update(members)
         return [name for name in self.workloads if name in wanted]
 
 
@@ -213,11 +213,11 @@ def python_under_test(path: str | None, flag: str = PYTHON_FLAG) -> str:
     """
     if path is None:
         return sys.executable
-    found = shutil.which(path)
-    if found is None:
+    executable = shutil.which(path)
+    if executable is None:
         msg = f"there is no Python at {path}: give the one that has torch with {flag}"
         raise EnvironmentUnderTestError(msg)
-    return str(Path(found).absolute())
+    return str(Path(executable).absolute())
 
 
 def suite_files(names: Sequence[str]) -> tuple[str, ...]:

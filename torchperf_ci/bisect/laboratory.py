@@ -244,21 +244,21 @@ class Laboratory:
                 self.build_good_anew()
                 return self._failed(ProbeFailure(step.probe, position, str(error)))
         start = time.monotonic()
-        found = self._pair(step, *builds)
-        if isinstance(found, ProbeFailure):
-            return self._failed(found)
-        self._observed.append(found.observed)
+        reading = self._pair(step, *builds)
+        if isinstance(reading, ProbeFailure):
+            return self._failed(reading)
+        self._observed.append(reading.observed)
         return BisectReading(
             step.probe,
             step.base,
             step.head,
-            found.log_ratios,
+            reading.log_ratios,
             step.purpose,
             time.monotonic() - start,
-            found.values,
+            reading.values,
             (builds[0].draw, builds[1].draw),
             step.head_first,
-            found.resolution,
+            reading.resolution,
         )
 
     def _pair(

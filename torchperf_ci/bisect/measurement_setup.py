@@ -246,16 +246,16 @@ def _setup_from_verdicts(
     config: Config,
     min_effect: float,
 ) -> MeasurementSetup:
-    found = probes_from_verdicts(judgement, under_test.known, setup.settings.device)
-    if not found.probes:
-        why = "; ".join(found.left_out or ["nothing is worse in them"])
+    probes = probes_from_verdicts(judgement, under_test.known, setup.settings.device)
+    if not probes.probes:
+        why = "; ".join(probes.left_out or ["nothing is worse in them"])
         msg = f"the verdicts contain no regression that can be bisected: {why}"
         raise UsageError(msg)
     levels = levels_from_verdicts(judgement, setup.device.identity(), config.policy, min_effect)
     return replace(
         setup,
-        probes=found.probes,
-        notes=found.left_out,
+        probes=probes.probes,
+        notes=probes.left_out,
         levels=levels,
         luck=expected_build_variance(judgement),
     )

@@ -91,13 +91,13 @@ def _cost(value: float, metric: str, rules: Mapping[str, Rule], otherwise: str =
 
 
 def _unusable(points: Points, metric: str) -> str:
-    found = ", ".join(list(dict.fromkeys(series.metric for series in points))[:MOST_NAMED])
+    metrics = ", ".join(list(dict.fromkeys(series.metric for series in points))[:MOST_NAMED])
     whose = f"of {metric!r} " if metric else ""
     reasons = (point.info.get("reason", "") for row in points.values() for point in row)
     why = next((f"; {reason}" for reason in reasons if reason), "")
     return (
-        f"its records (of {found}) have no number {whose}that a ratio could be taken of and that is known to be better "
-        f"higher or lower: name a metric with --metric, and its direction in torchperf.yml{why}"
+        f"its records (of {metrics}) have no number {whose}that a ratio could be taken of and that is known to be "
+        f"better higher or lower: name a metric with --metric, and its direction in torchperf.yml{why}"
     )
 
 

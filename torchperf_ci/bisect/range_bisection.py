@@ -204,13 +204,13 @@ def _name_inside(
         combined.name(culprit, note=f"{note}{error}")
         return
     combined.add_up(within)
-    found = within.bisection
-    if found.culprits:
-        combined.name(*(replace(suspect, moved=culprit.moved) for suspect in found.culprits))
+    bisection = within.bisection
+    if bisection.culprits:
+        combined.name(*(replace(suspect, moved=culprit.moved) for suspect in bisection.culprits))
         return
     others = ", ".join(f"{change.name} {versions(change)}" for change in culprit.moved) or otherwise
-    suspect = "" if found.status == "inconclusive" else f"; suspect is {others}"
-    combined.name(culprit, note=f"{note}{found.why}{suspect}")
+    suspect = "" if bisection.status == "inconclusive" else f"; suspect is {others}"
+    combined.name(culprit, note=f"{note}{bisection.why}{suspect}")
 
 
 @dataclass(frozen=True)

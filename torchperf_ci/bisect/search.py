@@ -64,9 +64,9 @@ def investigate(
             return "--max-builds"
         if _are_built(step, question, laboratory, state, progress):
             progress.begin_pair(step)
-            found = laboratory.measure(step)
-            state.add(found)
-            progress.end(found, state.facts)
+            outcome = laboratory.measure(step)
+            state.add(outcome)
+            progress.end(outcome, state.facts)
     return ""
 
 

@@ -121,12 +121,12 @@ def _summed(alarms: Iterable[Alarms]) -> Alarms:
 
 def _alarms(past: GateInputs) -> Alarms:
     newest = Repetitions(*(extreme[:, -1] for extreme in past.repetitions))
-    found = judge(past.values, past.min_effect, past.jobs, past.groups, newest, past.worse, past.sessions)
+    judged = judge(past.values, past.min_effect, past.jobs, past.groups, newest, past.worse, past.sessions)
     return Alarms(
         runs=1,
-        judged=int((~np.isnan(found.up.rate)).sum()),
-        candidates=int((found.up.candidate | found.down.candidate).sum()),
-        proven=int((found.up.proven | found.down.proven).sum()),
+        judged=int((~np.isnan(judged.up.rate)).sum()),
+        candidates=int((judged.up.candidate | judged.down.candidate).sum()),
+        proven=int((judged.up.proven | judged.down.proven).sum()),
     )
 
 
@@ -181,18 +181,18 @@ def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarm
 
     Raises :class:`UsageError` if the past is too short.
     """
-    found = run_matrix(points)
-    runs = found.values.shape[1]
+    matrix = run_matrix(points)
+    runs = matrix.values.shape[1]
     if runs < FEWEST_RUNS:
         msg = f"the past has {counted(runs, 'run')}, and calibrating takes at least {FEWEST_RUNS}"
         raise UsageError(msg)
     past = GateInputs(
-        values=log_values(found.values),
-        min_effect=np.array([log1p(rules[series].min_effect) for series in found.series]),
-        worse=np.array([rules[series].worse for series in found.series]),
-        jobs=found.jobs,
-        groups=found.groups,
-        sessions=found.sessions,
+        values=log_values(matrix.values),
+        min_effect=np.array([log1p(rules[series].min_effect) for series in matrix.series]),
+        worse=np.array([rules[series].worse for series in matrix.series]),
+        jobs=matrix.jobs,
+        groups=matrix.groups,
+        sessions=matrix.sessions,
         repetitions=Repetitions(
             *(log_values(run_matrix(_extremes(points, extreme)).values) for extreme in (min, max))
         ),

@@ -238,12 +238,12 @@ class ChangedOperators:
             return "compiled code may call kernels without operators"
         if not case.batch_size:
             return "which batch size it gets is not known"
-        found = files_read(case, settings, scratch, operators=True)
-        if found.unknown:
-            return found.unknown[0]
-        if ran := sorted(found.operators & self.operators):
+        files = files_read(case, settings, scratch, operators=True)
+        if files.unknown:
+            return files.unknown[0]
+        if ran := sorted(files.operators & self.operators):
             return f"runs {ran[0]}"
-        return next((f"reads {path}" for path in sorted(self.python) if _reads(found.paths, path)), "")
+        return next((f"reads {path}" for path in sorted(self.python) if _reads(files.paths, path)), "")
 
 
 def _reads(paths: Collection[str], changed: str) -> bool:

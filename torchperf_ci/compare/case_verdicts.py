@@ -37,8 +37,8 @@ class ComparisonPolicy:
 
     def rule(self, metric: str, recorded: str = "") -> policy.MetricRule:
         """Return direction, kind and smallest change that matters. ``recorded`` is the direction stated in records."""
-        found = policy.rule_of_metric(metric, self.config.policy, recorded=recorded)
-        return replace(found, min_effect=self.min_effect or found.min_effect)
+        rule = policy.rule_of_metric(metric, self.config.policy, recorded=recorded)
+        return replace(rule, min_effect=self.min_effect or rule.min_effect)
 
 
 VERDICT_OF_DECISION: Mapping[sequential_test.Word, VerdictWord] = {

@@ -54,28 +54,28 @@ class Item:
     @cached_property
     def macro(self) -> tuple[str, tuple[str, ...]]:
         """The name and the arguments' words if the item begins with ``NAME(first, second, ...)``; else empty."""
-        found = _MACRO.match(self.text)
-        if not found:
+        match = _MACRO.match(self.text)
+        if not match:
             return "", ()
-        return found[1], tuple(WORD.findall(self.text[found.end() : _closing(self.text, found.end() - 1)]))
+        return match[1], tuple(WORD.findall(self.text[match.end() : _closing(self.text, match.end() - 1)]))
 
     @cached_property
     def statement(self) -> tuple[str, tuple[str, ...]]:
         """The same as ``macro`` if nothing follows it; else empty."""
-        found = _MACRO.match(self.text)
-        alone = found and self.text[_closing(self.text, found.end() - 1) :].strip() in ("", ";")
+        match = _MACRO.match(self.text)
+        alone = match and self.text[_closing(self.text, match.end() - 1) :].strip() in ("", ";")
         return self.macro if alone else ("", ())
 
     @cached_property
     def function(self) -> str:
         """Name of the function that the item declares or defines; empty for anything else or in case of doubt."""
         head = _ATTRIBUTE.sub("", _without_template(self.text.partition("{")[0].rstrip(";")))
-        found = _CALL.search(head)
-        if not found or _TYPE.match(head) or "operator" in head or "=" in head[: found.start()]:
+        match = _CALL.search(head)
+        if not match or _TYPE.match(head) or "operator" in head or "=" in head[: match.start()]:
             return ""
-        end = _closing(head, found.end() - 1)
-        sure = _BEFORE_NAME.fullmatch(head[: found.start()]) and _AFTER_ARGUMENTS.fullmatch(head[end:])
-        return found[1] if sure and "::" not in found[1] else ""
+        end = _closing(head, match.end() - 1)
+        sure = _BEFORE_NAME.fullmatch(head[: match.start()]) and _AFTER_ARGUMENTS.fullmatch(head[end:])
+        return match[1] if sure and "::" not in match[1] else ""
 
     @property
     def is_declaration(self) -> bool:
@@ -106,8 +106,8 @@ class Source:
 def plain(text: str) -> str:
     """Return the text without comments, with empty string literals, and with continued lines joined."""
 
-    def instead(found: re.Match[str]) -> str:
-        start = found[0][0]
+    def instead(match: re.Match[str]) -> str:
+        start = match[0][0]
         return '""' if start in 'R"' else "0" if start == "'" else " "
 
     return re.sub(r"\\\r?\n", " ", _IGNORED.sub(instead, text))

@@ -84,10 +84,10 @@ class NativeFunctions:
 def _kernels(entry: _Entry, structured: _Entry) -> set[str]:
     """Return an overload's kernels: from its dispatch table and its structured variant's, else by its own name."""
     given = {*structured.dispatch.values(), *entry.dispatch.values()}
-    found = {kernel.rpartition("::")[2] for kernel in given}
+    names = {kernel.rpartition("::")[2] for kernel in given}
     if not given:
-        found = {entry.overload.partition(".")[0] + suffix for suffix in API}
-    return found | {f"{kernel}_symint" for kernel in found if "SymInt" in entry.func}
+        names = {entry.overload.partition(".")[0] + suffix for suffix in API}
+    return names | {f"{kernel}_symint" for kernel in names if "SymInt" in entry.func}
 
 
 CPP = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".in", ".inc", ".inl", ".m", ".mm")

@@ -108,8 +108,8 @@ def pip_versions(python: Path, package: str, seconds: float, options: Sequence[s
     Raises :class:`EnvironmentUnderTestError` if there is none or if they cannot be listed.
     """
     listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds)
-    found = next((line for line in listed.splitlines() if line.startswith(_VERSIONS)), _VERSIONS)
-    return found.removeprefix(_VERSIONS).strip().split(", ")
+    version = next((line for line in listed.splitlines() if line.startswith(_VERSIONS)), _VERSIONS)
+    return version.removeprefix(_VERSIONS).strip().split(", ")
 
 
 def activated_environ(folder: Path) -> dict[str, str]:

@@ -27,7 +27,7 @@ def _normalised(name: str) -> str:
 
 
 def _installed() -> dict[str, dict[str, str | bool]]:
-    found: dict[str, dict[str, str | bool]] = {}
+    installed: dict[str, dict[str, str | bool]] = {}
     for distribution in metadata.distributions():
         if name := distribution.metadata["Name"]:  # an incomplete uninstall leaves metadata without a name
             facts: dict[str, str | bool] = {
@@ -35,8 +35,8 @@ def _installed() -> dict[str, dict[str, str | bool]]:
                 "commit": _commit(distribution),
                 "requested": distribution.read_text("REQUESTED") is not None,
             }
-            found.setdefault(_normalised(name), facts)  # of duplicates, the first on the path is imported
-    return found
+            installed.setdefault(_normalised(name), facts)  # of duplicates, the first on the path is imported
+    return installed
 
 
 if __name__ == "__main__":

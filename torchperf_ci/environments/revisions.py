@@ -49,8 +49,8 @@ def scratch_folder(longer: int = 0) -> Iterator[Path]:
 
 def disk_size(folder: Path) -> int:
     """The bytes that all files below ``folder`` take on disk; a file with several hard links counts once."""
-    found = [Path(parent, name).lstat() for parent, _, names in os.walk(folder) for name in names]
-    return 512 * sum({status.st_ino: status.st_blocks for status in found}.values())
+    files = [Path(parent, name).lstat() for parent, _, names in os.walk(folder) for name in names]
+    return 512 * sum({status.st_ino: status.st_blocks for status in files}.values())
 
 
 FULL_DISK = 2**24

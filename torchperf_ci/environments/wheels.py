@@ -117,13 +117,13 @@ class CommitWheels:
     def _named(self, revision: Revision) -> str:
         """The pattern with the commit filled in."""
         sha = revision.sha
-        found = self.pattern.replace("{sha}", sha).replace("{short_sha}", sha[:SHORT_SHA])
-        if "://" in found or "==" in found:
-            return found
-        if not Path(found).is_file():
-            msg = f"{revision} has no wheel: there is no {found}"
+        path = self.pattern.replace("{sha}", sha).replace("{short_sha}", sha[:SHORT_SHA])
+        if "://" in path or "==" in path:
+            return path
+        if not Path(path).is_file():
+            msg = f"{revision} has no wheel: there is no {path}"
             raise EnvironmentUnderTestError(msg)
-        return str(Path(found).absolute())
+        return str(Path(path).absolute())
 
     def _lying_there(self, revision: Revision) -> list[str]:
         """Requirements for the commit's wheels in the directory; pip chooses the one that fits its Python."""
@@ -204,11 +204,11 @@ class Nightlies:
             except EnvironmentUnderTestError as error:
                 msg = f"{self._has_none}: {error}"
                 raise EnvironmentUnderTestError(msg) from error
-        found = [Nightly(version, day) for version in versions if (day := _date_of(version))]
-        if not found:
+        nightlies = [Nightly(version, day) for version in versions if (day := _date_of(version))]
+        if not nightlies:
             # pip also finds versions in the user's other indexes, so it reports no error if this one is unreachable.
             raise EnvironmentUnderTestError(self._has_none)
-        return sorted(found, key=lambda nightly: nightly.date)
+        return sorted(nightlies, key=lambda nightly: nightly.date)
 
     @contextmanager
     def opened(self, nightly: Nightly) -> Iterator[BuildEnvironment]:
@@ -243,11 +243,11 @@ def built_from(nightly: Nightly, installed: Mapping[str, Distribution], repo: Pa
     (PyTorch's ``tools/nightly.py`` reads it in the same way). Raises :class:`EnvironmentUnderTestError` if it is
     unknown.
     """
-    found = installed.get(TORCH)
-    if not (found and found.commit):
+    torch = installed.get(TORCH)
+    if not (torch and torch.commit):
         msg = f"{nightly} does not say which commit it was built from"
         raise EnvironmentUnderTestError(msg)
-    revision = _revision_of(nightly, found.commit, repo)
+    revision = _revision_of(nightly, torch.commit, repo)
     released = _RELEASE.search(revision.subject)
     return _revision_of(nightly, released[1], repo) if released else revision
 

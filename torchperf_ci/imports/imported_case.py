@@ -183,20 +183,20 @@ def status(failure: str = "", word: str = "failed") -> Metric:
     return Metric(STATUS, [1.0], {"status": "pass"})
 
 
-def facts(found: Mapping[str, object]) -> dict[str, str]:
-    """Return the non-empty scalar values in ``found`` as short text, at most ``_MOST_FACTS`` of them."""
+def facts(values: Mapping[str, object]) -> dict[str, str]:
+    """Return the non-empty scalar values in ``values`` as short text, at most ``_MOST_FACTS`` of them."""
     known = {
         name[:LONGEST_FACT]: str(value)[:LONGEST_FACT]
-        for name, value in found.items()
+        for name, value in values.items()
         if isinstance(value, str | int | float) and value != ""
     }
     return dict(list(known.items())[:_MOST_FACTS])
 
 
-def parameters(found: object, kind: str = "param") -> dict[str, str]:
+def parameters(values: object, kind: str = "param") -> dict[str, str]:
     """Return the parameters of a case, or what is added to it by another name, for its ``extra_info``."""
     return facts(
-        {f"{kind}.{name}": value for name, value in found.items()} if isinstance(found, dict) else {}
+        {f"{kind}.{name}": value for name, value in values.items()} if isinstance(values, dict) else {}
     )
 
 

@@ -123,7 +123,7 @@ def inspect_repository(folder: Path) -> Repository:
     project = _project(root, folder.resolve())
     package, source = _package(files, project, page.rpartition("/")[2] or root.name)
     suites = [path for path in _files_with(git, _SUITE, ["*.py"]) if not _is_test(path)]
-    found = {tool: _files_with(git, pattern, where)[:1] for tool, (pattern, where) in _OTHER_TOOLS.items()}
+    tools = {tool: _files_with(git, pattern, where)[:1] for tool, (pattern, where) in _OTHER_TOOLS.items()}
     return Repository(
         root=root,
         remote=remote,
@@ -138,7 +138,7 @@ def inspect_repository(folder: Path) -> Repository:
         suites=tuple(path for path in suites if _PLAIN_PATH.fullmatch(path)),
         odd_suites=tuple(path for path in suites if not _PLAIN_PATH.fullmatch(path)),
         workflows=_workflows(root),
-        other_tools={tool: paths[0] for tool, paths in found.items() if paths},
+        other_tools={tool: paths[0] for tool, paths in tools.items() if paths},
         has_data_branch=bool(
             _line(git, "for-each-ref", "refs/heads/benchmarks", "refs/remotes/*/benchmarks")
         ),

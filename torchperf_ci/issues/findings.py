@@ -133,13 +133,13 @@ def _culprit_findings(
 
     A set of commits belongs to one of them that is proven, else to another set that shares a commit with it.
     """
-    found = [
+    findings = [
         _culprit_finding(culprit, bisection, worse, bisections, night)
         for bisection in bisections
         for culprit in bisection.culprits
     ]
     distinct: dict[str, IssueFinding] = {}
-    for finding in sorted(found, key=lambda finding: bool(finding.suspects)):
+    for finding in sorted(findings, key=lambda finding: bool(finding.suspects)):
         known = next((earlier for earlier in distinct.values() if earlier.names & finding.names), finding)
         distinct[known.fingerprint] = finding if known is finding else _merged(known, finding)
     return list(distinct.values())

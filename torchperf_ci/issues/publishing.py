@@ -208,8 +208,8 @@ class PublishedIssues:
     @property
     def about(self) -> list[TrackedIssue]:
         """All issues about tonight's findings, by number."""
-        found = (*self.opened, *self.updated, *self.reopened, *self.known)
-        return sorted({issue.number: issue for issue in found}.values(), key=lambda issue: issue.number)
+        issues = (*self.opened, *self.updated, *self.reopened, *self.known)
+        return sorted({issue.number: issue for issue in issues}.values(), key=lambda issue: issue.number)
 
     def check_published(self) -> None:
         """Raise :class:`NotDeliveredError` if something could not be published."""

@@ -127,10 +127,10 @@ class IssueTracker:
     def list_issues(self) -> list[TrackedIssue]:
         """All our issues, open and closed, by number. Memories in issues by others are ignored: they may be forged."""
         with self._explaining("list issues"):
-            found = self.client.all(
+            issues = self.client.all(
                 lambda: self.client.repository.get_issues(state="all", labels=[TORCHPERF_LABEL])
             )
-        return sorted(filter(None, map(self._tracked, found)), key=lambda issue: issue.number)
+        return sorted(filter(None, map(self._tracked, issues)), key=lambda issue: issue.number)
 
     def open(self, title: str, body: str) -> TrackedIssue:
         """Open an issue with all labels that are available."""

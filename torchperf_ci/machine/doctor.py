@@ -260,9 +260,9 @@ def timer(machine: MachineState) -> DoctorFinding:
 def compiler(machine: MachineState) -> DoctorFinding:
     """Can inductor compile for the CPU?"""
     why = "inductor writes C++ for the CPU, and a launcher for each GPU kernel"
-    found = machine.compiler
+    compiler = machine.compiler
     do = "install g++ (on macOS: xcode-select --install)"
-    return finding("compiler", bool(found), found or "no C++ compiler", why, do, "bad")
+    return finding("compiler", bool(compiler), compiler or "no C++ compiler", why, do, "bad")
 
 
 CHECKS = (

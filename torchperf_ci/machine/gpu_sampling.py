@@ -82,15 +82,15 @@ def _watts_by_energy(readings: Sequence[GpuReading]) -> float | None:
 
 
 def clock_limits(
-    before: ThrottleCounters | None, after: ThrottleCounters | None, found: Sequence[GpuReading]
+    before: ThrottleCounters | None, after: ThrottleCounters | None, readings: Sequence[GpuReading]
 ) -> Mapping[str, str]:
     """Why and for which share of the time the clock was throttled, as facts for the record.
 
     ``throttling`` names the reasons that void a measurement, and ``throttled_share`` is the share of the longest one.
     ``power_capped`` is the share of the time at the power limit, which is normal under heavy load. Shares come from
-    the counters ``before`` and ``after``; for reasons without a counter, from the readings ``found``.
+    the counters ``before`` and ``after``; for reasons without a counter, from ``readings``.
     """
-    counted, seen = _by_counters(before, after), _by_readings(found)
+    counted, seen = _by_counters(before, after), _by_readings(readings)
     # Counters are more precise than the share of a few readings.
     voiding = {**seen.voiding, **counted.voiding}
     power = seen.power if counted.power is None else counted.power

@@ -69,12 +69,12 @@ def watch_interference(
     *,
     workers: int = 1,
     closely: bool = True,
-    found: list[GpuReading] | None = None,
+    readings: list[GpuReading] | None = None,
 ) -> Iterator[dict[str, str]]:
     """Observe the machine and ``device`` during the block; the facts are filled in when it ends.
 
     ``workers`` is how many of our own processes use the device. A GPU is sampled throughout, or, if not ``closely``,
-    only at both ends; the readings are added to ``found``.
+    only at both ends; each reading is added to ``readings``.
     """
     observed: dict[str, str] = {}
     before, held = read_counters(), device.throttle_counters()
@@ -88,8 +88,8 @@ def watch_interference(
         # Compare counts, not process ids: inside a container they differ from those the driver reports.
         if (others := max((reading.processes for reading in read), default=0) - workers) > 0:
             observed["other_gpu_processes"] = str(others)
-        if found is not None:
-            found += read
+        if readings is not None:
+            readings += read
 
 
 def read_counters(root: Path = Path("/"), own: int = 0) -> CounterSnapshot:

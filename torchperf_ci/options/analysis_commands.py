@@ -260,10 +260,10 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 def duration(value: str) -> timedelta:
     """A length of time above 0, such as 90m, 36h or 2d."""
-    found = re.fullmatch(r"(\d{1,4})([mhd])", value)
-    if not found or not int(found[1]):
+    match = re.fullmatch(r"(\d{1,4})([mhd])", value)
+    if not match or not int(match[1]):
         raise ValueError
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
 
 
 @dataclass(frozen=True)

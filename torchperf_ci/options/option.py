@@ -80,8 +80,8 @@ def moment(value: str) -> int:
     if value.isdecimal():
         return int(value)
     # Python 3.10 reads neither the Z nor a fraction of other than three or six digits
-    found = datetime.datetime.fromisoformat(value.replace("Z", "+00:00"))
-    seconds = int((found if found.tzinfo else found.replace(tzinfo=datetime.timezone.utc)).timestamp())
+    moment = datetime.datetime.fromisoformat(value.replace("Z", "+00:00"))
+    seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=datetime.timezone.utc)).timestamp())
     if seconds < 0:
         raise ValueError
     return seconds

@@ -156,14 +156,14 @@ class BranchPlace(RecordPlace):
         """Return the content in the state that :meth:`keys` saw last, also of a file in a pack."""
         snapshot = self._snapshot = self._snapshot or self._take()
         sources = [key] if key in snapshot.files else [*filter(is_pack, snapshot.files)]
-        found = next((file for file in self.read(sources) if file.key == key), None)
-        if not found:
+        stored = next((file for file in self.read(sources) if file.key == key), None)
+        if not stored:
             msg = f"{self.name}: there is no file {key!r}"
             raise PlaceUnreadableError(msg)
-        if found.unfit:
+        if stored.unfit:
             where = f"{self.name}: {key}"
-            raise InvalidObjectError(where, found.unfit)
-        return found.body
+            raise InvalidObjectError(where, stored.unfit)
+        return stored.body
 
     def _deadline(self) -> Deadline:
         return Deadline.after(self._access.deadline)

@@ -53,8 +53,8 @@ def is_pack(key: str) -> bool:
 
 def month_of_pack(key: str) -> str:
     """Return the month ``YYYY-MM`` in the name of a pack; empty for other keys."""
-    found = _PACK.fullmatch(key)
-    return found[1] if found else ""
+    match = _PACK.fullmatch(key)
+    return match[1] if match else ""
 
 
 def month_of_content(body: bytes) -> str:

@@ -120,8 +120,8 @@ class UploadReceiver:
 
     async def _kept(self, body: bytearray) -> UploadResponse:
         loop = asyncio.get_running_loop()
-        found = await loop.run_in_executor(self._checks, read_request, body, self._accepted)
-        return await loop.run_in_executor(self._puts, keep, found, self._place)
+        records = await loop.run_in_executor(self._checks, read_request, body, self._accepted)
+        return await loop.run_in_executor(self._puts, keep, records, self._place)
 
 
 async def _length(request: Request) -> int:

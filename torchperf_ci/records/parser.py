@@ -56,14 +56,14 @@ def whole(text: str) -> list[Element]:
     """
     start = _skip_space(text, 0)
     if text.startswith("[", start):
-        found, end = _items(text, start + 1)
+        elements, end = _items(text, start + 1)
     else:
         value, end = decode(text, start)
-        found = [Element(start, end, "$", value)]
+        elements = [Element(start, end, "$", value)]
     if _skip_space(text, end) != len(text):
         message = "something follows the value"
         raise ValueError(message)
-    return found
+    return elements
 
 
 def decode(text: str, start: int) -> tuple[object, int]:
@@ -76,17 +76,17 @@ def decode(text: str, start: int) -> tuple[object, int]:
 
 
 def _items(text: str, start: int) -> tuple[list[Element], int]:
-    found: list[Element] = []
+    elements: list[Element] = []
     position = _skip_space(text, start)
     while not text.startswith("]", position):
         checkpoint()
-        check_elements(len(found) + 1)
-        if found:
+        check_elements(len(elements) + 1)
+        if elements:
             position = _skip_space(text, _expect_comma(text, position))
         value, end = decode(text, position)
-        found.append(Element(position, end, f"$[{len(found)}]", value))
+        elements.append(Element(position, end, f"$[{len(elements)}]", value))
         position = _skip_space(text, end)
-    return found, position + 1
+    return elements, position + 1
 
 
 def _expect_comma(text: str, position: int) -> int:

@@ -355,12 +355,12 @@ def _first(
     inner: Iterable[tuple[str | int, object]], check: Check, of_null: Sequence[RecordFinding]
 ) -> list[RecordFinding]:
     """Return the first things wrong with the values inside of a value; of more, only one that refuses it."""
-    found: list[RecordFinding] = []
+    findings: list[RecordFinding] = []
     for step, value in inner:
         for finding in of_null if value is None else check(value):
             checkpoint()
-            if len(found) < MOST_FINDINGS or finding.severity == "refused":
-                found.append(finding.below(step))
-        if len(found) >= MOST_FINDINGS and found[-1].severity == "refused":
+            if len(findings) < MOST_FINDINGS or finding.severity == "refused":
+                findings.append(finding.below(step))
+        if len(findings) >= MOST_FINDINGS and findings[-1].severity == "refused":
             break
-    return found
+    return findings

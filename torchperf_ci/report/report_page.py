@@ -40,8 +40,8 @@ _LARGEST = 20.0
 def write_page(inputs: ReportInputs, folder: Path, options: ReportOptions) -> None:
     """Write ``report.md`` and ``report.html`` with the whole report and drafts of the issues."""
     documents = report_documents(inputs, github_server(os.environ))
-    found = grouped(verdict for judgement in inputs.judgements for verdict in judgement.verdicts)
-    changed = (verdict for group in ("regressed", "candidate", "improved") for verdict in found[group])
+    groups = grouped(verdict for judgement in inputs.judgements for verdict in judgement.verdicts)
+    changed = (verdict for group in ("regressed", "candidate", "improved") for verdict in groups[group])
     charts = [chart for verdict in changed if (chart := pair_chart(verdict))][:_MOST_CHARTS]
     if first := charts[0] if charts else clearest_chart(inputs.verdicts):
         documents[0] = replace(documents[0], blocks=[first, *documents[0].blocks])

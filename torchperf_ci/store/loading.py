@@ -254,10 +254,10 @@ class StagingTable:
             time.sleep(0.05)
 
     def _compare(self) -> list[IncomingObject]:
-        found = self._store.rows(statement("compare"), {"bucket": self._bucket})
+        rows = self._store.rows(statement("compare"), {"bucket": self._bucket})
         return [
             IncomingObject(key, records, untimed, ahead, bool(is_stored), bool(is_same))
-            for key, records, untimed, ahead, is_stored, is_same in found
+            for key, records, untimed, ahead, is_stored, is_same in rows
         ]
 
     def _count(self) -> int:

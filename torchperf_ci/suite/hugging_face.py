@@ -109,8 +109,8 @@ def _model_class(config: Any, name: str) -> Any:
         for table in (*tables, auto.MODEL_MAPPING_NAMES)
         if config.model_type in table
     )
-    found = next(known)
-    return getattr(transformers, found if isinstance(found, str) else found[0])
+    model_class = next(known)
+    return getattr(transformers, model_class if isinstance(model_class, str) else model_class[0])
 
 
 def _inputs(kind: Any, config: Any, batch: int, tokens: int, mode: str) -> Inputs:

@@ -210,10 +210,10 @@ def _explanation(error: BaseException) -> str:
 
 
 def _refuse_taken_names(
-    path: Path, found: Sequence[Workload], workloads: Mapping[str, Workload], sources: Mapping[str, str]
+    path: Path, added: Sequence[Workload], workloads: Mapping[str, Workload], sources: Mapping[str, str]
 ) -> None:
     names = dict[str, Workload]()
-    for entry in found:
+    for entry in added:
         # A file may import a built-in workload to have it in its suite; that is the same object, not a conflict.
         if workloads.get(entry.name, entry) is not entry:
             _refuse(path, entry, f"the name is taken by {sources[entry.name]}")

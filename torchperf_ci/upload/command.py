@@ -97,11 +97,11 @@ def _say_that_there_is_no_target(options: UploadOptions) -> None:
         "UPLOADER_PASSWORD": os.environ.get("UPLOADER_PASSWORD"),
         "a step of actions/upload": os.environ.get(_DEFAULT_TO),
     }
-    found = " and ".join(sign for sign, there in signs.items() if there)
+    hints = " and ".join(sign for sign, there in signs.items() if there)
     text = "there is no target, so nothing is uploaded"
-    if found:
+    if hints:
         text += (
-            f", though the job has {found}: name one with --to (input to), or as `upload` in torchperf.yml"
+            f", though the job has {hints}: name one with --to (input to), or as `upload` in torchperf.yml"
         )
         actions.annotate([actions.Annotation("warning", text, title="Upload")])
         actions.append_summary(to_markdown(Document(f"⚠️ Upload: {text}")))

@@ -187,8 +187,8 @@ def _this_identity() -> DeviceIdentity:
     from torchperf_ci.machine.devices import DEVICE_TYPES, device, installed
 
     gpus = (installed(kind).identity for kind in DEVICE_TYPES if kind not in _WITHOUT_TOOLS)
-    found = (identity() for identity in (*gpus, gaudi_identity))
-    first = next((identity for identity in found if identity.gpu_count), device("cpu").identity())
+    identities = (identity() for identity in (*gpus, gaudi_identity))
+    first = next((identity for identity in identities if identity.gpu_count), device("cpu").identity())
     return replace(first, type="") if first.name == _NO_TYPE else first
 
 
@@ -289,11 +289,11 @@ def prepare(
     )
 
 
-def _measured(found: LocatedRecord, head: object) -> Mapping[str, Any]:
+def _measured(located: LocatedRecord, head: object) -> Mapping[str, Any]:
     """Return the record; if another tool wrote this job's checkout into it, without commit and branch.
 
     The job's own commit and branch then apply: those of a pull request, while its checkout is ``head`` or a merge.
     """
-    if not found.tool or found.record.get("head_sha") not in (head, os.environ.get("GITHUB_SHA", "")):
-        return found.record
-    return {name: value for name, value in found.record.items() if name not in ("head_sha", "head_branch")}
+    if not located.tool or located.record.get("head_sha") not in (head, os.environ.get("GITHUB_SHA", "")):
+        return located.record
+    return {name: value for name, value in located.record.items() if name not in ("head_sha", "head_branch")}

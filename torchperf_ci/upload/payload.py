@@ -137,11 +137,11 @@ def _is_file(source: Path) -> bool:
 
 def _paths(folder: Path) -> Iterator[Path]:
     try:
-        found = sorted(folder.iterdir()) if folder.exists() else []
+        files = sorted(folder.iterdir()) if folder.exists() else []
     except OSError as error:
         msg = f"{folder}: cannot be read: {error.strerror}; check its permissions"
         raise RecordsError(msg) from error
-    named = (path for path in found if path.name.endswith(SUFFIXES) and not path.name.startswith("."))
+    named = (path for path in files if path.name.endswith(SUFFIXES) and not path.name.startswith("."))
     return (path for path in named if path.is_symlink() or not path.is_dir())
 
 

@@ -141,9 +141,9 @@ class UploadReport:
             (self.conflicts, ConflictError, f"what is in conflict stays in {self.spool}; {_KEY_OF_ITS_OWN}"),
             (self.undelivered, NotDeliveredError, f"send it later with: {self.resume}"),
         ]
-        found = [(kind, advice) for there, kind, advice in kinds if there]
-        lines = [self.headline(), *(advice for _, advice in found if advice)]
-        return found[-1][0]("; ".join(lines)) if found else None
+        problems = [(kind, advice) for there, kind, advice in kinds if there]
+        lines = [self.headline(), *(advice for _, advice in problems if advice)]
+        return problems[-1][0]("; ".join(lines)) if problems else None
 
 
 def count_records(deliveries: Iterable[Delivery]) -> int:
@@ -276,10 +276,10 @@ def _object(delivery: Delivery) -> dict[str, object]:
 
 def _problems(deliveries: Iterable[Delivery]) -> list[str]:
     """Return each distinct problem with the number of objects that have it."""
-    found = Counter(delivery.problem for delivery in deliveries if delivery.problem)
+    counts = Counter(delivery.problem for delivery in deliveries if delivery.problem)
     return [
         problem if number == 1 else f"{problem} ({counted(number, 'object')})"
-        for problem, number in found.items()
+        for problem, number in counts.items()
     ]
 
 

@@ -164,10 +164,10 @@ class Spool:
 
     def remove_irregular(self) -> list[Path]:
         """Remove links, pipes and the like: jobs publish the spool as an artifact, and that follows links."""
-        found = [path for path in sorted(self.root.rglob("*")) if is_irregular(path)]
-        for path in found:
+        irregular = [path for path in sorted(self.root.rglob("*")) if is_irregular(path)]
+        for path in irregular:
             path.unlink(missing_ok=True)
-        return found
+        return irregular
 
     def _receipt(self, source: str) -> Path:
         return self.root / _DELIVERED / f"{_spool_digest(self.target, source)[:_NAME_LENGTH]}.json"

@@ -144,10 +144,10 @@ def _runs(group: SeriesGroup, rows: Sequence[_RunRow], server: str) -> Sequence[
         [[row.torch for row in rows], [row.commit for row in rows]], key=lambda names: len({*names} - {""})
     )
     commits = {row: name or row.commit for row, name in zip(rows, named, strict=True)}
-    found: dict[str, list[_RunRow]] = defaultdict(list)
+    rows_by_run: dict[str, list[_RunRow]] = defaultdict(list)
     for row in rows:
-        found[run_of(row.moment, row.commit, row.workflow_id, row.run_attempt, row.place)].append(row)
-    runs = [_run(group, name, parts, commits, server) for name, parts in found.items()]
+        rows_by_run[run_of(row.moment, row.commit, row.workflow_id, row.run_attempt, row.place)].append(row)
+    runs = [_run(group, name, parts, commits, server) for name, parts in rows_by_run.items()]
     return sorted(runs, key=lambda run: (run.time, run.name), reverse=True)
 
 

@@ -139,8 +139,8 @@ def proven_culprits(bisections: Iterable[Bisection], tracker: str = "") -> list[
         for bisection in bisections
         for culprit in bisection.culprits
     ]
-    found = {(*entry.sides, entry.commit): entry for entry in culprits}
-    return sorted(found.values(), key=lambda entry: (entry.culprit.date, entry.commit), reverse=True)
+    distinct = {(*entry.sides, entry.commit): entry for entry in culprits}
+    return sorted(distinct.values(), key=lambda entry: (entry.culprit.date, entry.commit), reverse=True)
 
 
 def bisections_of_store(store: Store) -> Iterator[Bisection]:

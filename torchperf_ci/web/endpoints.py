@@ -148,9 +148,9 @@ class Endpoints:
             raise HTTPException(413, f"the query has more than {MOST_BODY} bytes")
         query, form = parse_query(body, request.query_params.multi_items())
         packed = _accepts_gzip(request)
-        found = await self._in_thread(self._service.query, query, form, packed)
+        answer = await self._in_thread(self._service.query, query, form, packed)
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if packed else {})
-        return _ChunkedResponse(found, MEDIA_TYPES[form], headers, self._unread)
+        return _ChunkedResponse(answer, MEDIA_TYPES[form], headers, self._unread)
 
     async def ready(self, _: Request) -> Response:
         """Respond if the store answers."""

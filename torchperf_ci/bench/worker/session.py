@@ -207,9 +207,9 @@ class WorkerSession:
 
     def profile(self, trace: str) -> protocol.ProfiledSteps:
         """Profile operators and kernels of the steps and, if they are compiled, the reasons for graph breaks."""
-        found = profiling.profile(self._device, self._step.run, trace)
+        profile = profiling.profile(self._device, self._step.run, trace)
         breaks = {} if self._request.backend == "eager" else profiling.graph_breaks()
-        return protocol.ProfiledSteps(found, breaks)
+        return protocol.ProfiledSteps(profile, breaks)
 
     def architectures(self, files: list[str], filters: list[str]) -> Mapping[str, str]:
         """Return the call that builds each architecture of the installed libraries without a workload, by name."""
