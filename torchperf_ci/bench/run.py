@@ -154,7 +154,7 @@ def run(plan: RunPlan) -> list[CaseResult]:
         with scratch_folder() as scratch:
             return _measure_all(plan, journal, scratch)
     except Stopped as stopped:
-        stopped.outcome = f"what was measured is in {plan.out}; to go on"
+        stopped.outcome = f"what was measured is in {plan.out}; to continue"
         stopped.resume = ("--resume", "--out", str(plan.out))
         raise
 

@@ -220,7 +220,7 @@ def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
         try:
             yield state_file
         except Stopped as stopped:
-            stopped.outcome = f"everything measured so far is in {path}; to go on"
+            stopped.outcome = f"everything measured so far is in {path}; to continue"
             raise
         except TorchperfError:
             if not state_file.facts.readings:
