@@ -13,7 +13,7 @@ import numpy as np
 from report import print_table
 
 from torchperf_ci.stats.build_variance import estimate_tau
-from torchperf_ci.verdicts.verdict import LUCKY
+from torchperf_ci.verdicts.verdict import MIN_CHANCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def row(cell: Cell, tau: float) -> list[str]:
         for luck, true, change in zip(estimate_tau(values, builds), own, between_two, strict=True):
             found.append(luck.tau)
             inside.append(luck.quantile(0.025) <= true <= luck.quantile(0.975))
-            lucky.append(change > 0 and luck.chance(change, (1, 1)) <= LUCKY)
+            lucky.append(change > 0 and luck.chance(change, (1, 1)) <= MIN_CHANCE)
     what = f"{cell.series} × {cell.runs}, σ {cell.sigma:.1%}, {cell.again:.0%} again"
     shared = f", {cell.shared:.1%} in all" if cell.shared else ""
     interval = f"{np.mean(inside):.0%}" if tau else ""

@@ -73,8 +73,8 @@ def real(python: str) -> None:
             with patch.object(
                 pairs, "forget_choices", pairs.forget_choices if "pair" in rule else lambda _: None
             ):
-                arms = pairs.on_same_cpus(settings, settings)
-                for pair in (pairs.measure_pair(CASE, *arms, folder / "scratch") for _ in range(REAL_PAIRS)):
+                sides = pairs.on_same_cpus(settings, settings)
+                for pair in (pairs.measure_pair(CASE, *sides, folder / "scratch") for _ in range(REAL_PAIRS)):
                     ratios.append(pair.log_ratio)
                     print(rule, f"{pair.log_ratio:+.4f}", file=sys.stderr, flush=True)
             timed = (folder / "timed").read_text().split()

@@ -50,7 +50,7 @@ def harness(case: Case, settings: Settings, scratch: Path) -> float:
 
 
 def paired(case: Case, settings: Settings, scratch: Path) -> float:
-    """The ratio of a pair whose arms are the same."""
+    """The ratio of a pair whose sides are the same."""
     pair = measure_pair(case, *on_same_cpus(settings, settings), scratch)
     return math.exp(pair.log_ratio)
 

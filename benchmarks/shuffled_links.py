@@ -31,7 +31,7 @@ from report import print_table
 from torchperf_ci import cli
 from torchperf_ci.bench import user_command
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.user_command import CommandArm, measure_command_pair
+from torchperf_ci.bench.user_command import InstalledBuild, measure_command_pair
 from torchperf_ci.bisect.probes import read_command_output
 from torchperf_ci.culprits.culprit import read_culprits
 from torchperf_ci.environments.build_environment import Builder, open_environment
@@ -172,12 +172,14 @@ def offsets(draws: int, out: Path | None) -> None:
         folder = Path(name)
         sha = make_repository(folder / "kernel", Trial(0, None))[0]
         builder = Builder(without_pip(folder), "sh build.sh")
-        arms = []
+        installed = []
         for draw in range(draws + 1):
             made = stack.enter_context(open_environment(Revision(folder / "kernel", sha, ""), builder, draw))
             settings = Settings(made.python, "cpu", cpus=tuple(sorted(os.sched_getaffinity(0)))[-1:])
-            arms.append(CommandArm(settings, sha, made.worktree, folder / f"{draw}"))
-        ratios = {draw: [_ratio(arms[0], arms[draw]) for _ in range(PAIRS)] for draw in range(draws + 1)}
+            installed.append(InstalledBuild(settings, sha, made.worktree, folder / f"{draw}"))
+        ratios = {
+            draw: [_ratio(installed[0], installed[draw]) for _ in range(PAIRS)] for draw in range(draws + 1)
+        }
     if out:
         out.write_text(json.dumps([[round(ratio, 5) for ratio in found] for found in ratios.values()]) + "\n")
     rows = [
@@ -195,7 +197,7 @@ def offsets(draws: int, out: Path | None) -> None:
     )
 
 
-def _ratio(base: CommandArm, head: CommandArm) -> float:
+def _ratio(base: InstalledBuild, head: InstalledBuild) -> float:
     [ratio] = measure_command_pair(
         COMMAND, base, head, lambda output: read_command_output(output, "", {})
     ).values()

@@ -124,8 +124,8 @@ def power_limit() -> None:
     table(("H100 at its power limit, by", "rules", "typical error", "from, to", "device seconds"), *rows)
 
 
-class Arm:
-    """StoreService the blocks of a pair on a device that both arms share."""
+class SimulatedWorker:
+    """Answers the blocks of a pair on a device that both sides share."""
 
     def __init__(self, device: Replayed) -> None:
         self._device = device
@@ -146,8 +146,8 @@ def pairs_of_equals() -> None:
         for load in (0.0, 2.0):
             ratios = []
             for start in BEGINNINGS:
-                arm = Arm(Replayed(seconds, Timing(), start + load))
-                quads = pairs.measured_quads(arm, arm, round(pairs.BLOCK_SECONDS / kept_up))
+                worker = SimulatedWorker(Replayed(seconds, Timing(), start + load))
+                quads = pairs.measured_quads(worker, worker, round(pairs.BLOCK_SECONDS / kept_up))
                 ratios.append(median(math.log(head / base) for base, head in quads))
             typical = math.sqrt(fmean(ratio**2 for ratio in ratios))
             rows.append((name, f"{load:g} s", f"{typical:.1%}", f"{min(ratios):+.1%} to {max(ratios):+.1%}"))

@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 import torchperf_ci
-from torchperf_ci.config import Config, Issues, Rule, Runner, Suite, Upload, find, load
+from torchperf_ci.config import Config, Issues, Rule, Runner, Suite, Upload, find_config, load_config
 from torchperf_ci.errors import ConfigError, UsageError
 from torchperf_ci.metrics import METRICS
 
@@ -158,19 +158,19 @@ def write(tmp_path):
 def test_a_mistake_is_reported_with_its_line(write, text, line, words):
     path = write(text)
     with pytest.raises(ConfigError, match=re.escape(words)) as error:
-        load(path)
+        load_config(path)
     assert str(error.value).startswith(f"{path}:{line}: ")
 
 
 def test_a_gpu_is_no_misspelt_xpu(write):
     with pytest.raises(ConfigError) as error:
-        load(write("runners: {a: {device: gpu}}\n"))
+        load_config(write("runners: {a: {device: gpu}}\n"))
     assert str(error.value).endswith("must be one of auto, cpu, cuda, mps, xpu, not 'gpu'")
 
 
 def test_a_password_is_not_repeated_in_the_message(write):
     with pytest.raises(ConfigError) as error:
-        load(write("store: clickhouse://me:secret@host/db\n"))
+        load_config(write("store: clickhouse://me:secret@host/db\n"))
     assert "secret" not in str(error.value)
 
 
@@ -178,22 +178,22 @@ def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path):
     path = tmp_path / "torchperf.yml"
     path.write_bytes(b"version: 1\nname: caf\xe9\n")
     with pytest.raises(ConfigError, match=":2: is not valid YAML: "):
-        load(path)
+        load_config(path)
 
 
 @pytest.mark.parametrize("name", ["missing.yml", "."])
 def test_a_file_that_cannot_be_read_is_an_error_of_the_call(tmp_path, name):
     with pytest.raises(UsageError, match="cannot be read"):
-        load(tmp_path / name)
+        load_config(tmp_path / name)
 
 
 def test_a_recursive_alias_ends(write):
     with pytest.raises(ConfigError, match="unknown key 'x'"):
-        load(write("runners: &a\n  x: *a\n"))
+        load_config(write("runners: &a\n  x: *a\n"))
 
 
 def test_every_key_is_read(write):
-    config = load(
+    config = load_config(
         write(
             """
 version: 1
@@ -242,7 +242,7 @@ issues:
 
 def test_without_a_file_every_key_has_its_default(write):
     config = Config()
-    assert config == load(write("version: 1\n"))
+    assert config == load_config(write("version: 1\n"))
     assert (config.name, config.store) == ("torchperf", "chdb://.torchperf/store")
     assert (config.runners, config.suites) == ({}, {})
     assert {rule.min_effect for rule in config.policy.values()} == {0.03}
@@ -259,10 +259,10 @@ def test_below_the_folder_of_the_file_a_warning_names_it(write, tmp_path, monkey
     (tmp_path / "other/.git").mkdir()
     for folder in (tmp_path, other):
         monkeypatch.chdir(folder)
-        find(None)
+        find_config(None)
     assert capsys.readouterr().err == ""
     monkeypatch.chdir(below)
-    assert find(None) == find(None) == Config()
+    assert find_config(None) == find_config(None) == Config()
     assert capsys.readouterr().err == (
         "warning: ../../torchperf.yml is not read: run the command in its folder, "
         "or give --config ../../torchperf.yml\n"
@@ -284,7 +284,7 @@ def test_the_destination_is_written_as_the_upload_command_takes_it(upload, desti
 
 @pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
 def test_the_schema_accepts_what_is_read(write, text):
-    load(write(text))
+    load_config(write(text))
     assert Draft202012Validator(SCHEMA).is_valid(yaml.safe_load(text.lstrip("\ufeff")))
 
 
@@ -316,4 +316,4 @@ def test_the_example_of_the_page_is_read(write):
     page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
     example = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert example
-    assert load(write(example[1])).suites["edge"].runners == ("m2",)
+    assert load_config(write(example[1])).suites["edge"].runners == ("m2",)

@@ -61,5 +61,5 @@ def test_messages_name_options_that_the_command_has() -> None:
 def test_whoever_reads_the_configuration_takes_its_path() -> None:
     """Its errors tell ``--config``, whichever command reads it."""
     for room, options in options_of_rooms().items():
-        if any("config.find(" in path.read_text() for path in (PACKAGE / room).rglob("*.py")):
+        if any("find_config(" in path.read_text() for path in (PACKAGE / room).rglob("*.py")):
             assert "--config" in options, room

@@ -102,7 +102,7 @@ def planned() -> Document:
     suites = {"core": {"workloads": ["core"], "runners": [*runners], "shards": 12}}
     path = Path("torchperf.yml")
     path.write_text(f'{{"version": 1, "runners": {runners}, "suites": {suites}}}'.replace("True", "true"))
-    return jobs_document(jobs_of(config.load(path)))
+    return jobs_document(jobs_of(config.load_config(path)))
 
 
 def uploaded() -> Document:

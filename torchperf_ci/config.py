@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from yaml import Node
 
-FILE = Path("torchperf.yml")
+CONFIG_FILE = Path("torchperf.yml")
 
 _URL = Text(r"^https?://[^\s/]", "a URL such as https://…")
 _ROLE = Text(r"^arn:[^\s:]+:iam::", "the ARN of a role, arn:aws:iam::…")
@@ -165,30 +165,30 @@ class Config:
     )
 
 
-def find(given: str | None) -> Config:
-    """Load the file ``given``, else ``torchperf.yml`` if it exists, else the defaults. Raises as :func:`load`.
+def find_config(path: str | None) -> Config:
+    """Load the file ``path``, else ``torchperf.yml`` if it exists, else the defaults. Raises as :func:`load_config`.
 
     Nobody expects the defaults below a folder that has the file, so there a warning names it.
     """
-    if given is None and not FILE.exists():
+    if path is None and not CONFIG_FILE.exists():
         _warn_below(Path.cwd())
         return Config()
-    return load(Path(given) if given else FILE)
+    return load_config(Path(path) if path else CONFIG_FILE)
 
 
 @cache
 def _warn_below(folder: Path) -> None:
     """Warn if the file is in a folder above, up to the root of the checkout."""
     for above in (folder, *folder.parents):
-        if (above / FILE).exists():
-            path = os.path.relpath(above / FILE, folder)
+        if (above / CONFIG_FILE).exists():
+            path = os.path.relpath(above / CONFIG_FILE, folder)
             say(f"warning: {path} is not read: run the command in its folder, or give --config {path}")
             return
         if (above / ".git").exists():
             return
 
 
-def load(path: Path) -> Config:
+def load_config(path: Path) -> Config:
     """Read ``torchperf.yml``.
 
     Raises :class:`ConfigError` with the line of the mistake, or :class:`UsageError` for an unreadable file.
@@ -199,10 +199,10 @@ def load(path: Path) -> Config:
         msg = f"{path}: cannot be read: {error.strerror}; give the configuration's path with --config"
         raise UsageError(msg) from error
     position = ConfigPosition(str(path))
-    given: Config = Section(Config).read(_document(content, str(path)), position)
-    for steps, problem in _contradictions(given):
+    config: Config = Section(Config).read(_document(content, str(path)), position)
+    for steps, problem in _contradictions(config):
         raise ConfigError(str(path), position.lines[steps], f"{'.'.join(map(str, steps))}: {problem}")
-    return replace(given, policy=_with_defaults(given.policy), runners=_labelled(given.runners))
+    return replace(config, policy=_with_defaults(config.policy), runners=_labelled(config.runners))
 
 
 def _document(content: bytes, file: str) -> Node:
@@ -225,28 +225,28 @@ def _document(content: bytes, file: str) -> Node:
     return node
 
 
-def _contradictions(given: Config) -> Iterator[tuple[Steps, str]]:
+def _contradictions(config: Config) -> Iterator[tuple[Steps, str]]:
     """Yield contradictions between values that are each valid, with the keys that lead to them."""
-    for name, suite in given.suites.items():
+    for name, suite in config.suites.items():
         for index, runner in enumerate(suite.runners):
-            if runner not in given.runners:
+            if runner not in config.runners:
                 yield (
                     ("suites", name, "runners", index),
-                    f"unknown runner {runner!r}{nearest(runner, given.runners)}",
+                    f"unknown runner {runner!r}{nearest(runner, config.runners)}",
                 )
-    for metric, rule in given.policy.items():
+    for metric, rule in config.policy.items():
         if not rule.direction and metric not in METRICS:
             reason = "torchperf cannot know which way is better; add `direction: up` or `down`"
             yield ("policy", metric), f"{reason}{resembling(metric, METRICS, 0.5)}"
-    yield from _upload_contradictions(given.upload)
-    yield from _passwords({("store",): given.store, ("upload", "to"): given.upload.to})
+    yield from _upload_contradictions(config.upload)
+    yield from _passwords({("store",): config.store, ("upload", "to"): config.upload.to})
 
 
 def _upload_contradictions(upload: Upload) -> Iterator[tuple[Steps, str]]:
     places = {"to": upload.to, "lambda": upload.lambda_, "branch": upload.branch}
-    given = [name for name, value in places.items() if value]
-    if len(given) > 1:
-        yield ("upload", given[1]), f"records go to one place; remove this or `{given[0]}`"
+    destinations = [name for name, value in places.items() if value]
+    if len(destinations) > 1:
+        yield ("upload", destinations[1]), f"records go to one place; remove this or `{destinations[0]}`"
     if upload.role and not (upload.to or "").startswith("s3://"):
         yield ("upload", "role"), "a role is for an upload to s3:// only; set `to: s3://BUCKET`, or remove it"
 
@@ -258,11 +258,11 @@ def _passwords(urls: Mapping[Steps, str | None]) -> Iterator[tuple[Steps, str]]:
 
 
 def _with_defaults(policy: Mapping[str, Rule]) -> dict[str, Rule]:
-    given = {
+    configured = {
         metric: replace(rule, direction=rule.direction or METRICS[metric].direction)
         for metric, rule in policy.items()
     }
-    return default_policy() | given
+    return default_policy() | configured
 
 
 def _labelled(runners: Mapping[str, Runner]) -> dict[str, Runner]:

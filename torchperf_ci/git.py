@@ -141,10 +141,10 @@ class Git:
 def git_environment(base: Mapping[str, str], settings: Sequence[GitSetting]) -> dict[str, str]:
     """Return ``base`` for running git: no prompts, English messages, and ``settings`` after those it has already."""
     chosen = {name: value for name, value in base.items() if name not in _ELSEWHERE}
-    given = int(chosen.get("GIT_CONFIG_COUNT") or 0)
-    for number, (key, value) in enumerate(settings, start=given):
+    count = int(chosen.get("GIT_CONFIG_COUNT") or 0)
+    for number, (key, value) in enumerate(settings, start=count):
         chosen[f"GIT_CONFIG_KEY_{number}"], chosen[f"GIT_CONFIG_VALUE_{number}"] = key, value
-    chosen["GIT_CONFIG_COUNT"] = str(given + len(settings))
+    chosen["GIT_CONFIG_COUNT"] = str(count + len(settings))
     # git uses the first value of `core.gitProxy`, so only a variable can override the repository's.
     proxy = chosen.get("GIT_PROXY_COMMAND", "")
     return {**chosen, "GIT_PROXY_COMMAND": proxy, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
@@ -191,5 +191,5 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 def _git_message(command: str, status: int, stderr: bytes) -> str:
     lines = [line.strip() for line in stderr.decode(errors="replace").splitlines()]
-    told = " ".join(line for line in lines if line and not line.startswith(("hint:", "warning:")))
-    return without_secrets(f"git {command} ended with {status}: {told[-500:] or 'it did not say why'}")
+    message = " ".join(line for line in lines if line and not line.startswith(("hint:", "warning:")))
+    return without_secrets(f"git {command} ended with {status}: {message[-500:] or 'it did not say why'}")

@@ -10,8 +10,8 @@ from math import inf, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci import config
 from torchperf_ci.command_output import print_json
+from torchperf_ci.config import find_config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Highlighted, Note, Table, Words, counted, day_of, short
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
@@ -49,7 +49,7 @@ _SHOWN_PROBLEMS = 20
 def history_command(options: HistoryOptions) -> int:
     """Print the changes of every series. Raises :class:`RecordsRefusedError` if some elements were refused."""
     points, refused = _read(options)
-    policy = config.find(options.config).policy
+    policy = find_config(options.config).policy
 
     def rule_of(name: SeriesName, points: Sequence[Point]) -> MetricRule:
         if isinstance(name, Path):
@@ -91,7 +91,7 @@ def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
     since = max(0, (options.since or 0) - _BEFORE)
     branch = (options.branch or "").removeprefix("refs/heads/")
     if not options.records:
-        with open_existing(options.store or config.find(options.config).store) as store:
+        with open_existing(options.store or find_config(options.config).store) as store:
             points = points_of_store(store, branch=branch, since=since)
         return points if branch else _of_trunks(points), ()
     collected = points_of_records([Path(options.records)], options.format or "")

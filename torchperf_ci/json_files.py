@@ -223,10 +223,10 @@ def _check_plan(file: IO[bytes], first: JournalEntry, header: JournalEntry, othe
         raise ResumeError(msg)
     changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
     if changed:
-        told = ", ".join(
+        differences = ", ".join(
             f"{key}: {_short_value(old.get(key))} → {_short_value(new.get(key))}" for key in changed
         )
-        msg = f"{file.name} belongs to another run: {', '.join(changed)} changed ({told}); {otherwise}"
+        msg = f"{file.name} belongs to another run: {', '.join(changed)} changed ({differences}); {otherwise}"
         raise OtherPlanError(msg, changed)
 
 

@@ -8,7 +8,7 @@ from argcomplete import autocomplete
 from argcomplete.completers import FilesCompleter
 from argcomplete.shell_integration import shellcode
 
-from torchperf_ci import config
+from torchperf_ci.config import CONFIG_FILE, load_config
 from torchperf_ci.errors import TorchperfError, UsageError
 from torchperf_ci.interruption import COMMAND_NAME
 from torchperf_ci.metrics import METRICS
@@ -67,6 +67,6 @@ def _known_values(option: Option) -> Sequence[str]:
 
 def _configured_suites() -> Sequence[str]:
     try:
-        return tuple(config.load(config.FILE).suites)
+        return tuple(load_config(CONFIG_FILE).suites)
     except TorchperfError:  # there is none, or the command itself reports what is wrong
         return ()

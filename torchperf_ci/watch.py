@@ -67,7 +67,7 @@ def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night:
         verdicts=(),
         rules=IssueRules(night, recovered_nights=1, max_per_night=sys.maxsize, kinds=("nightly",)),
         context=lambda _: IssueContext(night),
-        over={name: runs_again_comment(schedule, status)} if status.state == "ran" else {},
+        resolved={name: runs_again_comment(schedule, status)} if status.state == "ran" else {},
     )
 
 
@@ -93,11 +93,11 @@ def _show_draft(tonight: NightToPublish) -> None:
 
 def _report_published(done: PublishedIssues) -> None:
     """Print and output the URL of the issue. Raises :class:`NotDeliveredError` if it could not be published."""
-    for word in ("opened", "reopened", "standing", "closed"):
+    for word in ("opened", "reopened", "known", "closed"):
         for issue in getattr(done, word):
             actions.set_output("issue-url", issue.url)
             say(f"{word}: {issue.url}")
-    for note in (*done.settled, *done.notes):
+    for note in (*done.dismissed, *done.notes):
         say(note)
     done.check_published()
 

@@ -14,7 +14,7 @@ from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.pairs import SideFailure
 from torchperf_ci.bench.user_command import (
     QUADS,
-    CommandArm,
+    InstalledBuild,
     _further_quads,
     _log_ratio,
     measure_command_pair,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    MakeArm = Callable[[str, str], CommandArm]
+    MakeBuild = Callable[[str, str], InstalledBuild]
 
 
 @pytest.fixture(autouse=True)
@@ -33,14 +33,14 @@ def _one_quad(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def an_arm(tmp_path: Path) -> MakeArm:
+def a_build(tmp_path: Path) -> MakeBuild:
     """A build whose script, ``run.sh``, tells that it was there and then does what is given."""
 
-    def make(name: str, script: str) -> CommandArm:
+    def make(name: str, script: str) -> InstalledBuild:
         tree = tmp_path / name
         tree.mkdir()
         (tree / "run.sh").write_text(f"echo {name} >> {tmp_path}/turns\n{script}\n")
-        return CommandArm(
+        return InstalledBuild(
             Settings(sys.executable, "cpu", timeout=30), name, tree, tmp_path / f"{name}-scratch"
         )
 
@@ -51,34 +51,36 @@ def read(output: Path) -> dict[str, float]:
     return json.loads(output.read_text())
 
 
-def test_the_builds_take_turns_and_their_ratio_is_told(an_arm: MakeArm, tmp_path: Path) -> None:
+def test_the_builds_take_turns_and_their_ratio_is_told(a_build: MakeBuild, tmp_path: Path) -> None:
     base, head = (
-        an_arm("base", 'echo \'{"time": 2, "mem": 5}\''),
-        an_arm("head", 'echo \'{"time": 3, "mem": 5}\''),
+        a_build("base", 'echo \'{"time": 2, "mem": 5}\''),
+        a_build("head", 'echo \'{"time": 3, "mem": 5}\''),
     )
     ratios = measure_command_pair("sh run.sh", base, head, read)
     assert ratios == {"time": pytest.approx(math.log(1.5)), "mem": 0.0}
     assert (tmp_path / "turns").read_text().split() == ["base", "head", "head", "base"]
 
 
-def test_head_may_begin(an_arm: MakeArm, tmp_path: Path) -> None:
-    base, head = an_arm("base", "echo '{\"time\": 2}'"), an_arm("head", "echo '{\"time\": 3}'")
+def test_head_may_begin(a_build: MakeBuild, tmp_path: Path) -> None:
+    base, head = a_build("base", "echo '{\"time\": 2}'"), a_build("head", "echo '{\"time\": 3}'")
     ratios = measure_command_pair("sh run.sh", base, head, read, head_first=True)
     assert ratios == {"time": pytest.approx(math.log(1.5))}
     assert (tmp_path / "turns").read_text().split() == ["head", "base", "base", "head"]
 
 
-def test_a_linear_drift_cancels(an_arm: MakeArm, tmp_path: Path) -> None:
+def test_a_linear_drift_cancels(a_build: MakeBuild, tmp_path: Path) -> None:
     slower = f"n=$(wc -l < {tmp_path}/turns); echo '{{\"time\": '$n'}}'"
-    assert measure_command_pair("sh run.sh", an_arm("a", slower), an_arm("b", slower), read) == {"time": 0.0}
+    assert measure_command_pair("sh run.sh", a_build("a", slower), a_build("b", slower), read) == {
+        "time": 0.0
+    }
 
 
 def test_a_quick_command_is_run_often(
-    an_arm: MakeArm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    a_build: MakeBuild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(user_command, "PAIR_SECONDS", 600.0)
     same = "echo '{\"time\": 1}'"
-    measure_command_pair("sh run.sh", an_arm("base", same), an_arm("head", same), read)
+    measure_command_pair("sh run.sh", a_build("base", same), a_build("head", same), read)
     assert len((tmp_path / "turns").read_text().split()) == 4 * QUADS
 
 
@@ -90,24 +92,24 @@ def test_quads_are_as_many_as_fit_and_never_none(
     assert _further_quads(seconds) == more
 
 
-def test_the_arm_that_fails_is_named(an_arm: MakeArm) -> None:
+def test_the_side_that_fails_is_named(a_build: MakeBuild) -> None:
     with pytest.raises(SideFailure, match="failed: it exited with code 7") as failure:
         measure_command_pair(
-            "sh run.sh", an_arm("base", "echo '{\"time\": 1}'"), an_arm("head", "exit 7"), read
+            "sh run.sh", a_build("base", "echo '{\"time\": 1}'"), a_build("head", "exit 7"), read
         )
     assert failure.value.side == "head"
 
 
-def test_only_what_every_run_prints_is_compared(an_arm: MakeArm) -> None:
+def test_only_what_every_run_prints_is_compared(a_build: MakeBuild) -> None:
     base, head = (
-        an_arm("base", 'echo \'{"old": 1, "time": 1}\''),
-        an_arm("head", 'echo \'{"time": 1, "new": 1}\''),
+        a_build("base", 'echo \'{"old": 1, "time": 1}\''),
+        a_build("head", 'echo \'{"time": 1, "new": 1}\''),
     )
     assert measure_command_pair("sh run.sh", base, head, read) == {"time": 0.0}
 
 
-def test_builds_with_nothing_in_common_are_told(an_arm: MakeArm) -> None:
-    base, head = an_arm("base", "echo '{\"old\": 1}'"), an_arm("head", "echo '{\"new\": 1}'")
+def test_builds_with_nothing_in_common_are_told(a_build: MakeBuild) -> None:
+    base, head = a_build("base", "echo '{\"old\": 1}'"), a_build("head", "echo '{\"new\": 1}'")
     with pytest.raises(SideFailure, match="base prints old and head new"):
         measure_command_pair("sh run.sh", base, head, read)
 

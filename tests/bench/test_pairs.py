@@ -103,13 +103,13 @@ def test_a_slower_and_larger_head_has_ratios_above_one_also_where_it_begins_and_
 ) -> None:
     asked = list[tuple[str, str]]()
 
-    class Noted(pairs.PairSide):
+    class Noted(pairs.PairWorker):
         def ask(self, verb: str, kind: type, **arguments):
             asked.append((self._side, verb))
             return super().ask(verb, kind, **arguments)
 
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
-    monkeypatch.setattr(pairs, "PairSide", Noted)
+    monkeypatch.setattr(pairs, "PairWorker", Noted)
     pair = measure_pair(CASE, *on_same_cpus(base, head), tmp_path, head_first=True)
     assert FEWEST_QUADS <= len(pair.log_ratios) <= QUADS
     assert pair.log_ratio > math.log(2)
@@ -144,12 +144,12 @@ def test_the_arm_that_fails_is_named_with_its_reason(base: Settings, tmp_path: P
 
 
 def test_a_workload_that_head_makes_of_another_config_is_no_pair() -> None:
-    def arm(config: str) -> Any:
+    def worker(config: str) -> Any:
         return SimpleNamespace(answers=WorkerAnswers(Built(0, config=config)))
 
-    _refuse_another_workload(arm("1"), arm("1"))
+    _refuse_another_workload(worker("1"), worker("1"))
     with pytest.raises(SideFailure, match="its config is 2, base's 1"):
-        _refuse_another_workload(arm("1"), arm("2"))
+        _refuse_another_workload(worker("1"), worker("2"))
 
 
 def test_every_thread_of_an_arm_that_trains_is_on_the_cpus_of_the_pair(
@@ -170,7 +170,7 @@ def product(x):
     assert measure_pair(case, pinned, pinned, tmp_path)
 
 
-class Arm:
+class SimulatedWorker:
     """WorkerAnswers blocks on a machine that gets slower by ``drift`` from block to block."""
 
     clock = 0
@@ -180,12 +180,12 @@ class Arm:
 
     def ask(self, verb: str, kind: type[Block], steps: int) -> Block:
         assert verb == "block"
-        Arm.clock += 1
-        return kind(self.seconds + self.drift * Arm.clock)
+        SimulatedWorker.clock += 1
+        return kind(self.seconds + self.drift * SimulatedWorker.clock)
 
 
 def test_a_linear_drift_cancels_in_a_quad() -> None:
-    base, head = _quad(Arm(1.0, 0.1), Arm(1.0, 0.1), steps=1)
+    base, head = _quad(SimulatedWorker(1.0, 0.1), SimulatedWorker(1.0, 0.1), steps=1)
     assert base == pytest.approx(head)
 
 
@@ -207,17 +207,17 @@ def test_the_pair_is_one_observation_that_a_spoiled_quad_does_not_move() -> None
 
 
 def test_quads_end_where_they_agree_whatever_they_say() -> None:
-    assert len(measured_quads(Arm(1.0, 0.0), Arm(1.5, 0.0), steps=1)) == FEWEST_QUADS
+    assert len(measured_quads(SimulatedWorker(1.0, 0.0), SimulatedWorker(1.5, 0.0), steps=1)) == FEWEST_QUADS
 
 
 @pytest.mark.parametrize(("seconds", "quads"), [(4.0, FEWEST_QUADS), (10.0, 2), (25.0, 1)])
 def test_steps_that_take_long_get_fewer_quads(seconds: float, quads: int) -> None:
-    assert len(measured_quads(Arm(seconds, 0.0), Arm(seconds, 0.0), steps=1)) == quads
+    assert len(measured_quads(SimulatedWorker(seconds, 0.0), SimulatedWorker(seconds, 0.0), steps=1)) == quads
 
 
 def test_quads_that_spread_are_taken_all() -> None:
-    class Restless(Arm):
+    class Restless(SimulatedWorker):
         def ask(self, verb: str, kind: type[Block], steps: int) -> Block:
-            return kind(super().ask(verb, kind, steps).seconds * (1 + 0.02 * (Arm.clock % 7)))
+            return kind(super().ask(verb, kind, steps).seconds * (1 + 0.02 * (SimulatedWorker.clock % 7)))
 
-    assert len(measured_quads(Restless(1.0, 0.0), Arm(1.0, 0.0), steps=1)) == QUADS
+    assert len(measured_quads(Restless(1.0, 0.0), SimulatedWorker(1.0, 0.0), steps=1)) == QUADS

@@ -46,7 +46,7 @@ def test_what_was_started_is_what_is_measured_and_ends_with_it(
 ) -> None:
     workers = PrestartedWorkers()
     workers.start(CASE, settings, settings, tmp_path)
-    pids = [arm._worker.pid for arm in workers._started]
+    pids = [worker._worker.pid for worker in workers._started]
     taken = workers.take(CASE, settings, settings, tmp_path)
     assert all(map(_runs, pids))
     monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", None)
@@ -58,7 +58,7 @@ def test_what_was_started_is_what_is_measured_and_ends_with_it(
 def test_what_was_started_in_vain_is_ended(settings: Settings, tmp_path: Path, why: str) -> None:
     workers = PrestartedWorkers()
     workers.start(CASE, settings, settings, tmp_path)
-    pids = [arm._worker.pid for arm in workers._started]
+    pids = [worker._worker.pid for worker in workers._started]
     match why:
         case "closed":
             workers.close()

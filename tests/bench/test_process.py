@@ -189,7 +189,7 @@ def test_only_the_workers_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> No
     conversation = WorkerConversation(Busy(), timeout=10)
     for _ in range(2):
         conversation.ask("block", Block)
-        clock += 100  # the other arm's turn
+        clock += 100  # the other side's turn
     assert granted == [10, 7]
 
 
@@ -351,9 +351,9 @@ Worker(str(program), folder / "log", {}).ask("build", 600, dict)
 """,
     "command": """
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.user_command import CommandArm
+from torchperf_ci.bench.user_command import InstalledBuild
 from torchperf_ci.bench.user_command import run_user_command
-run_user_command(str(program), CommandArm(Settings(sys.executable, "cpu", timeout=600), None, None, folder), None)
+run_user_command(str(program), InstalledBuild(Settings(sys.executable, "cpu", timeout=600), None, None, folder), None)
 """,
     "build": """
 import os

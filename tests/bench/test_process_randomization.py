@@ -13,7 +13,7 @@ import pytest
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import measure_pair, on_same_cpus, start_pair
 from torchperf_ci.bench.process import cache_of, measure, open_worker
-from torchperf_ci.bench.user_command import CommandArm, command_environment
+from torchperf_ci.bench.user_command import InstalledBuild, command_environment
 from torchperf_ci.bench.worker_client import MOST_PADDING, PADDING, forget_choices, random_variables
 from torchperf_ci.machine.devices import device
 
@@ -101,8 +101,8 @@ def test_what_was_compiled_stays_and_what_was_chosen_goes(tmp_path: Path, keep_g
 
 
 def test_processes_differ_in_their_hash_seed_and_in_the_size_of_their_environment(tmp_path: Path) -> None:
-    arm = CommandArm(Settings(sys.executable, "cpu"), None, None, tmp_path)
-    found = [command_environment(arm) for _ in range(4)]
+    build = InstalledBuild(Settings(sys.executable, "cpu"), None, None, tmp_path)
+    found = [command_environment(build) for _ in range(4)]
     assert len({one["PYTHONHASHSEED"] for one in found}) == 4
     assert len({len(one[PADDING]) for one in found}) > 1
     assert all(len(random_variables()[PADDING]) < MOST_PADDING for _ in range(4))

@@ -37,11 +37,11 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_a_log_gets_a_line_an_event(capsys) -> None:
     shown = BisectProgress(WORLD.question(), [str(position) for position in range(N + 1)])
     built = BuildAttempt(0, ok=True, seconds=12.4)
-    shown.builds(0)
-    shown.learnt(built, BisectFacts(builds=(built,)))
-    shown.measures(PlannedPair("p", 0, N, "confirm"))
+    shown.begin_build(0)
+    shown.end(built, BisectFacts(builds=(built,)))
+    shown.begin_pair(PlannedPair("p", 0, N, "confirm"))
     read = BisectReading("p", 0, N, {"s": 0.0677, "t": -0.01}, "confirm")
-    shown.learnt(read, BisectFacts((read,), (built,)))
+    shown.end(read, BisectFacts((read,), (built,)))
     assert lines(capsys) == [
         "building 0",
         "[0 pairs, 1 build] building 0: done in 12 s",
@@ -51,16 +51,16 @@ def test_a_log_gets_a_line_an_event(capsys) -> None:
 
 def test_profiles_are_told_when_they_begin(capsys) -> None:
     shown = BisectProgress(WORLD.question(), [str(position) for position in range(N + 1)])
-    shown.profiles(12, 13)
+    shown.begin_profile(12, 13)
     assert lines(capsys) == ["what moved inside? 13 against 12"]
 
 
 def test_what_went_wrong_is_told_in_a_line(capsys) -> None:
     shown = BisectProgress(WORLD.question(), [str(position) for position in range(N + 1)])
-    shown.builds(3)
-    shown.learnt(BuildAttempt(3, ok=False, why="ended with 1:\nand more\nno such file\n"), BisectFacts())
-    shown.measures(PlannedPair("p", 0, 4, "locate"))
-    shown.learnt(ProbeFailure("p", 4, ""), BisectFacts())
+    shown.begin_build(3)
+    shown.end(BuildAttempt(3, ok=False, why="ended with 1:\nand more\nno such file\n"), BisectFacts())
+    shown.begin_pair(PlannedPair("p", 0, 4, "locate"))
+    shown.end(ProbeFailure("p", 4, ""), BisectFacts())
     assert lines(capsys)[1:] == [
         "[0 pairs, 0 builds] building 3: cannot be built: ended with 1: no such file",
         "[0 pairs, 0 builds] where? 4 against 0: does not run: ",
@@ -71,7 +71,7 @@ def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(capsys) -> 
     ended = bisected(WORLD)
     shown = BisectProgress(WORLD.question(), [f"commit {position}" for position in range(N + 1)])
     for count, event in enumerate(ended.events, start=1):
-        shown.learnt(event, facts_of(ended.events[:count]))
+        shown.end(event, facts_of(ended.events[:count]))
     told = lines(capsys)
     assert "suspects left, likeliest commit " in told[12]
     before_last = [line for line in told if "suspect" in line][-1]
@@ -82,8 +82,8 @@ def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(capsys) -> 
 def test_in_a_log_names_are_text(monkeypatch, capsys) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     shown = BisectProgress(WORLD.question(), NAMES)
-    shown.builds(1)
-    shown.learnt(BuildAttempt(1, ok=False, why=HOSTILE), BisectFacts())
+    shown.begin_build(1)
+    shown.end(BuildAttempt(1, ok=False, why=HOSTILE), BisectFacts())
     shown.close()
     told = capsys.readouterr().err.splitlines()
     stopped = [line for line in told if line.startswith("::")]
@@ -104,10 +104,10 @@ ON_A_TERMINAL = """
 shown = BisectProgress(WORLD.question(), NAMES)
 assert shown._live
 events = bisected(WORLD).events
-shown.builds(0)
-shown.measures(PlannedPair("p", 0, 20, "confirm"))
+shown.begin_build(0)
+shown.begin_pair(PlannedPair("p", 0, 20, "confirm"))
 for count in (6, 9, len(events)):
-    shown.learnt(events[count - 1], facts_of(events[:count]))
+    shown.end(events[count - 1], facts_of(events[:count]))
     shown._live.refresh()
 shown.close()
 """

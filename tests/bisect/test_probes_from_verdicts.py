@@ -11,11 +11,11 @@ from torchperf_ci.bisect.probes import (
     NO_NUMBER,
     WorkloadProbe,
     commit_ranges,
-    expected_build_luck,
+    expected_build_variance,
     probes_from_verdicts,
 )
 from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.verdict import BuildLuck, Judgement, Verdict, evidence_of
+from torchperf_ci.verdicts.verdict import BuildVariance, Judgement, Verdict, evidence_of
 
 KNOWN = KnownWorkloads(
     {
@@ -133,11 +133,11 @@ def test_evidence_that_does_not_tell_gives_no_range() -> None:
 
 def test_the_most_luck_of_what_got_worse_is_expected_within_reason() -> None:
     def luck(tau: float) -> dict:
-        return {"luck": asdict(BuildLuck(tau, 0.001, 0.02, 0.5))}
+        return {"luck": asdict(BuildVariance(tau, 0.001, 0.02, 0.5))}
 
     got_better = verdict(word="improved", evidence=luck(0.02))
-    assert expected_build_luck(judged(got_better, verdict())) == 0.003
+    assert expected_build_variance(judged(got_better, verdict())) == 0.003
     several = (verdict(evidence=luck(0.006)), verdict(word="noisy", candidate=True, evidence=luck(0.01)))
-    assert expected_build_luck(judged(got_better, *several)) == 0.01
-    assert expected_build_luck(judged(verdict(evidence=luck(0.0)))) == 0.0001
-    assert expected_build_luck(judged(verdict(evidence=luck(1.0)))) == 0.05
+    assert expected_build_variance(judged(got_better, *several)) == 0.01
+    assert expected_build_variance(judged(verdict(evidence=luck(0.0)))) == 0.0001
+    assert expected_build_variance(judged(verdict(evidence=luck(1.0)))) == 0.05

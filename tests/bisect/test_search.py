@@ -175,13 +175,13 @@ class Told(Silent):
 
     said: list[object]
 
-    def builds(self, position: int) -> None:
+    def begin_build(self, position: int) -> None:
         self.said.append(position)
 
-    def measures(self, step: PlannedPair) -> None:
+    def begin_pair(self, step: PlannedPair) -> None:
         self.said.append((step.base, step.head))
 
-    def learnt(self, event, facts: BisectFacts) -> None:
+    def end(self, event, facts: BisectFacts) -> None:
         assert event in (*facts.builds[-1:], *facts.readings[-1:], *facts.failures[-1:]), "of what is known"
         self.said.append(event)
 

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.culprits.culprit import Bisection, BuildSpread, MachineTime, Suspect
+from torchperf_ci.culprits.culprit import Bisection, KnownBuildVariance, MachineTime, Suspect
 from torchperf_ci.culprits.culprit_document import bisection_headline
 from torchperf_ci.culprits.culprit_text import (
-    build_spread,
+    build_variance,
     byline,
     cost,
     culprit_name,
@@ -107,8 +107,8 @@ def test_a_culprit_is_told_with_the_builds_that_it_rests_on(
 )
 def test_what_builds_differ_by_is_told_with_its_source(bisection: Bisection, source: str, known: str) -> None:
     said = f"Builds of the same code differ by 0.94% (standard deviation, {known})"
-    assert build_spread(replace(bisection, luck=BuildSpread(0.0094, source))) == said
-    assert build_spread(bisection) == ""
+    assert build_variance(replace(bisection, luck=KnownBuildVariance(0.0094, source))) == said
+    assert build_variance(bisection) == ""
 
 
 def test_one_of_several_commits_is_told_as_one_of_several(one_of: Culprit) -> None:

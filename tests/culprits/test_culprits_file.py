@@ -13,9 +13,9 @@ from torchperf_ci.culprits.culprit import (
     CULPRITS_FORMAT,
     Bisection,
     BisectionStatus,
-    BuildSpread,
     Culprit,
     DependencyChange,
+    KnownBuildVariance,
     MachineTime,
     OperatorCost,
     OperatorKind,
@@ -94,7 +94,7 @@ def locations(statuses: st.SearchStrategy[str], least: int) -> st.SearchStrategy
         credible=some(st.builds(Suspect, SHAS, SHARES, TEXT)),
         skipped=some(st.builds(SkippedCommit, SHAS, TEXT)),
         notes=some(TEXT),
-        luck=st.none() | st.builds(BuildSpread, SHARES, TEXT),
+        luck=st.none() | st.builds(KnownBuildVariance, SHARES, TEXT),
         readings=some(
             st.builds(
                 PairMeasurement,
@@ -172,7 +172,7 @@ def test_the_schema_is_one_and_knows_every_member() -> None:
     for kind, properties in (
         (Bisection, {*members} - {"version"}),
         (MachineTime, members["seconds"]["properties"]),
-        (BuildSpread, members["luck"]["properties"]),
+        (KnownBuildVariance, members["luck"]["properties"]),
         (SkippedCommit, members["skipped"]["items"]["properties"]),
         (Culprit, described["culprit"]["properties"]),
         (SeriesEffect, described["change"]["properties"]),

@@ -80,7 +80,7 @@ def test_what_is_written_is_content_of_the_linters_and_of_torchperf(
     workflows = sorted((newcomer.folder / ".github/workflows").iterdir())
     assert zizmor("--pedantic", *workflows) == []
     assert actionlint(*workflows) == []
-    assert config.load(newcomer.folder / "torchperf.yml").name == "smallnet"
+    assert config.load_config(newcomer.folder / "torchperf.yml").name == "smallnet"
     for name, text in newcomer.written().items():
         assert "OWNER" not in text, name
         assert "pip install torch &&" not in text, name
@@ -99,7 +99,7 @@ def test_a_package_is_installed_with_torch_for_cpus_at_every_commit(newcomer: Ne
     assert (inputs(newcomer, NIGHTLY)["install"], inputs(newcomer, NIGHTLY)["build"]) == (line, line)
     assert inputs(newcomer, PULL_REQUEST)["build"] == line
     assert inputs(newcomer, PULL_REQUEST)["suite"] == "benchmarks/suite.py"
-    suites = config.load(newcomer.folder / "torchperf.yml").suites
+    suites = config.load_config(newcomer.folder / "torchperf.yml").suites
     assert {name: suite.workloads for name, suite in suites.items()} == {"main": ("benchmarks/suite.py",)}
     assert "# from smallnet import" in newcomer.read("benchmarks/suite.py")
     assert "https://github.com/octo/smallnet" in said
@@ -136,7 +136,7 @@ def test_pytorch_itself_is_measured_by_its_wheels_and_never_built(newcomer: Newc
     assert re.match(r"pip install --pre torch torchvision --index-url \S+ && ", given["install"])
     assert given["install"].endswith(LIBRARIES)
     assert given["anchor"].endswith(LIBRARIES)
-    suites = config.load(newcomer.folder / "torchperf.yml").suites
+    suites = config.load_config(newcomer.folder / "torchperf.yml").suites
     assert [suite.workloads for suite in suites.values()] == [("quick",), ("core",)]
     assert "    torchperf run --suite quick" in said
     assert (given["suspects"], given["bisect-budget"]) == ("pytorch/pytorch", 0)
@@ -198,7 +198,9 @@ def test_suites_that_are_there_are_measured(newcomer: Newcomer) -> None:
     newcomer.write("tests/test_perf.py", "from torchperf_ci.suite import workload\n")
     code, said = newcomer.init()
     assert code == 0
-    assert config.load(newcomer.folder / "torchperf.yml").suites["main"].workloads == ("perf/vision.py",)
+    assert config.load_config(newcomer.folder / "torchperf.yml").suites["main"].workloads == (
+        "perf/vision.py",
+    )
     assert inputs(newcomer, PULL_REQUEST)["suite"] == "perf/vision.py"
     assert "is left out: its name has characters" in said
 
@@ -274,7 +276,7 @@ def test_hostile_names_reach_no_file(newcomer: Newcomer, tmp_path: Path, remote:
     elsewhere = type(newcomer)(moved, newcomer.git, newcomer.monkeypatch, newcomer.capsys)
     code, said = elsewhere.init()
     assert code == 0
-    assert config.load(moved / "torchperf.yml").name.startswith("x-vars.PWNED-a-b-touch-pwned")
+    assert config.load_config(moved / "torchperf.yml").name.startswith("x-vars.PWNED-a-b-touch-pwned")
     assert not any("vars.PWNED }}" in text or "$(touch" in text for text in elsewhere.written().values())
     assert ("no remote yet" in said) is (not remote)
 
@@ -301,7 +303,7 @@ def test_a_branch_of_code_called_benchmarks_gets_no_records(newcomer: Newcomer) 
     newcomer.git(newcomer.folder, "commit", "--quiet", "--allow-empty", "--message", "Begin")
     newcomer.git(newcomer.folder, "branch", "benchmarks")
     newcomer.init()
-    assert config.load(newcomer.folder / "torchperf.yml").upload.branch == "torchperf-records"
+    assert config.load_config(newcomer.folder / "torchperf.yml").upload.branch == "torchperf-records"
 
 
 def test_where_there_is_no_repository_nothing_is_written(newcomer: Newcomer, tmp_path: Path) -> None:

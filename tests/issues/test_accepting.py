@@ -66,7 +66,7 @@ def test_what_somebody_closed_stays_closed_and_is_said(desk: Desk) -> None:
     desk.night(1, judged(regressed(NET)))
     desk.change(1, is_open=False)
     plan = desk.plan(2, judged(regressed(NET)))
-    assert [issue.number for _, issue in plan.settled] == [1]
+    assert [issue.number for _, issue in plan.dismissed] == [1]
     assert desk.night(2, judged(regressed(NET, ends=LATER))) == []
 
 

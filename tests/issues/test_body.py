@@ -28,7 +28,7 @@ from markdown_it import MarkdownIt
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
-from torchperf_ci.issues.memory import MEMORY_MARKER, embed, recall
+from torchperf_ci.issues.memory import MEMORY_MARKER, memory_line, parse_memory
 from torchperf_ci.issues.table import TABLE_MARKERS
 from torchperf_ci.verdicts.verdict import Evidence, RepeatOptions, evidence_of
 
@@ -230,7 +230,7 @@ def test_text_from_outside_is_text(text: str) -> None:
     for place in (location, replace(location, culprits=(), status="inconclusive"), None):
         for finding in found(place, judgement):
             whole = written(finding)
-            memory = recall(whole)
+            memory = parse_memory(whole)
             assert memory is not None
             assert memory.rows[0].series == finding.rows[0].series
             assert len(TABLE_MARKERS.findall(whole)) == 1
@@ -306,7 +306,7 @@ def test_a_culprit_of_which_nothing_else_is_known_is_told() -> None:
     alone = replace(LOCATION, culprits=(replace(CULPRIT, series=(), inside=None),))
     (finding,) = found(alone, replace(JUDGEMENT, verdicts=[]))
     assert issue_title(finding) == "Something got slower since 1a2b3c4d5e"
-    assert recall(written(finding)) is not None
+    assert parse_memory(written(finding)) is not None
 
 
 def test_a_renewed_issue_keeps_what_people_wrote() -> None:
@@ -319,7 +319,7 @@ def test_a_renewed_issue_keeps_what_people_wrote() -> None:
         "2026-11-22",
     )
     text = renewed_body(edited, after)
-    assert recall(text) == recall(embed(after))
+    assert parse_memory(text) == parse_memory(memory_line(after))
     assert text.startswith("Please look at this.")
     assert text.endswith("I did. -- Ada\n")
     assert "| new | latency |" in text
@@ -331,7 +331,7 @@ def test_a_renewed_issue_keeps_what_people_wrote() -> None:
 def test_where_the_markers_are_gone_they_come_back() -> None:
     memory = remember_finding(None, found()[0], NIGHT)
     text = renewed_body("Only this.", memory)
-    assert text.startswith(embed(memory))
+    assert text.startswith(memory_line(memory))
     assert "Only this." in text
     assert TABLE_MARKERS.search(text)
     assert renewed_body(text, memory) == text
@@ -339,9 +339,9 @@ def test_where_the_markers_are_gone_they_come_back() -> None:
 
 def test_two_memories_become_one() -> None:
     memory = remember_finding(None, found()[0], NIGHT)
-    quoted = f"{embed(memory)}\n\n{embed(memory)}\n"
-    assert recall(quoted) is None
-    assert recall(renewed_body(quoted, memory)) == recall(embed(memory))
+    quoted = f"{memory_line(memory)}\n\n{memory_line(memory)}\n"
+    assert parse_memory(quoted) is None
+    assert parse_memory(renewed_body(quoted, memory)) == parse_memory(memory_line(memory))
 
 
 def test_lines_that_a_browser_sent_are_found() -> None:
@@ -354,11 +354,11 @@ def test_lines_that_a_browser_sent_are_found() -> None:
 def test_an_issue_of_an_earlier_version_is_read_and_updated() -> None:
     """This one escaped more than is escaped now, and had its notes in a table."""
     before = (Path(__file__).parent / "issue-of-earlier-version.md").read_text()
-    memory = recall(before)
+    memory = parse_memory(before)
     assert memory is not None
-    assert memory == recall(embed(remember_finding(None, found()[0], NIGHT)))
+    assert memory == parse_memory(memory_line(remember_finding(None, found()[0], NIGHT)))
     text = renewed_body(before, replace(memory, reported="2026-11-22"))
-    assert recall(text) == replace(memory, reported="2026-11-22")
+    assert parse_memory(text) == replace(memory, reported="2026-11-22")
     assert len(TABLE_MARKERS.findall(text)) == 1
     assert TABLE_MARKERS.sub("", MEMORY_MARKER.sub("", text)) == TABLE_MARKERS.sub(
         "", MEMORY_MARKER.sub("", before)
@@ -372,4 +372,4 @@ def test_a_renewed_issue_always_fits(words: int) -> None:
     memory = remember_finding(None, found(location, judgement)[0], NIGHT)
     text = renewed_body("word " * words, memory)
     assert len(text.encode()) <= BODY_LIMIT
-    assert recall(text) is not None
+    assert parse_memory(text) is not None

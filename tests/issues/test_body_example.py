@@ -11,7 +11,7 @@ from made_night import INCONCLUSIVE, JUDGEMENT, LOCATION, NIGHT, RUN_URL
 from torchperf_ci.issues.body import IssueContext, issue_body, issue_title
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
-from torchperf_ci.issues.memory import recall
+from torchperf_ci.issues.memory import parse_memory
 
 HERE = Path(__file__).parent
 CONTEXT = IssueContext(NIGHT, RUN_URL, author_login="ada")
@@ -26,7 +26,7 @@ def test_the_issues_of_a_night(location, golden: str) -> None:
     for finding in findings:
         memory = remember_finding(None, finding, NIGHT)
         text = issue_body(finding, memory, CONTEXT)
-        assert recall(text) is not None
+        assert parse_memory(text) is not None
         texts.append(f"# {issue_title(finding)}\n\n{text}")
     compare("\n".join(texts), f"issues-{golden}.md")
 

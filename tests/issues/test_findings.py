@@ -33,7 +33,7 @@ from made_night import (
 from torchperf_ci.issues.body import issue_title, reproduction_steps
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
 from torchperf_ci.metrics import ANCHORED
-from torchperf_ci.verdicts.verdict import BuildLuck, Judgement, Verdict, evidence_of
+from torchperf_ci.verdicts.verdict import BuildVariance, Judgement, Verdict, evidence_of
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection, Culprit
@@ -174,7 +174,7 @@ def test_what_nobody_explains_says_why(location: Bisection, why: str) -> None:
 
 
 def test_what_luck_of_builds_could_make_says_so_where_it_could_make_all_of_it() -> None:
-    luck = BuildLuck(0.01, 0.005, 0.02, chance=0.03)
+    luck = BuildVariance(0.01, 0.005, 0.02, chance=0.03)
     lucky, unlucky = (
         replace(regression, evidence=replace(regression.evidence, luck=one))
         for regression, one in zip(REGRESSED, (luck, replace(luck, chance=0.001)), strict=False)

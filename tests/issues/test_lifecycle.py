@@ -198,17 +198,17 @@ def test_of_two_issues_about_the_same_the_older_one_goes_on(desk: Desk) -> None:
     assert desk.night(2, judged(regressed(NET), regressed(BERT))) == ["extend 1"]
 
 
-def test_what_has_no_room_is_left_over_for_the_next_night() -> None:
+def test_what_has_no_room_is_postponed_to_the_next_night() -> None:
     desk = Desk(max_per_night=2)
     slow = [
         regressed(series(f"model {number}"), level, ends=("1" * 40, f"{number}" * 40))
         for number, level in enumerate((1.05, 1.4, 1.2, 1.1), 2)
     ]
     plan = desk.plan(1, judged(*slow))
-    assert [row.series.model for one in plan.left_over for row in one.rows] == ["model 5", "model 2"]
+    assert [row.series.model for one in plan.postponed for row in one.rows] == ["model 5", "model 2"]
     assert desk.night(1, judged(*slow)) == ["open 1", "open 2"]
     assert desk.night(2, judged(*slow)) == ["open 3", "open 4"]
-    assert not desk.plan(3, judged(*slow)).left_over
+    assert not desk.plan(3, judged(*slow)).postponed
 
 
 def test_a_count_has_room_before_all_others_since_it_is_told_once() -> None:

@@ -19,8 +19,8 @@ from torchperf_ci.issues.memory import (
     IssueKind,
     IssueMemory,
     IssueRow,
-    embed,
-    recall,
+    memory_line,
+    parse_memory,
 )
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
@@ -53,14 +53,14 @@ memories = st.builds(
 def test_what_is_hidden_is_found_again_and_nothing_else_of_it_is_seen(
     memory: IssueMemory, before: str, after: str
 ) -> None:
-    hidden = embed(memory)
+    hidden = memory_line(memory)
     assert hidden.count("\n") == 0
     assert hidden.count("<") == hidden.count(">") == 1
     assert hidden[4:-3].count("--") == 0
     assert not set(hidden) & {"@", "#"}
-    found = recall(f"{hidden}\n\n{_elsewhere(before)}{_elsewhere(after)}")
+    found = parse_memory(f"{hidden}\n\n{_elsewhere(before)}{_elsewhere(after)}")
     assert found is not None
-    assert embed(found) == hidden
+    assert memory_line(found) == hidden
     assert (found.kind, found.fingerprints, found.accepted) == (
         memory.kind,
         memory.fingerprints,
@@ -75,19 +75,19 @@ def _elsewhere(text: str) -> str:
 
 
 def test_numbers_come_back_as_they_are_shown() -> None:
-    assert recall(embed(MEMORY)) == MEMORY
+    assert parse_memory(memory_line(MEMORY)) == MEMORY
     open_ended = replace(MEMORY, rows=(replace(ROW, effect=Effect(1.5, 0.0, inf, 0), old=nan, new=None),))
-    (row,) = recall(embed(open_ended)).rows
+    (row,) = parse_memory(memory_line(open_ended)).rows
     assert row == replace(ROW, effect=Effect(1.5, 0.0, inf, 0), old=None, new=None)
 
 
 def test_people_may_write_around_it() -> None:
-    assert recall(f"I looked at this.\r\n{embed(MEMORY)}\r\nAnd this, too.\r\n") == MEMORY
+    assert parse_memory(f"I looked at this.\r\n{memory_line(MEMORY)}\r\nAnd this, too.\r\n") == MEMORY
 
 
 def forged(**members: Any) -> str:
     """The memory with other members."""
-    text = embed(MEMORY).removeprefix("<!-- torchperf:memory ").removesuffix(" -->")
+    text = memory_line(MEMORY).removeprefix("<!-- torchperf:memory ").removesuffix(" -->")
     return f"<!-- torchperf:memory {json.dumps({**json.loads(text), **members})} -->"
 
 
@@ -99,9 +99,9 @@ def forged(**members: Any) -> str:
         "<!-- torchperf:memory {" + "[" * 100_000 + "} -->",
         '<!-- torchperf:memory {"version": 1, "version": 1e999} -->',
         "<!-- torchperf:memory nonsense -->",
-        f"    {embed(MEMORY)}",
-        f"> {embed(MEMORY)}",
-        f"{embed(MEMORY)}\n{embed(MEMORY)}",
+        f"    {memory_line(MEMORY)}",
+        f"> {memory_line(MEMORY)}",
+        f"{memory_line(MEMORY)}\n{memory_line(MEMORY)}",
         forged(version=2),
         forged(kind="other"),
         forged(fingerprints=["../../etc"]),
@@ -120,7 +120,7 @@ def forged(**members: Any) -> str:
     ],
 )
 def test_what_is_not_ours_is_nothing(body: str) -> None:
-    assert recall(body) is None
+    assert parse_memory(body) is None
 
 
 def test_more_rows_than_there_is_room_for_lose_the_smallest_changes() -> None:
@@ -128,9 +128,9 @@ def test_more_rows_than_there_is_room_for_lose_the_smallest_changes() -> None:
         replace(ROW, series=replace(RESNET, model=f"model{n}"), effect=Effect(1 + n / 1000, 1, 2, 10))
         for n in range(2000)
     )
-    hidden = embed(replace(MEMORY, rows=many))
+    hidden = memory_line(replace(MEMORY, rows=many))
     assert MEMORY_ROOM - 200 < len(hidden) <= MEMORY_ROOM
-    kept = recall(hidden).rows
+    kept = parse_memory(hidden).rows
     assert len(kept) > 200
     assert [row.series.model for row in kept] == [f"model{1999 - n}" for n in range(len(kept))]
 
@@ -171,5 +171,5 @@ def test_an_earlier_night_again_does_not_turn_back_the_clock() -> None:
 
 def test_no_text_makes_a_second_memory() -> None:
     memory = replace(MEMORY, rows=(replace(ROW, series=Series(*[all_at_once] * 9)),))
-    assert len(MEMORY_MARKER.findall(embed(memory))) == 1
-    assert recall(embed(memory)) == memory
+    assert len(MEMORY_MARKER.findall(memory_line(memory))) == 1
+    assert parse_memory(memory_line(memory)) == memory

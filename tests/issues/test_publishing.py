@@ -7,7 +7,7 @@ import pytest
 from github_api import JOB, LOGINS, PERSON, Fault
 from nights import CULPRIT, OTHER, judged, located, located_within, measured, regressed, series
 
-from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
 
 if TYPE_CHECKING:
     from conftest import Nightly
@@ -167,7 +167,7 @@ def test_who_accepts_and_closes_is_heard(nightly: Nightly, github: GitHub) -> No
     nightly.issues[0].labels.append("torchperf: expected")
     nightly.issues[0].state = "closed"
     nightly.report(2, judged(SLOW), located(SLOW))
-    memory = recall(nightly.issues[0].body)
+    memory = parse_memory(nightly.issues[0].body)
     assert memory is not None
     assert memory.accepted
 
@@ -205,11 +205,11 @@ def test_an_issue_of_an_earlier_version_about_something_else_is_left_alone(
 ) -> None:
     row = IssueRow(NET, 1.0, 1.1, SLOW.effect, "2026-11-01")
     memory = IssueMemory(kind, ("0" * 16,), (row,), "2026-11-01", "2026-11-01")
-    old = github.issue("An old one", embed(memory), US, ["torchperf", "torchperf: expected"])
+    old = github.issue("An old one", memory_line(memory), US, ["torchperf", "torchperf: expected"])
     old.state = state
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
     assert nightly.report(2, judged(measured(NET))) == 0
-    assert (old.body, old.state) == (embed(memory), state)
+    assert (old.body, old.state) == (memory_line(memory), state)
     assert len(nightly.issues) == 2
 
 
@@ -227,12 +227,12 @@ def test_a_memory_in_somebody_elses_issue_is_none(
 def test_what_is_no_issue_of_ours_is_not_touched(nightly: Nightly, github: GitHub, change: str) -> None:
     nightly.report(1, judged(SLOW), located(SLOW))
     (issue,) = nightly.issues
-    memory = recall(issue.body)
+    memory = parse_memory(issue.body)
     assert memory is not None
     if change == "no label":
         issue.labels.clear()
     elif change == "no memory":
-        issue.body = issue.body.replace(embed(memory), "")
+        issue.body = issue.body.replace(memory_line(memory), "")
     else:
         issue.is_pull = True
     before = issue.body

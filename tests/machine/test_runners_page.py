@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from torchperf_ci.config import load
+from torchperf_ci.config import load_config
 from torchperf_ci.machine.devices.cpu import Processor
 from torchperf_ci.machine.devices.interface import GpuCondition
 from torchperf_ci.machine.doctor import diagnose, verdict
@@ -118,7 +118,7 @@ def test_its_configuration_is_one(tmp_path: Path) -> None:
     ]
     file = tmp_path / "torchperf.yml"
     file.write_text(f"version: 1\n{block}")
-    kinds = load(file).runners
+    kinds = load_config(file).runners
     assert {name: kind.device for name, kind in kinds.items()} == {
         "h100": "cuda",
         "mi300": "cuda",

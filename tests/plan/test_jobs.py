@@ -24,7 +24,7 @@ runners:
 
 def loaded(tmp_path: Path, text: str) -> config.Config:
     (tmp_path / "torchperf.yml").write_text(f"version: 1\n{dedent(text)}")
-    return config.load(tmp_path / "torchperf.yml")
+    return config.load_config(tmp_path / "torchperf.yml")
 
 
 def test_a_job_a_suite_runner_and_shard(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_without_runners_an_example_says_what_to_write_and_is_a_good_file(tmp_pa
         jobs_of(config.Config())
     _, _, example = str(error.value).partition("for example:\n")
     (tmp_path / "torchperf.yml").write_text(dedent(example.lstrip("\n")))
-    assert [job.name for job in jobs_of(config.load(tmp_path / "torchperf.yml"))] == [
+    assert [job.name for job in jobs_of(config.load_config(tmp_path / "torchperf.yml"))] == [
         "cpu-core-1-of-2",
         "cpu-core-2-of-2",
     ]

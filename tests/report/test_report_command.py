@@ -10,7 +10,7 @@ from nights import judged, located, regressed, series
 
 from torchperf_ci.cli import main
 from torchperf_ci.culprits.culprit import write_culprits
-from torchperf_ci.issues.memory import recall
+from torchperf_ci.issues.memory import parse_memory
 from torchperf_ci.report.contents import ReportInputs, report_markdown
 from torchperf_ci.report.pull_request_comment import comment_marker
 from torchperf_ci.report.report_page import pair_chart
@@ -144,7 +144,7 @@ def test_issues_that_are_not_opened_are_written(job: Job, github: GitHub, why: s
     assert path.name.startswith("issue-")
     text = path.read_text()
     assert text.startswith("# vision/resnet18 5.0% slower")
-    assert recall(text) is not None
+    assert parse_memory(text) is not None
     assert "no issue was changed, 1 draft written: " in capsys.readouterr().err
     assert github.asked == []
 

@@ -71,7 +71,7 @@ def drifting(sd: float, correlation: float) -> Rows:
 
 
 def spoiled(sd: float, share: float) -> Rows:
-    """Now and then another program takes the machine from one arm."""
+    """Now and then another program takes the machine from one side."""
     rng = np.random.default_rng(3)
     return normal(sd) + np.where(
         rng.random((REPEATS, LONGEST)) < share, rng.normal(size=(REPEATS, LONGEST)) * 0.3, 0

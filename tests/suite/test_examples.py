@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.user_command import CommandArm, run_user_command
+from torchperf_ci.bench.user_command import InstalledBuild, run_user_command
 from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.bisect.probes import UNNAMED_SERIES, read_command_output
 from torchperf_ci.suite.registry import catalogue
@@ -65,8 +65,8 @@ def test_an_example_says_how_to_run_it(path: Path) -> None:
 
 def test_a_program_of_ones_own_runs(tmp_path: Path) -> None:
     line = f"c++ -O2 -o matmul {EXAMPLES / 'matmul.cpp'} && ./matmul"
-    arm = CommandArm(Settings(sys.executable, "cpu", timeout=60), None, None, tmp_path)
-    found = run_user_command(line, arm, lambda output: read_command_output(output, "", {}))
+    build = InstalledBuild(Settings(sys.executable, "cpu", timeout=60), None, None, tmp_path)
+    found = run_user_command(line, build, lambda output: read_command_output(output, "", {}))
     assert found[UNNAMED_SERIES] > 0
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import plan_actions
 from torchperf_ci.issues.matching import IssueRules
-from torchperf_ci.issues.memory import embed, recall
+from torchperf_ci.issues.memory import memory_line, parse_memory
 from torchperf_ci.issues.tracker import TrackedIssue
 
 if TYPE_CHECKING:
@@ -73,6 +73,6 @@ class Desk:
 
 def stored(memory: IssueMemory) -> IssueMemory:
     """As it is read again."""
-    found = recall(embed(memory))
+    found = parse_memory(memory_line(memory))
     assert found is not None
     return found

@@ -158,10 +158,10 @@ class Kept:
 class Silent(BisectProgress):
     """Nobody is told."""
 
-    def learnt(self, event: Event, facts: BisectFacts) -> None:
+    def end(self, event: Event, facts: BisectFacts) -> None:
         """Nothing."""
 
-    def _begin(self, doing: str, *, in_log: bool = False) -> None: ...
+    def _begin(self, activity: str, *, in_log: bool = False) -> None: ...
 
 
 def facts_of(events: list[Event]) -> BisectFacts:

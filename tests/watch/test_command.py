@@ -12,7 +12,7 @@ from torchperf_ci import deadline
 from torchperf_ci import watch as command
 from torchperf_ci.cli import main
 from torchperf_ci.issues.findings import cause_fingerprint
-from torchperf_ci.issues.memory import IssueMemory, embed, recall
+from torchperf_ci.issues.memory import IssueMemory, memory_line, parse_memory
 
 if TYPE_CHECKING:
     from github_api import GitHub, Issue
@@ -154,7 +154,7 @@ def test_a_run_closes_it_at_once_and_the_next_gap_opens_the_same_again(
     assert the_issue(github).state == "open"
     assert comments(github)[1].startswith("Again: its schedule has started no run since ")
     assert len(github.comments) == 2
-    memory = recall(the_issue(github).body)
+    memory = parse_memory(the_issue(github).body)
     assert memory
     assert memory.recovered == ()
 
@@ -347,7 +347,7 @@ def test_the_issue_that_an_earlier_version_opened_is_kept(
     memory = IssueMemory(
         "nightly", (cause_fingerprint("nightly", "nightly.yml"),), (), "2026-01-01", "2026-01-02"
     )
-    issue = github.issue("No results", f"{embed(memory)}\n\nIt does not run.\n", US, ["torchperf"])
+    issue = github.issue("No results", f"{memory_line(memory)}\n\nIt does not run.\n", US, ["torchperf"])
     assert watch() == 0
     assert len(github.issues) == 1
     assert "has never started a run" in issue.body
@@ -360,9 +360,9 @@ def test_the_issue_that_an_earlier_version_opened_is_kept(
 def test_the_issues_about_regressions_are_left_alone(github: GitHub) -> None:
     memory = IssueMemory("unlocated", ("0" * 16,), (), "2026-01-01", "2026-01-02")
     labels = ["torchperf", "torchperf: expected"]
-    issue = github.issue("Slower", embed(memory), US, labels)
+    issue = github.issue("Slower", memory_line(memory), US, labels)
     assert watch() == 0
-    assert (issue.body, issue.state) == (embed(memory), "open")
+    assert (issue.body, issue.state) == (memory_line(memory), "open")
     assert len(github.issues) == 2
 
 

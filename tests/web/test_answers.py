@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> None:
     shutil.copytree(nights.removeprefix("chdb://"), tmp_path / "store", symlinks=True)
     with open_store(f"chdb://{tmp_path}/store") as store:
-        answering = StoreService(store, config.find(None))
+        answering = StoreService(store, config.find_config(None))
         first, known = answering.document("overview.json"), answering.document("regressions.json")
         assert answering.document("overview.json") is first
 
@@ -65,7 +65,7 @@ def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path
         store.run(
             "DELETE FROM torchperf_values WHERE timestamp >= (SELECT max(timestamp) FROM torchperf_values)"
         )
-        answering = StoreService(store, config.find(None))
+        answering = StoreService(store, config.find_config(None))
         assert answering.document("index.json").content != whole
         refresh(store)
         assert answering.document("index.json").content == whole
@@ -73,7 +73,7 @@ def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path
 
 def test_documents_are_cached_up_to_a_limit(nights: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_store(nights) as store:
-        kept = StoreService(store, config.find(None))
+        kept = StoreService(store, config.find_config(None))
         index, overview = kept.document("index.json"), kept.document("overview.json")
         assert kept.document("index.json") is index
         monkeypatch.setattr(endpoints, "CACHE_BYTES", index.size + overview.size)

@@ -28,7 +28,7 @@ from torchperf_ci.series.points import Point, Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.judged_files import add_judged_files
 from torchperf_ci.store.migrations import open_store
-from torchperf_ci.web.catalogue import GroupCatalogue, RunFacts
+from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
 from torchperf_ci.web.changes import bisections_of_store, proven_culprits
 from torchperf_ci.web.command import write_site
 from torchperf_ci.web.documents import Documents
@@ -138,7 +138,7 @@ def test_a_series_is_as_sensitive_as_check_says(tmp_path: Path, capsys: pytest.C
 
 def test_a_direction_in_the_records_is_heeded() -> None:
     name = Series("r", "b", "m", "", "", "", "cuda", "H100", "tokens_lost(1)")
-    run = RunFacts("0" * 10, "1.1", *name.group, "main", "a" * 40, START, START, "")
+    run = RunEntry("0" * 10, "1.1", *name.group, "main", "a" * 40, START, START, "")
     points = [Point(9.0, (9.0,), START, info={"direction": "down"}, run=run.name)]
     assert series_document(name, points, GroupCatalogue([], [run], {}), 2026, {})["direction"] == "down"
 

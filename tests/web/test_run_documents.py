@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from torchperf_ci.series.points import Point, Series
-from torchperf_ci.web.catalogue import RunFacts
+from torchperf_ci.web.catalogue import RunEntry
 from torchperf_ci.web.run_documents import run_state
 
 
@@ -17,7 +17,7 @@ def series(metric: str) -> Series:
     )
 
 
-RUN = RunFacts("0" * 10, "1.1", *series("").group, "main", "", 0, 0, "")
+RUN = RunEntry("0" * 10, "1.1", *series("").group, "main", "", 0, 0, "")
 PASSED, FAILED = Point(1.0, (1.0,), run="1.1"), Point(0.0, (0.0,), run="1.1", info={"reason": "hot"})
 
 

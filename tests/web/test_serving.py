@@ -62,7 +62,7 @@ def store(folder: Path) -> Iterator[Store]:
 def url(store: Store, folder: Path) -> Iterator[str]:
     """Where the server is, below a path as behind a proxy."""
     uploads = UploadReceiver(open_place(str(folder / "kept")), UPLOADER)
-    app = make_app(StoreService(store, config.find(None)), READER, "/perf", uploads)
+    app = make_app(StoreService(store, config.find_config(None)), READER, "/perf", uploads)
     with serving_app(app) as server:
         yield f"{server.url}/perf/"
 
@@ -101,7 +101,7 @@ def test_an_upload_that_is_no_post_is_told_so(url: str) -> None:
 
 
 def test_without_a_place_nothing_is_taken(store: Store) -> None:
-    with serving_app(make_app(StoreService(store, config.find(None)))) as server:
+    with serving_app(make_app(StoreService(store, config.find_config(None)))) as server:
         assert upload(f"{server.url}/").status_code in (404, 405)
 
 
@@ -116,7 +116,7 @@ def test_one_thread_answers_in_the_order_in_which_clients_asked(store: Store) ->
             return super().document(path)
 
     async def ask_all() -> None:
-        documents = Endpoints(Recorded(store, config.find(None)))
+        documents = Endpoints(Recorded(store, config.find_config(None)))
         requests = [Request({"type": "http", "path_params": {"path": path}}) for path in asked]
         await asyncio.gather(*map(documents.document, requests), return_exceptions=True)
 
@@ -189,7 +189,7 @@ def test_answers_that_nobody_reads_are_bounded_in_sum(store: Store, monkeypatch:
     monkeypatch.setattr(endpoints, "UNREAD_BYTES", 2 * LARGE)
     monkeypatch.setattr(endpoints, "UNREAD_SECONDS", 0.1)
     path = "run/x?repo=a&benchmark=b&startTime=2020-01-01&stopTime=2030-01-01&arch="
-    with serving_app(make_app(LargeService(store, config.find(None)))) as server:
+    with serving_app(make_app(LargeService(store, config.find_config(None)))) as server:
 
         def status(size: int) -> int:
             plain = {"Accept-Encoding": "identity"}

@@ -92,7 +92,7 @@ def test_an_answer_that_is_too_large_is_not_given(
 ) -> None:
     question = StoreQuery(repo="pytorch/pytorch", benchmark="nightly", models=["slow"])
     with open_store(request.getfixturevalue(store_of)) as store:
-        answering = StoreService(store, config.find(None))
+        answering = StoreService(store, config.find_config(None))
         answer = answering.query(question, "JSON")
         monkeypatch.setattr(endpoints, "LIMITS", AnswerLimits(size=len(answer) // 2, seconds=60))
         with pytest.raises(UsageError, match="query a shorter period, or fewer models"):
@@ -113,7 +113,7 @@ def test_who_may_only_read_is_answered(
             assert readonly or cli.main(["ingest", str(tmp_path / "records"), "--store", dsn]) == 0
             assert {cli.main([*call, "--store", dsn]) for call in calls} <= {0, 1}
             with open_existing(dsn) as store:
-                assert StoreService(store, config.find(None)).query(question, "JSONEachRow")
+                assert StoreService(store, config.find_config(None)).query(question, "JSONEachRow")
         printed.append(capsys.readouterr().out.replace(dsn, ""))
     assert printed[0] == printed[1] != ""
 
@@ -137,10 +137,10 @@ def test_who_may_only_read_compares_runs_without_a_target(tmp_path: Path) -> Non
             if not readonly:
                 lines = "\n".join(map(json.dumps, nights)).encode()
                 store.insert("oss_ci_benchmark_v3", list(nights[0]), lines)
-            (known,) = documents_of_store(store, config.find(None)).catalogue.groups.values()
+            (known,) = documents_of_store(store, config.find_config(None)).catalogue.groups.values()
             base, head = (run.id for run in known.runs)
             told.append(
-                StoreService(store, config.find(None)).document(f"compare/{base}/{head}.json").content
+                StoreService(store, config.find_config(None)).document(f"compare/{base}/{head}.json").content
             )
     assert told[0] == told[1]
 
@@ -150,7 +150,7 @@ def test_results_that_come_in_on_their_own_are_told(tmp_path: Path) -> None:
     put_nights(tmp_path / "records", 0, 3)
     with clickhouse_server(tmp_path / "engine") as running, open_store(running) as store:
         assert cli.main(["ingest", str(tmp_path / "records"), "--store", running]) == 0
-        answering = StoreService(store, config.find(None))
+        answering = StoreService(store, config.find_config(None))
         before = json.loads(answering.document("index.json").content)
         night = night_records(3)
         columns = [

@@ -20,8 +20,7 @@ from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
 from torchperf_ci.bench.selection import EnvironmentUnderTest, select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.command_output import print_json
-from torchperf_ci.config import Config
-from torchperf_ci.config import find as find_config
+from torchperf_ci.config import Config, find_config
 from torchperf_ci.document import Column, Document, Table, counted, duration, text_of
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.identity import identity_fields, uncommitted_note

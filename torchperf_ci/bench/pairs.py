@@ -1,6 +1,6 @@
 """Compare two builds on one machine with two workers that take turns on the same CPUs in short blocks, A B B A.
 
-Whatever slows the machine for longer than a block slows both arms, so their ratio stays the same. On a shared machine
+Whatever slows the machine for longer than a block slows both sides, so their ratio stays the same. On a shared machine
 whose processes differ by 10–40%, such ratios differ by about 1%.
 
 On a GPU starting two processes takes as long as their measurement, so the next pair can be started in advance.
@@ -51,7 +51,7 @@ Side = Literal["base", "head"]
 SIDES: tuple[Side, ...] = get_args(Side)
 
 BLOCK_SECONDS = 0.1
-"""Block length, averaged over both arms. Waking a worker takes negligible time compared to a block, and the machine
+"""Block length, averaged over both sides. Waking a worker takes negligible time compared to a block, and the machine
 changes little within four blocks."""
 QUADS = 10
 """Most quads of a pair; needed if they spread by about 1%, as on a shared machine."""
@@ -60,7 +60,7 @@ LONG_SECONDS = 50.0
 """After this time no further quad begins, even if there are fewer."""
 IDLE = {"KMP_BLOCKTIME": "1"}
 """Milliseconds that idle threads of Intel's and LLVM's OpenMP spin. The default of 200 is longer than a block, so they
-would disturb the other arm on the same CPUs. It is set for the arms of a pair only."""
+would disturb the other side on the same CPUs. It is set for the workers of a pair only."""
 ALIKE = 0.0015
 """Stop taking quads once the half-width of Student's 95% interval for their mean log-ratio is below this. The remaining
 uncertainty is between processes, so only another pair reduces it."""
@@ -68,9 +68,9 @@ uncertainty is between processes, so only another pair reduces it."""
 
 @dataclass(frozen=True)
 class Pair:
-    """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and the values of each arm.
+    """One pair of fresh processes: the log-ratios ln(head/base) of its A B B A quads, and the values of each side.
 
-    Seconds are the median over an arm's quads. ``base`` and ``head`` are the values of those of ``metrics.PAIRED`` that
+    Seconds are the median over a side's quads. ``base`` and ``head`` are the values of those of ``metrics.PAIRED`` that
     hardly differ between processes of a build, in their units; an eager case has no graph breaks. ``observed``
     describes the machine during the measurement (:mod:`torchperf_ci.machine.interference`).
     """
@@ -109,14 +109,14 @@ class Pair:
 
 
 class SideFailure(WorkerFailure):
-    """One arm of a pair failed; ``side`` says which."""
+    """One side of a pair failed; ``side`` says which."""
 
     def __init__(self, side: Side, failure: WorkerFailure) -> None:
         super().__init__(failure.status, failure.reason, failure.log)
         self.side = side
 
 
-class PairSide(WorkerConversation):
+class PairWorker(WorkerConversation):
     """Sends requests to one of the two workers. Failures are raised as :class:`SideFailure`."""
 
     def __init__(self, side: Side, worker: Worker, timeout: float) -> None:
@@ -153,24 +153,24 @@ def measure_pair(
     base: Settings,
     head: Settings,
     scratch: Path,
-    started: AbstractContextManager[tuple[PairSide, PairSide]] | None = None,
+    started: AbstractContextManager[tuple[PairWorker, PairWorker]] | None = None,
     *,
     head_first: bool = False,
 ) -> Pair:
-    """Measure one pair of fresh processes. Raises :class:`SideFailure` if an arm cannot run the case.
+    """Measure one pair of fresh processes. Raises :class:`SideFailure` if a side cannot run the case.
 
     Both settings must be on the same CPUs (:func:`on_same_cpus`). Compiled code, except choices made by timing, is kept
     below ``scratch`` for the next pair of the case. ``started`` are the pair's workers if they were started in advance.
     Base goes first in everything done in turn, unless ``head_first``.
     """
-    with started or start_pair(case, base, head, scratch, head_first=head_first) as arms:
-        _import_torch(*arms)
+    with started or start_pair(case, base, head, scratch, head_first=head_first) as workers:
+        _import_torch(*workers)
         for side in SIDES:  # not earlier: the previous pair may have begun after these workers
             forget_choices(cache_of(case, scratch / side))
-        both = [(arms[0], base), (arms[1], head)]
+        both = [(workers[0], base), (workers[1], head)]
         (first, _), (second, _) = turns = both[::-1] if head_first else both
-        samples = [arm.make_ready(case, settings) for arm, settings in turns]
-        _refuse_another_workload(*arms)
+        samples = [worker.make_ready(case, settings) for worker, settings in turns]
+        _refuse_another_workload(*workers)
         steps = calibrated_steps((first, samples[0]), (second, samples[1]))
         with watch_interference(base.hardware, workers=2) as observed:
             quads = [quad[::-1] if head_first else quad for quad in measured_quads(first, second, steps)]
@@ -178,8 +178,8 @@ def measure_pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
             median(base_seconds for base_seconds, _ in quads),
             median(head_seconds for _, head_seconds in quads),
-            _paired_values(arms[0], case),
-            _paired_values(arms[1], case),
+            _paired_values(workers[0], case),
+            _paired_values(workers[1], case),
             observed,
         )
 
@@ -193,33 +193,35 @@ def start_pair(
     cpus: tuple[int, ...] = (),
     *,
     head_first: bool = False,
-) -> Iterator[tuple[PairSide, PairSide]]:
+) -> Iterator[tuple[PairWorker, PairWorker]]:
     """Start the workers of base and head, which import torch on ``cpus`` (empty: any) until they are made ready."""
     with ExitStack() as stack:
 
-        def arm(side: Side, settings: Settings) -> PairSide:
+        def started_worker(side: Side, settings: Settings) -> PairWorker:
             free, variables = replace(settings, cpus=cpus), {**IDLE, **random_variables()}
             worker = stack.enter_context(open_worker(case, free, scratch / side, variables))
-            return PairSide(side, worker, settings.timeout)
+            return PairWorker(side, worker, settings.timeout)
 
         sides: tuple[tuple[Side, Settings], ...] = (("base", base), ("head", head))
-        started = {side: arm(side, settings) for side, settings in (sides[::-1] if head_first else sides)}
+        started = {
+            side: started_worker(side, settings) for side, settings in (sides[::-1] if head_first else sides)
+        }
         yield started["base"], started["head"]
 
 
-def _refuse_another_workload(base: PairSide, head: PairSide) -> None:
+def _refuse_another_workload(base: PairWorker, head: PairWorker) -> None:
     """Raise :class:`SideFailure` if the workload's config differs, as it may between two releases of a library."""
-    before, now = (arm.answers.build and arm.answers.build.config for arm in (base, head))
+    before, now = (worker.answers.build and worker.answers.build.config for worker in (base, head))
     if before != now:
         side: Side = "head"
         reason = f"the workload is another one: its config is {now}, base's {before}"
         raise SideFailure(side, WorkerFailure("unsupported", reason))
 
 
-def _import_torch(*arms: PairSide) -> None:
-    """Wait until all arms have imported torch, which they do in parallel, because it takes longer than a block."""
-    with ThreadPoolExecutor(len(arms)) as pool:
-        for answer in [pool.submit(arm.ask, "ready", Done) for arm in arms]:
+def _import_torch(*workers: PairWorker) -> None:
+    """Wait until all workers have imported torch, which they do in parallel, because it takes longer than a block."""
+    with ThreadPoolExecutor(len(workers)) as pool:
+        for answer in [pool.submit(worker.ask, "ready", Done) for worker in workers]:
             answer.result()
 
 
@@ -233,19 +235,19 @@ def measure_alone(
     return measure(case, replace(settings, budget=BRIEF_SECONDS, target_ci=1.0), device, scratch, first=first)
 
 
-def calibrated_steps(*arms: tuple[WorkerConversation, int]) -> int:
+def calibrated_steps(*workers: tuple[WorkerConversation, int]) -> int:
     """Return the number of steps in a block.
 
-    Each arm is timed over the steps of one sample, because a single step would mostly time the device's latency.
+    Each side is timed over the steps of one sample, because a single step would mostly time the device's latency.
     """
-    seconds = sum(_block(arm, steps) for arm, steps in arms)
-    return math.ceil(len(arms) * BLOCK_SECONDS / max(seconds, 1e-9))
+    seconds = sum(_block(worker, steps) for worker, steps in workers)
+    return math.ceil(len(workers) * BLOCK_SECONDS / max(seconds, 1e-9))
 
 
 def measured_quads(
     base: WorkerConversation, head: WorkerConversation, steps: int
 ) -> list[tuple[float, float]]:
-    """Return seconds per step of both arms for each quad, measured until the quads agree.
+    """Return seconds per step of both sides for each quad, measured until the quads agree.
 
     Only their spread decides when to stop, never the size of the difference.
     """
@@ -264,20 +266,20 @@ def _are_alike(log_ratios: Sequence[float]) -> bool:
 
 
 def _quad(base: WorkerConversation, head: WorkerConversation, steps: int) -> tuple[float, float]:
-    """Return seconds per step of both arms over A B B A. A drift that is linear over the quad cancels out."""
-    a1, b1, b2, a2 = (_block(arm, steps) for arm in (base, head, head, base))
+    """Return seconds per step of both sides over A B B A. A drift that is linear over the quad cancels out."""
+    a1, b1, b2, a2 = (_block(worker, steps) for worker in (base, head, head, base))
     return (a1 + a2) / 2, (b1 + b2) / 2
 
 
-def _block(arm: WorkerConversation, steps: int) -> float:
-    return arm.ask("block", Block, steps=steps).seconds
+def _block(worker: WorkerConversation, steps: int) -> float:
+    return worker.ask("block", Block, steps=steps).seconds
 
 
-def _paired_values(arm: WorkerConversation, case: Case) -> Mapping[str, float]:
-    """Return an arm's values of those of ``metrics.PAIRED`` that are not timed."""
-    answers: list[Peak | Compilation] = [arm.ask("peak", Peak)]
+def _paired_values(worker: WorkerConversation, case: Case) -> Mapping[str, float]:
+    """Return a side's values of those of ``metrics.PAIRED`` that are not timed."""
+    answers: list[Peak | Compilation] = [worker.ask("peak", Peak)]
     if case.compiled:
-        answers.append(arm.ask("compilation", Compilation))
+        answers.append(worker.ask("compilation", Compilation))
     values = [item for answer in answers for item in answer.by_metric.items()]
     return {metric: value for metric, value in values if metric in metrics.PAIRED}
 
@@ -302,7 +304,7 @@ class PrestartedWorkers:
 
     _key: PairKey | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
-    _started: tuple[PairSide, PairSide] | None = None
+    _started: tuple[PairWorker, PairWorker] | None = None
 
     def start(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
@@ -321,7 +323,7 @@ class PrestartedWorkers:
 
     def take(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
-    ) -> AbstractContextManager[tuple[PairSide, PairSide]]:
+    ) -> AbstractContextManager[tuple[PairWorker, PairWorker]]:
         """Return a context manager with the pair's workers, which starts them if they were not started in advance."""
         key, started, stack = (case, base, head, scratch, head_first), self._started, self._stack.pop_all()
         self._started = None
@@ -337,7 +339,9 @@ class PrestartedWorkers:
 
 
 @contextmanager
-def _held_open(stack: ExitStack, started: tuple[PairSide, PairSide]) -> Iterator[tuple[PairSide, PairSide]]:
+def _held_open(
+    stack: ExitStack, started: tuple[PairWorker, PairWorker]
+) -> Iterator[tuple[PairWorker, PairWorker]]:
     with stack:
         yield started
 
@@ -353,14 +357,14 @@ class Anchor:
     build: str
 
 
-def find_anchor(given: str | None, settings: Settings) -> Anchor | None:
+def find_anchor(path: str | None, settings: Settings) -> Anchor | None:
     """Describe the anchor's environment. Raises the errors of :func:`selection.describe_environment`.
 
     Whether it has each workload is only checked when it runs, so that a missing one does not stop the others.
     """
-    if given is None:
+    if path is None:
         return None
-    python = selection.python_under_test(given, ANCHOR_FLAG)
+    python = selection.python_under_test(path, ANCHOR_FLAG)
     environment = selection.describe_environment(
         replace(settings, python=python, files=()), ANCHOR_FLAG
     ).environment
@@ -375,5 +379,5 @@ def measure_against(anchor: Anchor, case: Case, settings: Settings, scratch: Pat
 
 def why_unpaired(failure: SideFailure) -> str:
     """Return one sentence that says why there is no pair."""
-    arm = {"base": "the anchor", "head": "the build under test, beside the anchor"}[failure.side]
-    return f"{arm}: {failure.status}: {failure.reason}"
+    side = {"base": "the anchor", "head": "the build under test, beside the anchor"}[failure.side]
+    return f"{side}: {failure.status}: {failure.reason}"

@@ -99,8 +99,8 @@ class WorkerConversation:
 
     The answers may take ``timeout`` seconds in total, and more if the first step took long (:data:`STEPS_GRANTED`).
     The first step, which compiles, has another ``timeout`` seconds. Time between requests does not count, because the
-    other arm of a pair may use it. ``report_phase`` is called at the beginning of each longer request, with its name in
-    :data:`PHASES`.
+    other side of a pair may use it. ``report_phase`` is called at the beginning of each longer request, with its name
+    in :data:`PHASES`.
     """
 
     def __init__(

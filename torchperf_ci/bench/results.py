@@ -88,7 +88,7 @@ class CaseResult:
     @property
     def built(self) -> Built | None:
         """The build information of the first process that could build the case."""
-        return next(iter(self.answers(lambda told: told.build)), None)
+        return next(iter(self.answers(lambda answers: answers.build)), None)
 
     @property
     def observed(self) -> list[Mapping[str, str]]:
@@ -201,7 +201,9 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
         extra["disturbed"] = result.disturbed
     if result.void:
         extra["void"] = result.void
-    if moved := next((built.moved for built in result.answers(lambda told: told.build) if built.moved), None):
+    if moved := next(
+        (built.moved for built in result.answers(lambda answers: answers.build) if built.moved), None
+    ):
         extra["pinned_again"] = dict(moved)
     if failure:
         extra |= {"reason": failure.reason, "log": failure.log or None}
@@ -216,11 +218,11 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
     failed = {verb: why for outcome in result.outcomes for verb, why in outcome.missing.items()}
     if result.void and not result.latencies:
         missing |= dict.fromkeys(SPEEDS, result.void)
-    if not any(leak.steps for leak in result.answers(lambda told: told.leak)):
+    if not any(leak.steps for leak in result.answers(lambda answers: answers.leak)):
         missing[MEMORY_LEAK] = failed.get("leak", "too few steps fit in the budget")
-    if not any(counted.flops for counted in result.answers(lambda told: told.flops)):
+    if not any(counted.flops for counted in result.answers(lambda answers: answers.flops)):
         missing[FLOPS] = failed.get("flops", "no operator of it has a known FLOP count")
-    if not result.answers(lambda told: told.peak):
+    if not result.answers(lambda answers: answers.peak):
         missing[PEAK_MEMORY] = failed.get("peak", "")
     if "phases" in failed:
         missing["phases"] = failed["phases"]
@@ -230,7 +232,7 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
 
 
 def _accuracy(result: CaseResult) -> Iterator[Metric]:
-    for agreement in result.answers(lambda told: told.agreement):
+    for agreement in result.answers(lambda answers: answers.agreement):
         extra = {key: value for key, value in vars(agreement).items() if key != "agrees"}
         yield Metric(ACCURACY, [float(agreement.agrees)], extra)
 
@@ -247,15 +249,15 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
         "wall_ms": [rounded(answer.wall_per_step * 1e3) for answer in samples],
         "cpu_ms": [rounded(answer.cpu_per_step * 1e3) for answer in samples],
         "first_step_ms": [
-            rounded(first.wall * 1e3) for first in result.answers(lambda told: told.first_step)
+            rounded(first.wall * 1e3) for first in result.answers(lambda answers: answers.first_step)
         ],
-        "warm_up": [asdict(answer) for answer in result.answers(lambda told: told.warm_up)],
+        "warm_up": [asdict(answer) for answer in result.answers(lambda answers: answers.warm_up)],
         "settling": [asdict(answer.settling) for answer in samples if answer.settling] or None,
         "observed": [dict(outcome.observed) for outcome in result.outcomes],
         "disturbed": result.disturbed,
         "phases_ms": [
             {phase: rounded(s * 1e3) for phase, s in answer.items()}
-            for answer in result.answers(lambda told: told.phases)
+            for answer in result.answers(lambda answers: answers.phases)
         ],
     }
     yield Metric(LATENCY, [s * 1e3 for s in seconds], extra)
@@ -275,14 +277,14 @@ def _anchored(result: CaseResult, anchor: Anchor) -> Metric:
 
 
 def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
-    if peaks := result.answers(lambda told: told.peak):
+    if peaks := result.answers(lambda answers: answers.peak):
         on_host = {"method": peaks[0].host_method}
         on_device = {"method": "reserved"} if peaks[0].held else {}
         extra = {PEAK_MEMORY: on_host if host_is_device else on_device, HOST_PEAK_MEMORY: on_host}
         for metric in peaks[0].by_metric:
             if metric != HOST_PEAK_MEMORY or not host_is_device:
                 yield Metric(metric, [peak.by_metric[metric] for peak in peaks], extra.get(metric, {}))
-    leaks = [leak for leak in result.answers(lambda told: told.leak) if leak.steps]
+    leaks = [leak for leak in result.answers(lambda answers: answers.leak) if leak.steps]
     if leaks:
         steps = {"steps": leaks[0].steps}
         yield Metric(MEMORY_LEAK, [leak.device / KIB for leak in leaks], steps)
@@ -291,14 +293,14 @@ def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
 
 
 def _constants(result: CaseResult) -> Iterator[Metric]:
-    for counted in result.answers(lambda told: told.flops):
+    for counted in result.answers(lambda answers: answers.flops):
         if counted.flops:
             yield Metric(FLOPS, [counted.flops / 1e9])
 
 
 def _compilation(result: CaseResult) -> Iterator[Metric]:
-    counts = result.answers(lambda told: told.compilation)
-    processes = list(zip(result.answers(lambda told: told.first_step), counts, strict=True))
+    counts = result.answers(lambda answers: answers.compilation)
+    processes = list(zip(result.answers(lambda answers: answers.first_step), counts, strict=True))
     cold = [(first, counted) for first, counted in processes if counted.cache_misses]
     warm = [(first, counted) for first, counted in processes if not counted.cache_misses]
     yield from _compile_time(COMPILE_TIME, COMPILE_CPU_TIME, cold)

@@ -206,16 +206,16 @@ def selected_workloads(
     return [known.workloads[name] for name in names if matches(name, filters)]
 
 
-def python_under_test(given: str | None, flag: str = PYTHON_FLAG) -> str:
-    """Return the path of the given interpreter, by default this one.
+def python_under_test(path: str | None, flag: str = PYTHON_FLAG) -> str:
+    """Return the path of the interpreter ``path``, by default this one.
 
     Raises :class:`EnvironmentUnderTestError` if it does not exist.
     """
-    if given is None:
+    if path is None:
         return sys.executable
-    found = shutil.which(given)
+    found = shutil.which(path)
     if found is None:
-        msg = f"there is no Python at {given}: give the one that has torch with {flag}"
+        msg = f"there is no Python at {path}: give the one that has torch with {flag}"
         raise EnvironmentUnderTestError(msg)
     return str(Path(found).absolute())
 

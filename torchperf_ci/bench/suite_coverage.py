@@ -19,8 +19,7 @@ from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import AddedUse, ApiUse, Callers, Inventory, Triple
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.command_output import print_json
-from torchperf_ci.config import Config
-from torchperf_ci.config import find as find_config
+from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import Progress
 from torchperf_ci.document import Block, Column, Document, Note, Paragraph, Table, counted, text_of
 from torchperf_ci.errors import UsageError
@@ -102,14 +101,14 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
             progress.begin(case)
             try:
                 uses[case] = _use(worker, case, settings)
-                said = f"{case}: {counted(len(uses[case].triples), 'triple')}"
+                line = f"{case}: {counted(len(uses[case].triples), 'triple')}"
             except WorkerFailure as failure:
                 failures[case] = str(failure)
-                said = f"{case}: {failure}"
+                line = f"{case}: {failure}"
                 if failure.status not in HARMLESS:
                     worker.close()
                     worker = at_end.enter_context(start_worker(settings, Path(folder)))
-            progress.end(said, number, failed=case in failures)
+            progress.end(line, number, failed=case in failures)
     return MeasuredUse(uses, failures, inventory, called.packages, called.files)
 
 

@@ -85,8 +85,8 @@ def disturbance_note(results: Sequence[CaseResult]) -> str:
         which = f" ({len(disturbed)} of {counted(len(results), 'case')})"
     differ = wide_spread(result.latencies for result in results)
     words = [text, f"processes of a case differ by {differ:.0%}" if differ else None]
-    told = "; ".join(filter(None, words))
-    return f"{WARNING_MARK}disturbed during the measurement{which}: {told}" if told else ""
+    notes = "; ".join(filter(None, words))
+    return f"{WARNING_MARK}disturbed during the measurement{which}: {notes}" if notes else ""
 
 
 def run_notes(results: Sequence[CaseResult]) -> list[str]:
@@ -122,9 +122,9 @@ def _unsupported_notes(results: Iterable[CaseResult]) -> list[str]:
     reasons = Counter(
         result.failure.reason for result in results if result.failure and result.status == "unsupported"
     )
-    told = [f"{counted(count, 'case')} unsupported: {why}" for why, count in reasons.most_common(_REASONS)]
+    notes = [f"{counted(count, 'case')} unsupported: {why}" for why, count in reasons.most_common(_REASONS)]
     more = sum(reasons.values()) - sum(count for _, count in reasons.most_common(_REASONS))
-    return [*told, f"and {more} more, each for a reason of its own: see the records"] if more else told
+    return [*notes, f"and {more} more, each for a reason of its own: see the records"] if more else notes
 
 
 def failed_cases(results: Iterable[CaseResult]) -> list[CaseResult]:
@@ -158,7 +158,7 @@ def _row(result: CaseResult, *, anchored: bool) -> tuple[Words, ...]:
     if not latencies:
         return (*name, "void" if result.void else "", *[""] * (3 + anchored), status)
     widths = [answer.half_width for answer in result.samples if answer.half_width is not None]
-    peaks = [peak.device / 2**20 for peak in result.answers(lambda told: told.peak)]
+    peaks = [peak.device / 2**20 for peak in result.answers(lambda answers: answers.peak)]
     return (
         *name,
         _duration(median(latencies)),

@@ -36,7 +36,7 @@ _PLACEHOLDER = re.compile(r"\{(sha|worktree|python)\}")
 
 
 @dataclass(frozen=True)
-class CommandArm:
+class InstalledBuild:
     """A build that a command is run with.
 
     ``settings`` provides its Python, import folders, threads, CPUs and the timeout of a run in seconds. ``sha`` is its
@@ -55,12 +55,12 @@ class CommandArm:
         return self.scratch / "cache"
 
 
-def filled_in(command: str, arm: CommandArm) -> str:
+def filled_in(command: str, build: InstalledBuild) -> str:
     """Return the command with its placeholders replaced, all in one pass: a path may contain a placeholder's text.
 
     Raises :class:`UsageError` for a placeholder without a value.
     """
-    values = _values(arm)
+    values = _values(build)
     for name in _PLACEHOLDER.findall(command):
         if name not in values:
             msg = f"--command uses {{{name}}}, which this builder does not provide"
@@ -68,28 +68,28 @@ def filled_in(command: str, arm: CommandArm) -> str:
     return _PLACEHOLDER.sub(lambda place: shlex.quote(values[place[1]]), command)
 
 
-def _values(arm: CommandArm) -> dict[str, str]:
-    values = {"sha": arm.sha, "worktree": arm.worktree, "python": arm.settings.python}
+def _values(build: InstalledBuild) -> dict[str, str]:
+    values = {"sha": build.sha, "worktree": build.worktree, "python": build.settings.python}
     return {name: str(value) for name, value in values.items() if value}
 
 
-def command_environment(arm: CommandArm) -> dict[str, str]:
-    """Return the caller's variables, with the environment under test first on the path and the arm's compiler caches.
+def command_environment(build: InstalledBuild) -> dict[str, str]:
+    """Return the caller's variables, with the environment under test first on the path and the build's compiler caches.
 
     Each call draws a new hash seed and padding (:func:`random_variables`).
     """
-    python = Path(arm.settings.python)
+    python = Path(build.settings.python)
     caller = without_rights(os.environ)
     inherited = {name: value for name, value in caller.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
     parent = python.parent.parent
     return {
         **inherited,
-        **worker_environment(arm.settings, arm.cache),
+        **worker_environment(build.settings, build.cache),
         **random_variables(),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PATH": os.pathsep.join([str(python.parent), os.environ.get("PATH", os.defpath)]),
         **({"VIRTUAL_ENV": str(parent)} if (parent / "pyvenv.cfg").is_file() else {}),
-        **{name.upper(): value for name, value in _values(arm).items()},
+        **{name.upper(): value for name, value in _values(build).items()},
     }
 
 
@@ -103,21 +103,21 @@ Raises :class:`ValueError` that says what is wrong with the output.
 """
 
 
-def run_user_command(command: str, arm: CommandArm, read: Reader) -> Mapping[str, float]:
+def run_user_command(command: str, build: InstalledBuild, read: Reader) -> Mapping[str, float]:
     """Run the command once and return the numbers that it prints.
 
     Raises :class:`WorkerFailure` if the run fails, hangs, or prints too much or no number, and :class:`UsageError`
-    for a ``{worktree}`` or ``{sha}`` that the arm does not have.
+    for a ``{worktree}`` or ``{sha}`` that the build does not have.
     """
-    line = filled_in(command, arm)
-    if arm.worktree and not arm.worktree.is_dir():
+    line = filled_in(command, build)
+    if build.worktree and not build.worktree.is_dir():
         status, reason = "failed", "an earlier run removed the worktree, in which it has to run"
         raise WorkerFailure(status, reason)
-    arm.scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="run-", dir=arm.scratch, ignore_cleanup_errors=True) as folder:
+    build.scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="run-", dir=build.scratch, ignore_cleanup_errors=True) as folder:
         output, log, empty = (Path(folder) / name for name in ("stdout", "stderr", "work"))
         empty.mkdir()
-        failure = _run(line, arm, arm.worktree or empty, output, log)
+        failure = _run(line, build, build.worktree or empty, output, log)
         if failure is None:
             try:
                 return read(output)
@@ -126,18 +126,18 @@ def run_user_command(command: str, arm: CommandArm, read: Reader) -> Mapping[str
         raise WorkerFailure(*failure, last_lines(output, log))
 
 
-def _run(line: str, arm: CommandArm, folder: Path, output: Path, log: Path) -> tuple[str, str] | None:
+def _run(line: str, build: InstalledBuild, folder: Path, output: Path, log: Path) -> tuple[str, str] | None:
     """Run the command; return a status and a reason, or None if it succeeded."""
-    with output.open("wb") as stdout, log.open("wb") as stderr, _pinned(arm.settings.cpus):
+    with output.open("wb") as stdout, log.open("wb") as stderr, _pinned(build.settings.cpus):
         group = ProcessGroup(
             ["sh", "-c", line],  # the shell that the user's line is written for
-            command_environment(arm),
+            command_environment(build),
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
         )
-    deadline = time.monotonic() + arm.settings.timeout
+    deadline = time.monotonic() + build.settings.timeout
     status = None
     try:
         while status is None:
@@ -147,7 +147,7 @@ def _run(line: str, arm: CommandArm, folder: Path, output: Path, log: Path) -> t
             if max(file.stat().st_size for file in (output, log)) > MOST_PRINTED:
                 return "failed", f"it printed more than {MOST_PRINTED >> 20} MiB"
             if status is None and left <= 0:
-                return "timeout", f"it took longer than {arm.settings.timeout:.0f} s"
+                return "timeout", f"it took longer than {build.settings.timeout:.0f} s"
     finally:
         group.end()  # also after success: processes left in the background would disturb the next run
     return _failure_of(status)
@@ -184,19 +184,19 @@ MOST_NAMED = 5
 
 
 def measure_command_pair(
-    command: str, base: CommandArm, head: CommandArm, read: Reader, *, head_first: bool = False
+    command: str, base: InstalledBuild, head: InstalledBuild, read: Reader, *, head_first: bool = False
 ) -> Mapping[str, float]:
     """Return ln(head/base) of each number that all runs print, by name: the median over the quads.
 
     ``read`` determines whether larger numbers are better or worse. Each quad runs base head head base, or
-    head base base head with ``head_first``. Both arms must be on the same CPUs. Raises :class:`SideFailure` if an arm
-    cannot run the command, or if no number is printed by both arms.
+    head base base head with ``head_first``. Both builds must be on the same CPUs. Raises :class:`SideFailure` if one
+    cannot run the command, or if no number is printed by both builds.
     """
-    arms: dict[Side, CommandArm] = {"base": base, "head": head}
+    builds: dict[Side, InstalledBuild] = {"base": base, "head": head}
 
     def run(side: Side) -> Numbers:
         try:
-            return run_user_command(command, arms[side], read)
+            return run_user_command(command, builds[side], read)
         except WorkerFailure as failure:
             raise SideFailure(side, failure) from None
 
@@ -213,7 +213,7 @@ def measure_command_pair(
 
 
 def _log_ratio(quad: Quad, name: str) -> float:
-    """Log-ratio of the means over each arm's two runs. A drift that is linear over the quad cancels out."""
+    """Log-ratio of the means over each build's two runs. A drift that is linear over the quad cancels out."""
     a1, b1, b2, a2 = (run[name] for run in quad)
     return math.log((b1 + b2) / (a1 + a2))
 

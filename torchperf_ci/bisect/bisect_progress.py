@@ -94,52 +94,56 @@ class BisectProgress:
     def __init__(self, question: BisectQuestion, names: Sequence[str]) -> None:
         self._question, self._names = question, [one_line(name) for name in names]
         self._start = time.monotonic()
-        self._doing = self._said = ""
+        self._activity = self._outcome = ""
         self._facts = BisectFacts()
         self._live = _started_live() if is_terminal(sys.stderr) else None
 
-    def builds(self, position: int) -> None:
+    def begin_build(self, position: int) -> None:
         """A build begins; it may take long."""
         self._begin(f"building {self._names[position]}", in_log=True)
 
-    def measures(self, step: PlannedPair) -> None:
+    def begin_pair(self, step: PlannedPair) -> None:
         """A pair begins."""
-        self._begin(f"{PURPOSES[step.purpose]}? {self._short(step.head)} against {self._short(step.base)}")
+        self._begin(
+            f"{PURPOSES[step.purpose]}? {self._short_name(step.head)} against {self._short_name(step.base)}"
+        )
 
-    def profiles(self, base: int, head: int) -> None:
+    def begin_profile(self, base: int, head: int) -> None:
         """Profiling of a culprit begins; it takes as long as a few pairs."""
-        self._begin(f"what moved inside? {self._short(head)} against {self._short(base)}", in_log=True)
+        self._begin(
+            f"what moved inside? {self._short_name(head)} against {self._short_name(base)}", in_log=True
+        )
 
-    def learnt(self, event: ProgressEvent, facts: BisectFacts) -> None:
+    def end(self, event: ProgressEvent, facts: BisectFacts) -> None:
         """A build or a pair has ended."""
-        self._said, self._facts = _event_text(event), facts
+        self._outcome, self._facts = _event_text(event), facts
         if self._live:
-            self._live.update(self._picture())
+            self._live.update(self._view())
             return
-        text, suspects = self._said, self._likeliest()
+        text, suspects = self._outcome, self._likeliest()
         if suspects:
             position, probability = suspects[0]
             left = counted(len(suspects), "suspect")
             text += f"; {left} left, likeliest {self._names[position]} ({probability:.0%})"
-        say(f"[{self._spent()}] {self._doing}: {text}")
+        say(f"[{self._spending()}] {self._activity}: {text}")
 
     def close(self) -> None:
         """Leave the terminal as it was."""
         if self._live:
             self._live.stop()
 
-    def _begin(self, doing: str, *, in_log: bool = False) -> None:
+    def _begin(self, activity: str, *, in_log: bool = False) -> None:
         """Show what begins; a log gets a line only if it takes long, or gets no line when it ends."""
-        self._doing = doing
+        self._activity = activity
         if self._live:
-            self._live.update(self._picture())
+            self._live.update(self._view())
         elif in_log:
-            say(doing)
+            say(activity)
 
-    def _short(self, position: int) -> str:
+    def _short_name(self, position: int) -> str:
         return self._names[position].split(" ")[0]
 
-    def _spent(self) -> str:
+    def _spending(self) -> str:
         minutes = (time.monotonic() - self._start) / 60
         pairs, builds = counted(len(self._facts.readings), "pair"), counted(len(self._facts.builds), "build")
         return f"{pairs}, {builds}, {minutes:.1f} min"
@@ -150,7 +154,7 @@ class BisectProgress:
         suspects = searches[0].suspects() if searches else {}
         return sorted(suspects.items(), key=lambda item: -item[1])
 
-    def _picture(self) -> RenderableType:
+    def _view(self) -> RenderableType:
         """The likeliest commits, with subjects cut to fit, and the current activity below them."""
         from rich.console import Group
         from rich.spinner import Spinner
@@ -167,7 +171,7 @@ class BisectProgress:
             table.add_row(Text(f"{probability:6.1%}"), Text(bar), Text(self._names[position]))
         if len(suspects) > MOST_SHOWN:
             table.add_row("", "", Text(f"and {len(suspects) - MOST_SHOWN} more"))
-        text = "; ".join(part for part in (self._spent(), self._said, self._doing) if part)
+        text = "; ".join(part for part in (self._spending(), self._outcome, self._activity) if part)
         # A build may take an hour: the spinner shows that the process is alive.
         return Group(table, Spinner("dots", Text(one_line(text))))
 

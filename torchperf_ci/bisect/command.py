@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import config
 from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
 from torchperf_ci.bisect.probes import asks_for_clearest, check_metric
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
+from torchperf_ci.config import find_config
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit_document import publish_bisection
 from torchperf_ci.deadline import Deadline
@@ -45,9 +45,9 @@ def with_repeat_command(
     The line names commits by their hashes and spells out what came from verdicts; it contains no paths and no
     credentials.
     """
-    given = {**vars(options), **(_options_from_verdicts(judgement) if judgement else {})}
-    texts = {name: without_secrets(given[name]) for name in ("command", "build", "wheels") if given[name]}
-    words, folder = portable_options({**given, **texts}, _REPEATED_OPTIONS)
+    values = {**vars(options), **(_options_from_verdicts(judgement) if judgement else {})}
+    texts = {name: without_secrets(values[name]) for name in ("command", "build", "wheels") if values[name]}
+    words, folder = portable_options({**values, **texts}, _REPEATED_OPTIONS)
     is_dated = options.builder == "nightly"
     ends = (options.good or "", options.bad or "") if is_dated else (bisection.good, bisection.bad)
     line = ["torchperf", "bisect", "--good", ends[0], "--bad", ends[1], *PYTHON_OPTION, *words]
@@ -56,14 +56,14 @@ def with_repeat_command(
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
     """Options that select the series which the verdicts report as worse."""
-    worse = [one.series for one in judgement.verdicts if one.is_red or one.candidate]
-    metrics = _distinct(bisected_as(one.metric) or one.metric for one in worse)
+    worse = [verdict.series for verdict in judgement.verdicts if verdict.is_red or verdict.candidate]
+    metrics = _distinct(bisected_as(series.metric) or series.metric for series in worse)
     return {
-        "workload": _distinct(one.model for one in worse),
+        "workload": _distinct(series.model for series in worse),
         "metric": metrics[0] if len(metrics) == 1 and metrics != [LATENCY] else None,
-        "mode": _distinct(one.mode for one in worse),
-        "dtype": _distinct(one.dtype for one in worse),
-        "backend": _distinct(one.backend for one in worse),
+        "mode": _distinct(series.mode for series in worse),
+        "dtype": _distinct(series.dtype for series in worse),
+        "backend": _distinct(series.backend for series in worse),
     }
 
 
@@ -77,7 +77,7 @@ INCONCLUSIVE = 5
 def bisect_command(options: BisectOptions) -> int:
     """Search for the culprits and report them; the exit code says whether the search was conclusive."""
     _check_options(options)
-    given = config.find(options.config)
+    config = find_config(options.config)
     seconds = options.deadline
     limits = BisectLimits(options.max_builds, options.max_runs, Deadline.after(seconds) if seconds else None)
     out = Path(options.out)
@@ -90,10 +90,10 @@ def bisect_command(options: BisectOptions) -> int:
     if options.command:
         check_command(options.command, builder)
     asked = options
-    least = options.min_effect or policy.rule_of_metric(options.metric or LATENCY, given.policy).min_effect
+    least = options.min_effect or policy.rule_of_metric(options.metric or LATENCY, config.policy).min_effect
     options = replace(options, out=str(out), min_effect=least)
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
-    bisection = bisect(BisectRequest(options, given, judgement), state, limits)
+    bisection = bisect(BisectRequest(options, config, judgement), state, limits)
     if bisection is None:
         return 0
     publish_bisection(with_repeat_command(bisection, asked, judgement), out, json_output=options.json)
@@ -122,8 +122,8 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path) -> Judgement:
 
 def _check_options(options: BisectOptions) -> None:
     """Raise :class:`UsageError` if nothing is to be measured, options contradict each other, or one end is missing."""
-    given = vars(options)
-    ways = [flag for flag in ("workload", "command", "verdicts") if given[flag]]
+    values = vars(options)
+    ways = [flag for flag in ("workload", "command", "verdicts") if values[flag]]
     if not ways and not options.suite:
         msg = "nothing to bisect: name workloads with --workload, or give a --command or a --verdicts file"
         raise UsageError(msg)
@@ -131,15 +131,13 @@ def _check_options(options: BisectOptions) -> None:
         other = next(way for way in ways if way != "command")
         msg = f"--command and --{other} exclude each other: give only one"
         raise UsageError(msg)
-    told = [flag for flag in ("workload", "metric") if given[flag]]
-    if options.verdicts and told:
-        msg = (
-            f"--verdicts already says which workloads and metrics got worse: remove --{told[0]} or --verdicts"
-        )
+    flags = [flag for flag in ("workload", "metric") if values[flag]]
+    if options.verdicts and flags:
+        msg = f"--verdicts already says which workloads and metrics got worse: remove --{flags[0]} or --verdicts"
         raise UsageError(msg)
     if options.metric and not options.command:
         check_metric(options.metric)
-    ends = [flag for flag in ("good", "bad") if given[flag]]
+    ends = [flag for flag in ("good", "bad") if values[flag]]
     if len(ends) == 1 or not (ends or options.verdicts):
         msg = "the range is incomplete: give both --good and --bad"
         raise UsageError(msg)

@@ -231,8 +231,8 @@ def _history_of(git: Git, shas: Iterable[str]) -> LinearHistory:
     """Read all commits of a line with one git command. Fields are separated by NUL, which no message contains."""
     form = "--format=" + "%x00".join(_FIELDS)
     options = ("--no-walk=unsorted", "--stdin", "-z", "--no-show-signature", "--encoding=UTF-8", form)
-    told = git("log", *options, stdin="\n".join(shas).encode()).decode(errors="replace").split("\0")[:-1]
-    good, *suspects = (_commit(*told[i : i + len(_FIELDS)]) for i in range(0, len(told), len(_FIELDS)))
+    log = git("log", *options, stdin="\n".join(shas).encode()).decode(errors="replace").split("\0")[:-1]
+    good, *suspects = (_commit(*log[i : i + len(_FIELDS)]) for i in range(0, len(log), len(_FIELDS)))
     return LinearHistory(git.folder.absolute(), good, tuple(suspects))
 
 

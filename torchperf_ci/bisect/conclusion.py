@@ -14,8 +14,8 @@ from torchperf_ci.bisect.probes import UNNAMED_SERIES
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, SuspectRange
 from torchperf_ci.culprits.culprit import (
     Bisection,
-    BuildSpread,
     Culprit,
+    KnownBuildVariance,
     MachineTime,
     PairMeasurement,
     SeriesEffect,
@@ -144,12 +144,12 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     if not now:
         unnamed = any(UNNAMED_SERIES in reading.log_ratios for reading in readings)
         return "not-reproduced", _not_slower(proofs, unnamed=unnamed)
-    told = (
+    changes = (
         f"{name} is {value:.4g}, was {levels[name][0]:.4g} and then {levels[name][1]:.4g}"
         for name, value in now.items()
     )
     why = "the good build itself is as slow here now as bad was: the machine or something else changed, not the code"
-    return "environment", f"{why} ({'; '.join(told)})"
+    return "environment", f"{why} ({'; '.join(changes)})"
 
 
 def _not_slower(proofs: Sequence[Proof], *, unnamed: bool) -> str:
@@ -219,7 +219,7 @@ def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
         credible=_credible(result) if word == "inconclusive" else (),
         skipped=_skipped(result),
         notes=(*result.notes, *result.setup.notes, *open_questions(result), *result.profiles.notes),
-        luck=_luck(investigation),
+        luck=_build_variance(investigation),
         readings=tuple(
             PairMeasurement(
                 r.probe, names[r.base], names[r.head], r.purpose, r.log_ratios, r.seconds, r.draws
@@ -292,7 +292,7 @@ def _builds(investigation: Investigation, step: SuspectRange) -> tuple[int, int]
     return before, own
 
 
-def _luck(investigation: Investigation) -> BuildSpread | None:
+def _build_variance(investigation: Investigation) -> KnownBuildVariance | None:
     """How much builds of the same code differ, and how that is known; None if build luck does not apply."""
     if not investigation.question.luck:
         return None
@@ -301,8 +301,8 @@ def _luck(investigation: Investigation) -> BuildSpread | None:
     ]
     learnt = [(len(proof.log_ratios), proof.by_build.tau) for proof in proofs if proof.by_build]
     if learnt and any(b.ok and b.draw and not b.repeated for b in investigation.facts.builds):
-        return BuildSpread(max(learnt)[1], "rebuilds")  # from the proof with the most pairs
-    return BuildSpread(
+        return KnownBuildVariance(max(learnt)[1], "rebuilds")  # from the proof with the most pairs
+    return KnownBuildVariance(
         investigation.question.luck,
         "expected" if investigation.question.luck == BisectQuestion.luck else "history",
     )

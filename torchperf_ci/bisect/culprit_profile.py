@@ -205,7 +205,7 @@ class CulpritProfiler:
             return
         settings, _ = on_same_cpus(self.setup.settings, self.setup.settings)
         positions = (step.before, step.after)
-        self.progress.profiles(*positions)
+        self.progress.begin_profile(*positions)
         profiles: tuple[list[Profile], list[Profile]] = ([], [])
         for side in _OLD_NEW_NEW_OLD:
             trace = None if profiles[side] else self.scratch / TRACES[side]
@@ -230,7 +230,7 @@ class CulpritProfiler:
         files = [name for name in (TABLE, *TRACES) if (folder / name).is_file()]
         paths = tuple(f"{folder.parent.name}/{folder.name}/{name}" for name in files)
         builds = (self.sequence.sources[step.before], self.sequence.sources[step.after])
-        kernel = next((one.name for one in inside.moved if one.kind == "kernel" and one.new_count), "")
+        kernel = next((op.name for op in inside.moved if op.kind == "kernel" and op.new_count), "")
         by_hand = nsight_commands(builds, probe.case, kernel, self.setup.settings, self.options)
         return replace(inside, files=paths, commands=(*_commands_to_open(paths), *by_hand))
 

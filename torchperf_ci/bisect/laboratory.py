@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.pairs import Side, SideFailure, measure_alone, measure_pair, on_same_cpus
 from torchperf_ci.bench.process import find_batch_size
-from torchperf_ci.bench.user_command import CommandArm, measure_command_pair, run_user_command
+from torchperf_ci.bench.user_command import InstalledBuild, measure_command_pair, run_user_command
 from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices
 from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, ProbeBatchSize, ProbeFailure
@@ -38,7 +38,7 @@ class MeasurableBuild:
 
     position: int
     words: str
-    arm: CommandArm
+    installed: InstalledBuild
     draw: int = 0
 
 
@@ -68,7 +68,7 @@ class WorkloadPairing:
     scratch: Path
 
     def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
-        folder, settings = self._folder(base, head), (base.arm.settings, head.arm.settings)
+        folder, settings = self._folder(base, head), (base.installed.settings, head.installed.settings)
         pair = measure_pair(self.probe.case, *settings, folder, head_first=head_first)
         ratios = self.probe.log_ratios(pair)
         if not ratios:
@@ -81,7 +81,7 @@ class WorkloadPairing:
         """Blame the build that failed if it also fails alone; beside the other one, memory may have been short."""
         suspect = base if failure.side == "base" else head
         alone = measure_alone(
-            self.probe.case, suspect.arm.settings, self.device, suspect.arm.scratch, first=False
+            self.probe.case, suspect.installed.settings, self.device, suspect.installed.scratch, first=False
         )
         if not alone.passed:
             why = _failure_text(WorkerFailure(alone.status, alone.reason, alone.log))
@@ -90,15 +90,15 @@ class WorkloadPairing:
         return ProbeFailure(self.probe.name, head.position, why)
 
     def _folder(self, base: MeasurableBuild, head: MeasurableBuild) -> Path:
-        """A folder for the pair, in which each arm finds the compiler cache of its own build and of no other."""
+        """A folder for the pair, in which each side finds the compiler cache of its own build and of no other."""
         folder = self.scratch / f"{base.position}.{base.draw}-{head.position}.{head.draw}"
         folder.mkdir(parents=True, exist_ok=True)
         if base == head:  # a control: its two processes must not share a cache, nor the build luck in it
             return folder
         for side, site in (("base", base), ("head", head)):
-            site.arm.scratch.mkdir(parents=True, exist_ok=True)
+            site.installed.scratch.mkdir(parents=True, exist_ok=True)
             if not (folder / side).is_symlink():
-                (folder / side).symlink_to(site.arm.scratch.absolute())
+                (folder / side).symlink_to(site.installed.scratch.absolute())
         return folder
 
 
@@ -107,12 +107,12 @@ class CommandPairing:
 
     def __init__(self, probe: CommandProbe) -> None:
         self._probe = probe
-        self._tried: set[CommandArm] = set()
+        self._tried: set[InstalledBuild] = set()
 
     def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
-        self._try_out("base", base.arm)
-        self._try_out("head", head.arm)
-        probe, arms = self._probe, (base.arm, head.arm)
+        self._try_out("base", base.installed)
+        self._try_out("head", head.installed)
+        probe, builds = self._probe, (base.installed, head.installed)
         printed: list[Mapping[str, float]] = []
         units: list[float] = []
 
@@ -121,8 +121,8 @@ class CommandPairing:
             printed.append(probe.costs(output))
             return printed[-1]
 
-        with watch_interference(base.arm.settings.hardware) as observed:
-            ratios = measure_command_pair(probe.command, *arms, read, head_first=head_first)
+        with watch_interference(base.installed.settings.hardware) as observed:
+            ratios = measure_command_pair(probe.command, *builds, read, head_first=head_first)
         tied = [name for name in ratios if len({costs[name] for costs in printed}) < len(printed)]
         resolution = dict.fromkeys(tied, max(units)) if max(units) else {}
         return PairNumbers(ratios, observed=observed, resolution=resolution)
@@ -136,23 +136,23 @@ class CommandPairing:
         """Why the command does not run on a build, if it does not; its first run there does not count anyway."""
         for _ in range(TRIES):
             try:
-                self._try_out("base", build.arm)
+                self._try_out("base", build.installed)
             except SideFailure as lost:
                 failure = lost
             else:
                 return None
         return self.fault(failure, build, build)
 
-    def _try_out(self, side: Side, arm: CommandArm) -> None:
+    def _try_out(self, side: Side, build: InstalledBuild) -> None:
         """Run the command once uncounted if the build is new or has to be tuned again, which makes a run slower."""
-        forgotten = forget_choices(arm.cache)
-        if arm in self._tried and not forgotten:
+        forgotten = forget_choices(build.cache)
+        if build in self._tried and not forgotten:
             return
         try:
-            run_user_command(self._probe.command, arm, self._probe.costs)
+            run_user_command(self._probe.command, build, self._probe.costs)
         except WorkerFailure as failure:
             raise SideFailure(side, failure) from None
-        self._tried.add(arm)
+        self._tried.add(build)
 
 
 def _failure_text(failure: WorkerFailure) -> str:
@@ -291,8 +291,8 @@ class Laboratory:
             environment, draw = self._get_anew(source, 0), 0
         settings = replace(self._settings, python=environment.python, path=environment.path)
         sha = source.sha if isinstance(source, Revision) else None
-        arm = CommandArm(settings, sha, environment.worktree, self._scratch / f"{position}.{draw}")
-        return MeasurableBuild(position, str(source), arm, draw)
+        installed = InstalledBuild(settings, sha, environment.worktree, self._scratch / f"{position}.{draw}")
+        return MeasurableBuild(position, str(source), installed, draw)
 
 
 def attempt_build(make: Callable[[], object], position: int, draw: int = 0) -> BuildAttempt:

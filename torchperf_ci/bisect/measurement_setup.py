@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.selection import KnownWorkloads, matches, select_cases
-from torchperf_ci.bench.user_command import CommandArm, filled_in
-from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe, expected_build_luck, probes_from_verdicts
+from torchperf_ci.bench.user_command import InstalledBuild, filled_in
+from torchperf_ci.bisect.probes import (
+    CommandProbe,
+    WorkloadProbe,
+    expected_build_variance,
+    probes_from_verdicts,
+)
 from torchperf_ci.environments.build_environment import (
     UNBUILT,
     BuildEnvironment,
@@ -33,10 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from torchperf_ci import config
     from torchperf_ci.bisect.probes import Probe
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading
-    from torchperf_ci.config import Config
+    from torchperf_ci.config import Config, Rule
     from torchperf_ci.deadline import Deadline
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
@@ -81,7 +85,7 @@ Levels = tuple[float, float]
 
 
 def levels_from_verdicts(
-    judgement: Judgement, machine: DeviceIdentity, rules: Mapping[str, config.Rule], min_effect: float
+    judgement: Judgement, machine: DeviceIdentity, rules: Mapping[str, Rule], min_effect: float
 ) -> Mapping[str, Levels]:
     """The levels of series, by name, that are worse by ``min_effect`` in verdicts from this kind of machine.
 
@@ -115,7 +119,7 @@ def _is_at_new(value: float, old: float, new: float) -> bool:
 
 
 def _of_good(readings: Sequence[BisectReading], series: str) -> float | None:
-    values = [one.values[series] for one in readings if one.base == 0 and series in one.values]
+    values = [pair.values[series] for pair in readings if pair.base == 0 and series in pair.values]
     return median(values) if values else None
 
 
@@ -163,7 +167,7 @@ def check_command(command: str, builder: str) -> None:
     """Raise :class:`UsageError` if ``command`` has placeholders that this builder's builds cannot fill."""
     sha = None if builder == "nightly" else "sha"
     worktree = Path("worktree") if builder in ("worktree", "command") else None
-    filled_in(command, CommandArm(Settings("python", "cpu"), sha, worktree, Path()))
+    filled_in(command, InstalledBuild(Settings("python", "cpu"), sha, worktree, Path()))
 
 
 def environment_opener(
@@ -253,5 +257,5 @@ def _setup_from_verdicts(
         probes=found.probes,
         notes=found.left_out,
         levels=levels,
-        luck=expected_build_luck(judgement),
+        luck=expected_build_variance(judgement),
     )

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci import config
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.pairs import Pair
+    from torchperf_ci.config import Rule
 
 
 UNNAMED_SERIES = "the command's number"
@@ -37,7 +37,7 @@ UNNAMED_SERIES = "the command's number"
 MOST_NAMED = 5
 
 
-def read_command_output(output: Path, metric: str, rules: Mapping[str, config.Rule]) -> Mapping[str, float]:
+def read_command_output(output: Path, metric: str, rules: Mapping[str, Rule]) -> Mapping[str, float]:
     """The costs that the command printed, by series: numbers above 0 that grow as things get worse.
 
     A number in the last line is the ``metric``; if that is empty or unknown, lower is better. Otherwise v3 records
@@ -65,7 +65,7 @@ def printed_unit(output: Path) -> float:
         return 0.0
 
 
-def _costs_of_records(output: Path, metric: str, rules: Mapping[str, config.Rule]) -> Mapping[str, float]:
+def _costs_of_records(output: Path, metric: str, rules: Mapping[str, Rule]) -> Mapping[str, float]:
     points = points_of_records([output]).points
     if not points:
         msg = "its last line is not a number, and its output has no v3 records"
@@ -80,7 +80,7 @@ def _costs_of_records(output: Path, metric: str, rules: Mapping[str, config.Rule
     raise ValueError(_unusable(points, metric))
 
 
-def _cost(value: float, metric: str, rules: Mapping[str, config.Rule], otherwise: str = "") -> float | None:
+def _cost(value: float, metric: str, rules: Mapping[str, Rule], otherwise: str = "") -> float | None:
     """A positive number that grows as things get worse; None if the value is unusable or its direction unknown."""
     rule = policy.rule_of_metric(metric, rules)
     direction = rule.direction or otherwise
@@ -145,14 +145,14 @@ class WorkloadProbe:
 
     def log_ratios(self, pair: Pair) -> Mapping[str, float]:
         """ln(head/base) by series, positive where head is worse; without the metrics that the pair did not yield."""
-        told = {self._series(metric): pair.worsening(metric) for metric in self.metrics}
-        return {series: ratio for series, ratio in told.items() if ratio is not None}
+        ratios = {self._series(metric): pair.worsening(metric) for metric in self.metrics}
+        return {series: ratio for series, ratio in ratios.items() if ratio is not None}
 
     def values(self, pair: Pair) -> Mapping[str, float]:
         """The values of base for the same series, each in its own unit."""
-        told = self.log_ratios(pair)
+        ratios = self.log_ratios(pair)
         known = {self._series(metric): metric for metric in self.metrics}
-        return {series: pair.base_value(known[series], self.case.batch_size) for series in told}
+        return {series: pair.base_value(known[series], self.case.batch_size) for series in ratios}
 
     def _series(self, metric: str) -> str:
         case = self.case
@@ -170,7 +170,7 @@ class CommandProbe:
 
     command: str
     metric: str = ""
-    rules: Mapping[str, config.Rule] = field(default_factory=dict)
+    rules: Mapping[str, Rule] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -228,7 +228,7 @@ def commit_ranges(judgement: Judgement) -> Sequence[CommitEnds]:
     it bisects. Several ranges of one repository are combined into one that contains them all.
     """
     return commit_ends_of(
-        [one.evidence.commits for one in _worse(judgement) if bisected_as(one.series.metric)]
+        [verdict.evidence.commits for verdict in _worse(judgement) if bisected_as(verdict.series.metric)]
     )
 
 
@@ -236,18 +236,18 @@ def asks_for_clearest(earlier: Judgement, judgement: Judgement) -> bool:
     """Whether ``earlier`` verdicts have the same ranges, and the clearest series of ``judgement`` among the worse."""
     worse = _worse(judgement)
     clearest = max(worse, key=lambda one: (one.is_red, one.effect.size if one.effect else 0.0), default=None)
-    is_asked = clearest is not None and clearest.series in {one.series for one in _worse(earlier)}
+    is_asked = clearest is not None and clearest.series in {verdict.series for verdict in _worse(earlier)}
     return is_asked and commit_ranges(earlier) == commit_ranges(judgement)
 
 
-def expected_build_luck(judgement: Judgement) -> float:
+def expected_build_variance(judgement: Judgement) -> float:
     """The standard deviation between builds of the same code in the history of the worse series; their largest one."""
-    told = [luck.tau for one in _worse(judgement) if (luck := one.evidence.luck)]
-    return min(max(LEAST_TAU, *told), MOST_TAU) if told else USUAL_TAU
+    taus = [luck.tau for verdict in _worse(judgement) if (luck := verdict.evidence.luck)]
+    return min(max(LEAST_TAU, *taus), MOST_TAU) if taus else USUAL_TAU
 
 
 def _worse(judgement: Judgement) -> Sequence[Verdict]:
-    return [one for one in judgement.verdicts if one.is_red or one.candidate]
+    return [verdict for verdict in judgement.verdicts if verdict.is_red or verdict.candidate]
 
 
 def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:

@@ -206,9 +206,9 @@ def _name_inside(
     combined.add_up(within)
     found = within.bisection
     if found.culprits:
-        combined.name(*(replace(one, moved=culprit.moved) for one in found.culprits))
+        combined.name(*(replace(suspect, moved=culprit.moved) for suspect in found.culprits))
         return
-    others = ", ".join(f"{one.name} {versions(one)}" for one in culprit.moved) or otherwise
+    others = ", ".join(f"{change.name} {versions(change)}" for change in culprit.moved) or otherwise
     suspect = "" if found.status == "inconclusive" else f"; suspect is {others}"
     combined.name(culprit, note=f"{note}{found.why}{suspect}")
 
@@ -295,12 +295,12 @@ def bisect_nightlies(request: BisectRequest, state_path: Path, limits: BisectLim
     return combined.bisection
 
 
-def _date(flag: str, given: str | None) -> datetime.date:
+def _date(flag: str, value: str | None) -> datetime.date:
     try:
-        return datetime.date.fromisoformat(given or "")
+        return datetime.date.fromisoformat(value or "")
     except ValueError:
-        said = f"not {given!r}" if given else "and has to be given"
-        msg = f"with --builder nightly, --{flag} is the date of a nightly, such as 2026-11-01, {said}"
+        problem = f"not {value!r}" if value else "and has to be given"
+        msg = f"with --builder nightly, --{flag} is the date of a nightly, such as 2026-11-01, {problem}"
         raise UsageError(msg) from None
 
 
@@ -325,11 +325,11 @@ def _nightlies_between(
             msg = f"there is no nightly of {day}; the nearest ones are of {', '.join(map(str, nearest))}"
             raise UsageError(msg)
     chosen = [nightly for nightly in listed if good <= nightly.date <= bad]
-    for one, other in pairwise(chosen):
-        if one.date == other.date:
+    for nightly, other in pairwise(chosen):
+        if nightly.date == other.date:
             msg = (
-                f"there are several nightlies of {one.date}, such as {one.version} and {other.version}: give --wheels "
-                "a place that has one a day"
+                f"there are several nightlies of {nightly.date}, such as {nightly.version} and {other.version}: "
+                "give --wheels a place that has one a day"
             )
             raise UsageError(msg)
     return chosen

@@ -64,10 +64,10 @@ def investigate(
         if step is None or not limits.may_build(state.facts, _unbuilt(step, state.facts)):
             return "--max-builds"
         if _are_built(step, question, laboratory, state, progress):
-            progress.measures(step)
+            progress.begin_pair(step)
             found = laboratory.measure(step)
             state.add(found)
-            progress.learnt(found, state.facts)
+            progress.end(found, state.facts)
     return ""
 
 
@@ -91,10 +91,10 @@ def _are_built(
     for position, draw in _builds(step):
         if (position, draw) in state.facts.made:
             continue
-        progress.builds(position)
+        progress.begin_build(position)
         build = laboratory.build(position, draw)
         state.add(build)
-        progress.learnt(build, state.facts)
+        progress.end(build, state.facts)
         if not build.ok:
             ends = {0, question.bad} & state.facts.unusable
             if position in ends and state.facts.tries[position] >= TRIES:
@@ -110,14 +110,14 @@ def _check_builds(laboratory: Laboratory, state: StateFile, progress: BisectProg
     failed = [*takewhile(lambda build: not build.ok, reversed(state.facts.builds))]
     if len(failed) < TRIES:
         return
-    progress.builds(GOOD)
+    progress.begin_build(GOOD)
     try:
         good = laboratory.build_good_anew()
     except EnvironmentUnderTestError:
         state.add(RetriedFailures(tuple(sorted({build.position for build in failed}))))
         raise
     state.add(good)
-    progress.learnt(good, state.facts)
+    progress.end(good, state.facts)
 
 
 _OPTIONS_OF_PLAN = (

@@ -156,8 +156,8 @@ def _git_user() -> str:
 
 def _git_setting(name: str) -> str:
     with suppress(GitError):
-        said = Git(Path.cwd(), Deadline.after(_GIT_SECONDS))("config", "--get", name)
-        return said.decode(errors="replace").strip()
+        output = Git(Path.cwd(), Deadline.after(_GIT_SECONDS))("config", "--get", name)
+        return output.decode(errors="replace").strip()
     return ""
 
 

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import actions, config
+from torchperf_ci import actions
 from torchperf_ci.check import baselines
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
@@ -23,6 +23,7 @@ from torchperf_ci.check.recorded_past import (
     without_new_runs,
 )
 from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
+from torchperf_ci.config import Config, find_config, misnamed_rules
 from torchperf_ci.console import say
 from torchperf_ci.document import counted
 from torchperf_ci.errors import PlaceForbiddenError, RecordsError, RecordsRefusedError, UsageError
@@ -68,21 +69,21 @@ def check_command(options: CheckOptions) -> int:
 
     Raises :class:`RecordsRefusedError` if some elements are not records and nothing is red.
     """
-    settings = config.find(options.policy)
-    if not _source_of_past(options, settings):
+    config = find_config(options.policy)
+    if not _source_of_past(options, config):
         say(f"nothing is judged: the records are stored nowhere that can be read; {_NAME_A_PAST}")
         return 0
     format_name = options.format or ""
     collected = _collected(options.new_dir, format_name) if options.new_dir else None
     if options.sensitivity or options.calibrate:
-        _show_sensitivity_or_calibration(collected.points if collected else {}, options, settings)
+        _show_sensitivity_or_calibration(collected.points if collected else {}, options, config)
         return 0
     if collected is None:
         msg = "say which records are new: torchperf check DIR"
         raise UsageError(msg)
     check_writable(Path(options.out))
     try:
-        judgement = _judgement(collected, options, settings)
+        judgement = _judgement(collected, options, config)
     except PlaceForbiddenError as error:
         if options.against or _UPLOAD_TO not in os.environ:
             raise
@@ -132,81 +133,81 @@ def _collected(folder: str, format_name: str) -> RecordedPoints:
     raise RecordsError(msg)
 
 
-def _judgement(collected: RecordedPoints, options: CheckOptions, settings: config.Config) -> Judgement:
-    past = _past(collected.points, options, settings)
+def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config) -> Judgement:
+    past = _past(collected.points, options, config)
     _show_refused(past.refused)
     groups = groups_of_past(
         {series.group for series in collected.points}, past.groups, options.repo_name or ""
     )
     new = as_in_past(collected.points, groups)
     others = without_new_runs(past.points, new)
-    verdicts = judge_all(others, new, settings.policy)
+    verdicts = judge_all(others, new, config.policy)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [
         *_notes(collected, past, why_unknown({*groups.values()}, past.groups)),
         several_machines(new),
         unseen_between(verdicts),
         _nothing_compared_note(past.points, others),
-        *config.misnamed_rules(settings.policy, {series.metric for series in (*new, *past.points)}),
+        *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
     ]
     by_torchperf = any(series.mode for series in new)  # the results of other tools have no mode
-    reproduction = _repeat_options(options, settings) if by_torchperf else None
+    reproduction = _repeat_options(options, config) if by_torchperf else None
     head = _head_name(options.new_dir or "", new)
     return Judgement(
         "check", past.name, head, verdicts, notes=[*filter(None, notes)], reproduction=reproduction
     )
 
 
-def _repeat_options(options: CheckOptions, settings: config.Config) -> RepeatOptions | None:
+def _repeat_options(options: CheckOptions, config: Config) -> RepeatOptions | None:
     """Return the options to repeat the measurement; None if no suite of the configuration is a Python file."""
-    if not any(name.endswith(".py") for suite in settings.suites.values() for name in suite.workloads):
+    if not any(name.endswith(".py") for suite in config.suites.values() for name in suite.workloads):
         return None
     words, folder = portable_options({"config": options.policy}, ("config",))
     return RepeatOptions(options=words, folder=folder)
 
 
-def _show_sensitivity_or_calibration(new: Points, options: CheckOptions, settings: config.Config) -> None:
+def _show_sensitivity_or_calibration(new: Points, options: CheckOptions, config: Config) -> None:
     """Show sensitivity or calibration for the series of the new records, or for all of the past without new records."""
     if options.sensitivity and options.calibrate:
         msg = "--sensitivity and --calibrate are two questions: ask one"
         raise UsageError(msg)
-    past = _past(new, options, settings)
+    past = _past(new, options, config)
     _show_refused(past.refused)
     say(*filter(None, [_left_out(past)]))
     show = show_sensitivity if options.sensitivity else show_calibration
-    show(past, settings.policy, json_output=options.json)
+    show(past, config.policy, json_output=options.json)
 
 
-def _source_of_past(options: CheckOptions, settings: config.Config) -> str:
+def _source_of_past(options: CheckOptions, config: Config) -> str:
     """Return the source of the past: the given one, else the given store, else a readable upload destination.
 
     The default is the store, but empty inside the root action if it keeps its records nowhere readable.
     """
     if options.against:
         return options.against
-    if options.store or settings.store != config.Config().store:
+    if options.store or config.store != Config().store:
         return STORE
-    uploads = os.environ.get(_UPLOAD_TO) or settings.upload.destination
+    uploads = os.environ.get(_UPLOAD_TO) or config.upload.destination
     if uploads and not is_api(uploads):
         return uploads
     return "" if _UPLOAD_TO in os.environ else STORE
 
 
-def _past(new: Points, options: CheckOptions, settings: config.Config) -> RecordedPast:
+def _past(new: Points, options: CheckOptions, config: Config) -> RecordedPast:
     """Read the past of the new points' groups, or all of it if there are no new points."""
-    against = _source_of_past(options, settings)
+    against = _source_of_past(options, config)
     is_of_uploads = not options.against and against != STORE
     knows_branches = against == STORE or is_remote(against) or is_of_uploads
     branch = options.branch or (branch_of(new) if knows_branches else "")
     points = [point for row in new.values() for point in row]
     times = {point.timestamp for point in points}
     stop = max(times) + 1 if times and all(times) else int(time.time())
-    dsn = options.store or settings.store
+    dsn = options.store or config.store
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past on it, so --branch may then name a branch without points.
     is_named = bool(options.branch) and branch not in {point.branch for point in points}
-    role = options.role or settings.upload.role
+    role = options.role or config.upload.role
     format_name = options.format or ""
     source = PastSource(
         against, dsn, branch, stop, role, options.region, is_named, is_of_uploads, format_name

@@ -21,24 +21,22 @@ from torchperf_ci.series.points import (
     without_restating,
     workload_changed,
 )
-from torchperf_ci.series.policy import MetricRule, numbers, rule_of_metric, said_direction, suited
+from torchperf_ci.series.policy import MetricRule, numbers, recorded_direction, rule_of_metric, suited
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.verdicts.verdict import Evidence, Verdict, VerdictWord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
 
 
-def rule_of(
-    series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, config.Rule]
-) -> MetricRule:
+def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, Rule]) -> MetricRule:
     """Return the metric's rule, adapted to its values. The level of the past shows on which side a target lies."""
     values = numbers(old)
     level = median(values) if values else None
-    rule = rule_of_metric(series.metric, policy, newest.target, level, said_direction([newest]))
+    rule = rule_of_metric(series.metric, policy, newest.target, level, recorded_direction([newest]))
     return suited(rule, old, (newest,))
 
 
@@ -268,7 +266,7 @@ def _recent_runs(points: Points) -> dict[SeriesGroup, set[str]]:
 SHOWN_DIFFERENCES = 3
 
 
-def judge_all(old: Points, new: Points, policy: Mapping[str, config.Rule]) -> list[Verdict]:
+def judge_all(old: Points, new: Points, policy: Mapping[str, Rule]) -> list[Verdict]:
     """Return the verdicts on all series of ``new``, and on the missing series of the same groups, sorted by series.
 
     A series that only restates another one gets no verdict.
@@ -369,11 +367,11 @@ def _without_past(pairing: SeriesPairing) -> Verdict:
     shown = "; ".join(pairing.differs[:SHOWN_DIFFERENCES])
     more = len(pairing.differs) - SHOWN_DIFFERENCES
     why = f"{shown}; and {more} more differences" if more > 0 else shown
-    said = f"{WORKLOAD_CHANGED}: " if workload_changed(pairing.differs) else "earlier runs differ in "
+    intro = f"{WORKLOAD_CHANGED}: " if workload_changed(pairing.differs) else "earlier runs differ in "
     return Verdict(
         pairing.series,
         "not-comparable",
-        f"{said}{why}",
+        f"{intro}{why}",
         new=newest.value,
         evidence=Evidence(
             commits_around(pairing.elsewhere[:1], pairing.new), others={"differs": list(pairing.differs)}

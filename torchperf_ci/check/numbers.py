@@ -30,7 +30,7 @@ from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
 from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
 from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import BASELINE, MIN_HISTORY, NEWEST
-from torchperf_ci.verdicts.verdict import BuildLuck, CommitRange, Evidence, Verdict, VerdictWord
+from torchperf_ci.verdicts.verdict import BuildVariance, CommitRange, Evidence, Verdict, VerdictWord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -311,9 +311,9 @@ def with_build_variance(
     for pairing in pairings:
         kinds[pairing.series.group, pairing.series.metric][pairing.series] = pairing.old
     for kind in {(series.group, series.metric) for series in new}:
-        for series, luck in zip(kinds[kind], _build_variances(kinds[kind]), strict=True):
+        for series, estimate in zip(kinds[kind], _build_variances(kinds[kind]), strict=True):
             if series in new:
-                by_series[series] = _with_build_variance(by_series[series], luck, new[series])
+                by_series[series] = _with_build_variance(by_series[series], estimate, new[series])
     return list(by_series.values())
 
 
@@ -352,10 +352,10 @@ def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
     return firsts
 
 
-def _with_build_variance(verdict: Verdict, luck: TauEstimate, builds: tuple[int, int]) -> Verdict:
+def _with_build_variance(verdict: Verdict, estimate: TauEstimate, builds: tuple[int, int]) -> Verdict:
     ratio = verdict.effect.ratio if verdict.effect else 1.0
-    low, high = luck.quantile(0.025), luck.quantile(0.975)
-    build_luck = BuildLuck(luck.tau, low, high, luck.chance(log(ratio), builds))
+    low, high = estimate.quantile(0.025), estimate.quantile(0.975)
+    variance = BuildVariance(estimate.tau, low, high, estimate.chance(log(ratio), builds))
     return replace(
-        verdict, why=f"{verdict.why}; {build_luck}", evidence=replace(verdict.evidence, luck=build_luck)
+        verdict, why=f"{verdict.why}; {variance}", evidence=replace(verdict.evidence, luck=variance)
     )

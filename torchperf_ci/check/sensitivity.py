@@ -28,8 +28,8 @@ from torchperf_ci.stats.segmentation import change_points
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from torchperf_ci import config
     from torchperf_ci.check.recorded_past import RecordedPast
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.series.run_matrix import SeriesSensitivity
     from torchperf_ci.stats import Floats, Ints
@@ -158,9 +158,9 @@ def _metric_sensitivities(sensitivities: Iterable[SeriesSensitivity]) -> list[Me
 def _metric_sensitivity(
     group: SeriesGroup, metric: str, series: Sequence[SeriesSensitivity]
 ) -> MetricSensitivity:
-    noises = [one.noise for one in series if one.noise is not None]
-    changes = [one.detectable for one in series if one.detectable is not None]
-    enough = sum(one.detectable is not None and one.detectable <= one.min_effect for one in series)
+    noises = [row.noise for row in series if row.noise is not None]
+    changes = [row.detectable for row in series if row.detectable is not None]
+    enough = sum(row.detectable is not None and row.detectable <= row.min_effect for row in series)
     return MetricSensitivity(
         group,
         metric,
@@ -194,7 +194,7 @@ def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarm
         groups=found.groups,
         sessions=found.sessions,
         repetitions=Repetitions(
-            *(log_values(run_matrix(_extremes(points, one)).values) for one in (min, max))
+            *(log_values(run_matrix(_extremes(points, extreme)).values) for extreme in (min, max))
         ),
     )
     return replayed(past), false_alarms(past)
@@ -302,7 +302,7 @@ def _rates(alarms: Alarms) -> str:
     )
 
 
-def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
+def show_sensitivity(past: RecordedPast, policy: Mapping[str, Rule], *, json_output: bool) -> None:
     """Print how small a change the next run would show. Raises :class:`UsageError` if the past has no ratios."""
     sensitivities = sensitivity_of(*_ratios(past, policy))
     if not json_output:
@@ -314,7 +314,7 @@ def show_sensitivity(past: RecordedPast, policy: Mapping[str, config.Rule], *, j
     print_json({"series": [asdict(sensitivity) for sensitivity in sensitivities], "suites": suites}, indent=1)
 
 
-def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, json_output: bool) -> None:
+def show_calibration(past: RecordedPast, policy: Mapping[str, Rule], *, json_output: bool) -> None:
     """Print how often the gate would have raised an alarm. Raises :class:`UsageError` if the past is too short."""
     points, rules = _ratios(past, policy)
     say(f"judging {len(points)} series of {past.name} again and again: this takes a while")
@@ -325,7 +325,7 @@ def show_calibration(past: RecordedPast, policy: Mapping[str, config.Rule], *, j
         _show(calibration_document(replayed, shuffled))
 
 
-def _ratios(past: RecordedPast, policy: Mapping[str, config.Rule]) -> tuple[Points, dict[Series, MetricRule]]:
+def _ratios(past: RecordedPast, policy: Mapping[str, Rule]) -> tuple[Points, dict[Series, MetricRule]]:
     """Return the series judged by ratios and their rules, limited to points comparable with the newest one."""
     points = newest_machine(without_restating(past.points))
     rules = {series: rule_of(series, row, row[-1], policy) for series, row in points.items()}

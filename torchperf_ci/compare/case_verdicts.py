@@ -35,9 +35,9 @@ class ComparisonPolicy:
     config: Config
     min_effect: float | None = None
 
-    def rule(self, metric: str, said: str = "") -> policy.MetricRule:
-        """Return direction, kind and smallest change that matters. ``said`` is the direction stated in records."""
-        found = policy.rule_of_metric(metric, self.config.policy, said=said)
+    def rule(self, metric: str, recorded: str = "") -> policy.MetricRule:
+        """Return direction, kind and smallest change that matters. ``recorded`` is the direction stated in records."""
+        found = policy.rule_of_metric(metric, self.config.policy, recorded=recorded)
         return replace(found, min_effect=self.min_effect or found.min_effect)
 
 
@@ -94,7 +94,7 @@ def judge_latency(
             others={
                 "pairs": len(compared.pairs),
                 "log_ratios": compared.log_ratios,
-                "head_first": [one.head_first for one in compared.readings if not one.control],
+                "head_first": [reading.head_first for reading in compared.readings if not reading.control],
                 "controls": [ratio for _, ratio in compared.controls],
                 "log_likelihood_ratios": {"increase": decision.increase, "decrease": decision.decrease},
                 "alpha": ALPHA / len(session),

@@ -8,7 +8,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import config
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.compare import compared_builds
 from torchperf_ci.compare.affected import TWO_COMMITS, AffectedCases, affected_cases
@@ -23,6 +22,7 @@ from torchperf_ci.compare.compared_builds import (
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
 from torchperf_ci.compare.comparison_loop import BudgetAllocation, PairRunner, measure_rounds
 from torchperf_ci.compare.record_directories import compare_directories, holds_records
+from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import Progress, say
 from torchperf_ci.document import counted, duration
 from torchperf_ci.environments.build_environment import names_commit
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.compare.compared_builds import ComparedBuild
-    from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import CompareOptions
 
 
@@ -150,21 +149,21 @@ INCONCLUSIVE = 5
 
 def compare_command(options: CompareOptions) -> int:
     """Compare and report. Returns the exit code, which says whether head is worse."""
-    for flag, given in (("base", options.base), ("head", options.head)):
-        if not given:
+    for flag, value in (("base", options.base), ("head", options.head)):
+        if not value:
             msg = f"nothing to compare: give a Python, a wheel, a revision or a directory of records with --{flag}"
             raise UsageError(msg)
-    code = _exit_code(_compared(options, config.find(options.config)))
+    code = _exit_code(_compared(options, find_config(options.config)))
     return 0 if options.on_failure == "warn" else code
 
 
-def _compared(options: CompareOptions, given: Config) -> Judgement:
+def _compared(options: CompareOptions, config: Config) -> Judgement:
     repo = Path(options.repo)
     sides = {"base": options.base or "", "head": options.head or ""}
     records = [flag for flag, side in sides.items() if _are_records(side, repo)]
     out, json_output = Path(options.out), options.json
     check_writable(out)
-    policy = ComparisonPolicy(given, options.min_effect)
+    policy = ComparisonPolicy(config, options.min_effect)
 
     def publish(judgement: Judgement) -> Judgement:
         publish_verdicts(judgement, out, json_output=json_output)
@@ -180,15 +179,15 @@ def _compared(options: CompareOptions, given: Config) -> Judgement:
         return publish(
             compare_directories(Path(sides["base"]), Path(sides["head"]), policy, options.format or "")
         )
-    return compare_builds(options, given, policy, publish)
+    return compare_builds(options, config, policy, publish)
 
 
-def _are_records(given: str, repo: Path) -> bool:
+def _are_records(value: str, repo: Path) -> bool:
     """Whether a side is a directory of records.
 
     A revision takes precedence over a directory of the same name, which anybody may have added to the checkout.
     """
-    return holds_records(Path(given)) and not names_commit(given, repo)
+    return holds_records(Path(value)) and not names_commit(value, repo)
 
 
 def _exit_code(judgement: Judgement) -> int:

@@ -55,7 +55,7 @@ class ComparedCase:
 
     @property
     def control_begins_with_head(self) -> bool:
-        """Whether the arm called head goes first in the next control, in which both arms are base."""
+        """Whether the side called head goes first in the next control, in which both sides are base."""
         return len(self.controls) % 2 == 1
 
     @property

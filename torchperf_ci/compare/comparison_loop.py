@@ -64,7 +64,7 @@ class BudgetAllocation:
             if chosen and total > left:
                 break
             chosen.append(compared)
-        return [compared for compared in unsettled if any(compared is one for one in chosen)]
+        return [compared for compared in unsettled if any(compared is case for case in chosen)]
 
     def wants_control(self, compared: ComparedCase) -> bool:
         """Whether a case seems changed and has too few controls."""
@@ -136,7 +136,7 @@ class PairRunner:
         return ("base", self.base), ("head", self.head)
 
     def control(self, compared: ComparedCase) -> None:
-        """Measure base against itself, alternating which arm goes first. A failure is ignored."""
+        """Measure base against itself, alternating which side goes first. A failure is ignored."""
         sides, head_first = (
             (self.base, self.base, self.scratch / "control"),
             compared.control_begins_with_head,
@@ -201,6 +201,6 @@ def _control(comparison: Comparison, chosen: Sequence[ComparedCase], runner: Pai
         ]
         if not of_backend or time.monotonic() >= end:
             continue
-        compared = comparison.controls.setdefault(backend, min(of_backend, key=lambda one: one.seconds))
-        if len(compared.controls) <= sum(len(one.pairs) for one in of_backend) // 3:
+        compared = comparison.controls.setdefault(backend, min(of_backend, key=lambda case: case.seconds))
+        if len(compared.controls) <= sum(len(case.pairs) for case in of_backend) // 3:
             runner.control(compared)

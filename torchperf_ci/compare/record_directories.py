@@ -16,7 +16,7 @@ from torchperf_ci.series import outcomes
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, passed
 from torchperf_ci.series.points import WORKLOAD_CHANGED, differing_facts, without_restating, workload_changed
-from torchperf_ci.series.policy import MetricRule, said_direction, suited
+from torchperf_ci.series.policy import MetricRule, recorded_direction, suited
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
 from torchperf_ci.verdicts.verdict import Evidence, Judgement, Verdict, VerdictWord
@@ -205,9 +205,9 @@ def _judge_series(
     if not new:
         return Verdict(series, "missing", _absent(series, statuses.get(series.case)))
     if differs := _differences(old, new):
-        said = WORKLOAD_CHANGED if workload_changed(differs) else "measured under different conditions"
-        return Verdict(series, "not-comparable", f"{said}: {'; '.join(differs[:3])}")
-    judged_by = suited(policy.rule(series.metric, said_direction(new)), old, new)
+        reason = WORKLOAD_CHANGED if workload_changed(differs) else "measured under different conditions"
+        return Verdict(series, "not-comparable", f"{reason}: {'; '.join(differs[:3])}")
+    judged_by = suited(policy.rule(series.metric, recorded_direction(new)), old, new)
     if judged_by.kind == "outcome":
         return _judge_outcome(series, old[-1], new[-1])
     before, after = (_measurements(points, judged_by) for points in (old, new))
@@ -244,8 +244,8 @@ def _absent(series: Series, status: Point | None) -> str:
         return "head has no such record"
     if not passed(status):
         return f"{STATUS} of its case: {_because(status)}"
-    told = not_measured(status).get(series.metric)
-    return f"not measured: {told}" if told else "head has no such record"
+    why = not_measured(status).get(series.metric)
+    return f"not measured: {why}" if why else "head has no such record"
 
 
 def _differences(old: Sequence[Point], new: Sequence[Point]) -> list[str]:

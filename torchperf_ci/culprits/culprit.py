@@ -141,7 +141,7 @@ class MachineTime:
 
 
 @dataclass(frozen=True)
-class BuildSpread:
+class KnownBuildVariance:
     """How much builds of the same code differ by luck: ``spread`` is the standard deviation of ln(time) between them.
 
     ``source`` says how that is known: ``rebuilds`` made here, ``history``, or the value ``expected`` of any project.
@@ -182,7 +182,7 @@ class Bisection:
     credible: tuple[Suspect, ...] = ()
     skipped: tuple[SkippedCommit, ...] = ()
     notes: tuple[str, ...] = ()
-    luck: BuildSpread | None = None
+    luck: KnownBuildVariance | None = None
     readings: tuple[PairMeasurement, ...] = ()
 
 
@@ -225,5 +225,5 @@ def _bisection(members: Any) -> Bisection:
 
 def _culprit(item: Mapping[str, Any]) -> Culprit:
     """Parse a culprit. Files from other tools may give only the names of its series."""
-    series = [{"name": one} if isinstance(one, str) else one for one in item["series"]]
+    series = [{"name": effect} if isinstance(effect, str) else effect for effect in item["series"]]
     return replace(json_files.typed({**item, "commit": "", "series": series}, Culprit), commit=item["commit"])

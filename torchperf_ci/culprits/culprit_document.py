@@ -12,7 +12,7 @@ from torchperf_ci.culprits.culprit import culprits_json, write_culprits
 from torchperf_ci.culprits.culprit_text import (
     NAME_LENGTH,
     TEXT_LENGTH,
-    build_spread,
+    build_variance,
     byline,
     cost,
     culprit_name,
@@ -68,8 +68,8 @@ def bisection_headline(bisection: Bisection) -> str:
     """The result in one sentence of plain text; subjects and names in it come from outside and are not escaped."""
     if bisection.status == "found":
         return _found_text(bisection.culprits)
-    said = ": ".join(part for part in (_MARKS_AND_TEXTS[bisection.status][1], bisection.why) if part)
-    return short(said, TEXT_LENGTH)
+    headline = ": ".join(part for part in (_MARKS_AND_TEXTS[bisection.status][1], bisection.why) if part)
+    return short(headline, TEXT_LENGTH)
 
 
 def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
@@ -80,7 +80,7 @@ def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
     """
     why = bisection.why if bisection.culprits else ""  # without culprits, the headline has it
     tables = evidence_tables(bisection)
-    spent = [cost(bisection), *filter(None, [build_spread(bisection)])]
+    spent = [cost(bisection), *filter(None, [build_variance(bisection)])]
     return Document(
         f"{_MARKS_AND_TEXTS[bisection.status][0]} Bisection: {bisection_headline(bisection)}",
         [
@@ -147,9 +147,9 @@ def inside_blocks(culprit: Culprit) -> list[Block]:
     if culprit.inside is None:
         return []
     table, breaks = profile_table(culprit), culprit.inside.graph_breaks
-    said = "What changed inside" if table.rows or breaks else "Nothing stands out inside"
+    heading = "What changed inside" if table.rows or breaks else "Nothing stands out inside"
     return [
-        Paragraph((Bold(said), f" {short(culprit.inside.probe, NAME_LENGTH)}")),
+        Paragraph((Bold(heading), f" {short(culprit.inside.probe, NAME_LENGTH)}")),
         table,
         Bullets([f"new graph break: {short(reason, TEXT_LENGTH)}" for reason in breaks]),
         Folded("To investigate further", _look_further(culprit.inside)),
@@ -177,11 +177,11 @@ def _found_text(culprits: Sequence[Culprit]) -> str:
     count = f"{counted(len(culprits), 'culprit')} found"
     if len(culprits) == 1:
         return f"{count}: {culprit_name(culprits[0])}: {largest_effect(culprits[0])}"
-    told = (
+    effects = (
         f"{short_sha(culprit.commit or culprit.set[-1])} {effect_text(culprit.effect)}"
         for culprit in culprits
     )
-    return short(f"{count}: {', '.join(told)}", TEXT_LENGTH)
+    return short(f"{count}: {', '.join(effects)}", TEXT_LENGTH)
 
 
 def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:

@@ -85,7 +85,7 @@ def cost(bisection: Bisection) -> str:
     return f"{cost}; {_took(measuring)} of measuring, {_took(building)} of building"
 
 
-def build_spread(bisection: Bisection) -> str:
+def build_variance(bisection: Bisection) -> str:
     """How much builds of the same code differ, and how that is known; empty if nothing is built."""
     if bisection.luck is None:
         return ""
@@ -129,12 +129,12 @@ def _took(seconds: float) -> str:
 
 def effects_table(culprit: Culprit) -> Table:
     """The culprit's effect on each series, or its overall effect if no series are named."""
-    return _effects_table([(one.name, one.effect) for one in culprit.series] or [("", culprit.effect)])
+    return _effects_table([(row.name, row.effect) for row in culprit.series] or [("", culprit.effect)])
 
 
 def profile_table(culprit: Culprit) -> Table:
     """What changed inside a step of the probe; without rows if there are no profiles or nothing stands out."""
-    rows = [_operator_row(one) for one in culprit.inside.moved] if culprit.inside else []
+    rows = [_operator_row(operator) for operator in culprit.inside.moved] if culprit.inside else []
     return _table(("change (ms)", "ms per step", "times per step", "kind", "name"), rows, most=_MOST_MOVED)
 
 
@@ -143,7 +143,7 @@ def result_tables(bisection: Bisection) -> list[Table]:
     confirmed = () if bisection.culprits else bisection.confirmed.items()
     ranked = sorted(bisection.credible, key=lambda suspect: suspect.posterior, reverse=True)
     suspects = [
-        (short_sha(one.commit), probability(one.posterior), short(one.subject, NAME_LENGTH)) for one in ranked
+        (short_sha(row.commit), probability(row.posterior), short(row.subject, NAME_LENGTH)) for row in ranked
     ]
     return _filled(
         _effects_table(confirmed, "Bad against good"),

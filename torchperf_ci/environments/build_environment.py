@@ -123,10 +123,10 @@ def _environ_of_pip(scratch: Path) -> dict[str, str]:
 
 
 def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float) -> str:
-    told = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
+    pip = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
     what = without_secrets(" ".join(["pip", command[0], *requirements]))
     environ = _environ_of_pip(python.parents[2])
-    return run_program([*told, *requirements], what, seconds, cwd=python.parent, environ=environ)
+    return run_program([*pip, *requirements], what, seconds, cwd=python.parent, environ=environ)
 
 
 @dataclass(frozen=True)
@@ -155,52 +155,52 @@ _DIGITS = re.compile(r"[0-9a-fA-F]{7,64}")
 BuildSpec = Interpreter | WheelRequirement | Revision
 
 
-def is_path(given: str) -> bool:
-    """Whether ``given`` can only be a path: no branch has a part that starts with a dot or is named like a Python.
+def is_path(text: str) -> bool:
+    """Whether ``text`` can only be a path: no branch has a part that starts with a dot or is named like a Python.
 
     A stranger may have added files to a repository, so a file must never stand in for a commit of the same name.
     """
-    return given.startswith(("/", ".")) or "/." in given or bool(_PYTHON.search(given))
+    return text.startswith(("/", ".")) or "/." in text or bool(_PYTHON.search(text))
 
 
-def names_commit(given: str, repo: Path) -> bool:
-    """Whether ``given`` means a commit, known here or not: digits of a SHA, or anything that names one in ``repo``."""
-    return not is_path(given) and bool(_DIGITS.fullmatch(given) or find_revision(given, repo)[0])
+def names_commit(text: str, repo: Path) -> bool:
+    """Whether ``text`` means a commit, known here or not: digits of a SHA, or anything that names one in ``repo``."""
+    return not is_path(text) and bool(_DIGITS.fullmatch(text) or find_revision(text, repo)[0])
 
 
-def parse_build_spec(given: str, repo: Path) -> BuildSpec:
+def parse_build_spec(text: str, repo: Path) -> BuildSpec:
     """Parse a build specification; raises :class:`UsageError` that lists what was tried.
 
     A path (:func:`is_path`) of an executable file is a Python, a name that ends with ``.whl`` or contains ``==`` a
     wheel, and anything else a commit, branch or tag of the checkout ``repo``.
     """
-    file = Path(given)
+    file = Path(text)
     can_be_run = file.is_file() and os.access(file, os.X_OK)
-    if can_be_run and is_path(given):
+    if can_be_run and is_path(text):
         return Interpreter(file.absolute())
-    if given.endswith(".whl") or "==" in given:
-        return _wheel(given)
-    revision, why_not = find_revision(given, repo)
+    if text.endswith(".whl") or "==" in text:
+        return _wheel(text)
+    revision, why_not = find_revision(text, repo)
     if revision is None:
         if can_be_run:
-            msg = f"{given!r} is not a commit, branch or tag of {repo}; if you mean the file: ./{given}"
+            msg = f"{text!r} is not a commit, branch or tag of {repo}; if you mean the file: ./{text}"
             raise UsageError(msg)
         kind = "a directory without records" if file.is_dir() else "not a file that can be run"
         msg = (
-            f"{given!r} is {kind}, no requirement such as torch==2.12.0, no path of a wheel, and no commit, branch or "
+            f"{text!r} is {kind}, no requirement such as torch==2.12.0, no path of a wheel, and no commit, branch or "
             f"tag of {repo}: {why_not}"
         )
         raise UsageError(msg)
     return revision
 
 
-def _wheel(given: str) -> WheelRequirement:
-    if not given.endswith(".whl"):
-        return WheelRequirement(given)
-    if not Path(given).is_file():
-        msg = f"there is no wheel at {given}"
+def _wheel(text: str) -> WheelRequirement:
+    if not text.endswith(".whl"):
+        return WheelRequirement(text)
+    if not Path(text).is_file():
+        msg = f"there is no wheel at {text}"
         raise UsageError(msg)
-    return WheelRequirement(str(Path(given).absolute()))
+    return WheelRequirement(str(Path(text).absolute()))
 
 
 MOST_IN_A_NAME = 61

@@ -126,8 +126,8 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
         try:
             sha = git("rev-parse", "--verify", "--end-of-options", f"{candidate}^{{commit}}").decode().strip()
             # "--" because a file may have the same name as a commit.
-            told = git("log", "-1", "--no-show-signature", "--format=%s", sha, "--")
-            subject = told.decode(errors="replace").strip()
+            output = git("log", "-1", "--no-show-signature", "--format=%s", sha, "--")
+            subject = output.decode(errors="replace").strip()
         except GitError as error:
             why_not = why_not or str(error)
         else:

@@ -51,8 +51,8 @@ def is_companion(value: object) -> bool:
         return False
     if {"machine", "num_cpu", "arch"} <= value.keys():
         return True
-    told = [entry for entry in value.values() if isinstance(entry, dict)]
-    return bool(told) and all({"code", "type", "unit"} <= entry.keys() for entry in told)
+    entries = [entry for entry in value.values() if isinstance(entry, dict)]
+    return bool(entries) and all({"code", "type", "unit"} <= entry.keys() for entry in entries)
 
 
 def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
@@ -136,27 +136,27 @@ def _metric(name: str, unit: str) -> tuple[str, float]:
 
 def _machine(params: object, version: object) -> dict[str, object]:
     """Describe the machine. It includes the benchmark's ``version``: other code must not be compared either."""
-    told = params if isinstance(params, dict) else {}
-    system, _, release = str(told.get("os", "")).partition(" ")
+    known = params if isinstance(params, dict) else {}
+    system, _, release = str(known.get("os", "")).partition(" ")
     compared = {
         "system": system_version(system, release),
         "benchmark_version": str(version or "")[:12],
     }
     return machine(
-        told.get("cpu"),
-        told.get("num_cpu"),
-        told.get("arch"),
+        known.get("cpu"),
+        known.get("num_cpu"),
+        known.get("arch"),
         compared,
-        hostname=told.get("machine"),
-        memory=told.get("ram"),
+        hostname=known.get("machine"),
+        memory=known.get("ram"),
     )
 
 
 def units_of(value: object) -> dict[str, str]:
     """Return the unit of each benchmark in a ``benchmarks.json``."""
-    told = value if is_companion(value) and isinstance(value, dict) else {}
+    benchmarks = value if is_companion(value) and isinstance(value, dict) else {}
     return {
         name: entry["unit"][:LONGEST_NAME]
-        for name, entry in told.items()
+        for name, entry in benchmarks.items()
         if isinstance(entry, dict) and isinstance(entry.get("unit"), str)
     }

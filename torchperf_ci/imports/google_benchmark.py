@@ -52,8 +52,8 @@ def read_google_benchmark(value: Mapping[str, object]) -> ImportedFile:
     context = members(value["context"], "a context", "$.context")
     listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
     seconds = unix_seconds(context.get("date"))
-    told = ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled", "library_version", "library_build_type")
-    about = facts({name: context.get(name) for name in told})
+    names = ("num_cpus", "mhz_per_cpu", "cpu_scaling_enabled", "library_version", "library_build_type")
+    about = facts({name: context.get(name) for name in names})
     return ImportedFile(TOOL, _cases(listed, about), {"timestamp": seconds} if seconds else {})
 
 

@@ -185,12 +185,12 @@ def status(failure: str = "", word: str = "failed") -> Metric:
 
 def facts(found: Mapping[str, object]) -> dict[str, str]:
     """Return the non-empty scalar values in ``found`` as short text, at most ``_MOST_FACTS`` of them."""
-    told = {
+    known = {
         name[:LONGEST_FACT]: str(value)[:LONGEST_FACT]
         for name, value in found.items()
         if isinstance(value, str | int | float) and value != ""
     }
-    return dict(list(told.items())[:_MOST_FACTS])
+    return dict(list(known.items())[:_MOST_FACTS])
 
 
 def parameters(found: object, kind: str = "param") -> dict[str, str]:
@@ -204,20 +204,20 @@ def machine(
     processor: object, cpus: object, architecture: object, compared: Mapping[str, object], **seen: object
 ) -> dict[str, object]:
     """Return an element of ``runners``. Machines are compared only if ``compared`` is equal; ``seen`` may differ."""
-    told = facts({"cpu": processor or architecture, "cpus": cpus, "machine": architecture, **compared})
-    arm = told.get("machine", "").lower() in ("aarch64", "arm64")
+    known = facts({"cpu": processor or architecture, "cpus": cpus, "machine": architecture, **compared})
+    arm = known.get("machine", "").lower() in ("aarch64", "arm64")
     kind = "_".join(
-        [*told.get("cpu", "unknown").split(), *([f"{told['cpus']}cpus"] if "cpus" in told else [])]
+        [*known.get("cpu", "unknown").split(), *([f"{known['cpus']}cpus"] if "cpus" in known else [])]
     )
     return {
         "name": "arm64-cpu" if arm else "cpu",
         "type": kind,
-        "cpu_info": " ".join(filter(None, [told.get("machine"), told.get("cpu")])),
+        "cpu_info": " ".join(filter(None, [known.get("machine"), known.get("cpu")])),
         "extra_info": {
             **facts(seen),
-            **told,
-            "fingerprint": hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:_DIGITS],
-            "fingerprint_of": ",".join(sorted(told)),
+            **known,
+            "fingerprint": hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:_DIGITS],
+            "fingerprint_of": ",".join(sorted(known)),
         },
     }
 

@@ -46,9 +46,9 @@ def read_pytest_benchmark(value: Mapping[str, object]) -> ImportedFile:
     listed = items(value["benchmarks"], "a list of benchmarks", "$.benchmarks")
     info = members(value["machine_info"], "a description of the machine", "$.machine_info")
     commit = value.get("commit_info")
-    told = commit if isinstance(commit, dict) else {}
-    stamp = commit_stamp(told.get("id"), told.get("branch"), unix_seconds(value.get("datetime")))
-    about = {"dirty": "true"} if told.get("dirty") is True else {}
+    known = commit if isinstance(commit, dict) else {}
+    stamp = commit_stamp(known.get("id"), known.get("branch"), unix_seconds(value.get("datetime")))
+    about = {"dirty": "true"} if known.get("dirty") is True else {}
     case = partial(_pytest_case, info, about)
     return ImportedFile("pytest-benchmark", cases_of(listed, "$.benchmarks", case), stamp)
 

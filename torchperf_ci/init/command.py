@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import config
+from torchperf_ci.config import CONFIG_FILE, load_config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
 from torchperf_ci.errors import SetupFileError
@@ -40,8 +40,8 @@ def init_command(options: InitOptions) -> int:
     folder = Path.cwd()
     repository = inspect_repository(folder)
     source = find_source(options.uses, repository.host)
-    path = repository.root / config.FILE
-    files = starter_files(repository, source, config.load(path) if path.exists() else None)
+    path = repository.root / CONFIG_FILE
+    files = starter_files(repository, source, load_config(path) if path.exists() else None)
     new = [file for file in files if not file.existing]
     _show([_facts(repository, source), *_tables(files)])
     if options.dry_run:
@@ -145,7 +145,7 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
 def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: Path) -> Iterator[Block]:
     """Yield three commands to copy, which work from the user's current directory."""
     python = find_torch_python(repository.root)
-    has_core = repository.is_pytorch and any(file.path == str(config.FILE) for file in written)
+    has_core = repository.is_pytorch and any(file.path == str(CONFIG_FILE) for file in written)
     measure = f"torchperf run{' --suite quick' if has_core else ''}"  # all of it takes more than an hour
     if not python or (repository.root / python).parent != Path(sys.executable).parent:
         measure += f" --python {shlex.quote(python or _OWN_TORCH)}"

@@ -291,10 +291,10 @@ class ActionsSource:
         return f" # torchperf {__version__}" if self.is_pinned else ""
 
 
-def find_source(given: str | None, host: str) -> ActionsSource:
-    """Return the given source, else the commit on GitHub or ``host`` that this torchperf is from, else the default."""
-    repository, _, ref = (given or PUBLISHED).partition("@")
-    return (None if given else _installed(host)) or ActionsSource(repository, ref)
+def find_source(value: str | None, host: str) -> ActionsSource:
+    """Return the source ``value``, else the commit on GitHub or ``host`` of this torchperf, else the default."""
+    repository, _, ref = (value or PUBLISHED).partition("@")
+    return (None if value else _installed(host)) or ActionsSource(repository, ref)
 
 
 def _installed(host: str) -> ActionsSource | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.config import FILE, Config
+from torchperf_ci.config import CONFIG_FILE, Config
 from torchperf_ci.init.repository import WORKFLOWS, ActionsSource, Repository
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _suite_and_config(
         suites = (path,)
         yield _file(repository, path, "two workloads that run", _suite(repository, path))
     text = _config(repository, source, suites)
-    yield _file(repository, str(FILE), "what to measure, and where", text)
+    yield _file(repository, str(CONFIG_FILE), "what to measure, and where", text)
 
 
 def _workflows(repository: Repository, source: ActionsSource, config: Config | None) -> Iterator[StarterFile]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.culprit_document import culprit_links, inside_blocks, repeat_commands
 from torchperf_ci.culprits.culprit_text import (
-    build_spread,
+    build_variance,
     byline,
     cost,
     culprit_name,
@@ -37,7 +37,7 @@ from torchperf_ci.document import (
     text_of,
 )
 from torchperf_ci.github import GITHUB
-from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, embed, hidden_memory
+from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, hidden_memory, memory_line
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, largest_first, on_machines, what_got_worse
 from torchperf_ci.issues.tracker import EXPECTED_LABEL
 from torchperf_ci.markdown import size, to_markdown
@@ -295,7 +295,7 @@ def _environment(finding: IssueFinding) -> Table:
 def _how_bisected(bisection: Bisection) -> Folded:
     """All details of a bisection that the opening omits."""
     why = bisection.why if bisection.culprits else ""
-    sentences = (question(bisection), build_spread(bisection))
+    sentences = (question(bisection), build_variance(bisection))
     return Folded(
         f"How it was bisected: {cost(bisection)}",
         [
@@ -347,8 +347,8 @@ def renewed_body(text: str, memory: IssueMemory) -> str:
 
 def _with_memory(text: str, memory: IssueMemory) -> str:
     if len(MEMORY_MARKER.findall(text)) == 1:
-        return MEMORY_MARKER.sub(lambda _: embed(memory), text)
-    return f"{embed(memory)}\n\n{MEMORY_MARKER.sub('', text)}"
+        return MEMORY_MARKER.sub(lambda _: memory_line(memory), text)
+    return f"{memory_line(memory)}\n\n{MEMORY_MARKER.sub('', text)}"
 
 
 def _around_table(text: str) -> tuple[str, str]:

@@ -138,11 +138,11 @@ def _culprit_findings(
         for bisection in bisections
         for culprit in bisection.culprits
     ]
-    apart: dict[str, IssueFinding] = {}
-    for finding in sorted(found, key=lambda one: bool(one.suspects)):
-        known = next((one for one in apart.values() if one.names & finding.names), finding)
-        apart[known.fingerprint] = finding if known is finding else _joined(known, finding)
-    return list(apart.values())
+    distinct: dict[str, IssueFinding] = {}
+    for finding in sorted(found, key=lambda finding: bool(finding.suspects)):
+        known = next((earlier for earlier in distinct.values() if earlier.names & finding.names), finding)
+        distinct[known.fingerprint] = finding if known is finding else _merged(known, finding)
+    return list(distinct.values())
 
 
 def _culprit_finding(
@@ -185,9 +185,9 @@ def _seen_row(verdict: Verdict, night: str) -> IssueRow:
     return IssueRow(verdict.series, verdict.old, verdict.new, verdict.effect, night, machine=machine)
 
 
-def _joined(one: IssueFinding, other: IssueFinding) -> IssueFinding:
+def _merged(known: IssueFinding, other: IssueFinding) -> IssueFinding:
     """The two findings as one, presented by the proven commit with the larger effect; proven rows replace others."""
-    first, second = sorted((one, other), key=lambda it: (not it.suspects, _proven_size(it)), reverse=True)
+    first, second = sorted((known, other), key=lambda it: (not it.suspects, _proven_size(it)), reverse=True)
     rows = {row.series: row for row in sorted((*second.rows, *first.rows), key=lambda row: row.proven)}
     verdicts = {verdict.series: verdict for verdict in (*second.verdicts, *first.verdicts)}
     return replace(first, rows=tuple(rows.values()), verdicts=tuple(verdicts.values()))
@@ -213,7 +213,7 @@ def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: S
     """Whether a regression that no culprit names can only be due to the one culprit in its range."""
     if not verdict.is_red or len(bisection.culprits) != 1 or _bisection_of(verdict, [bisection]) is None:
         return False
-    named = {change.name for one in bisections for culprit in one.culprits for change in culprit.series}
+    named = {change.name for run in bisections for culprit in run.culprits for change in culprit.series}
     return _bisected_name(verdict.series) not in named
 
 
@@ -292,7 +292,7 @@ def _unlocated_findings(
             tuple(_seen_row(verdict, night) for verdict in verdicts),
             tuple(verdicts),
             bisection=(bisection := _bisection_of(verdicts[0], bisections)),
-            why=" ".join(filter(None, (_why_no_culprit(verdicts[0], bisection), _luck(verdicts)))),
+            why=" ".join(filter(None, (_why_no_culprit(verdicts[0], bisection), _build_variance(verdicts)))),
         )
         for key, verdicts in groups.items()
     ]
@@ -308,10 +308,10 @@ def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
     return bisection.why or f"The bisection ended without a culprit: {bisection.status}."
 
 
-def _luck(verdicts: Iterable[Verdict]) -> str:
+def _build_variance(verdicts: Iterable[Verdict]) -> str:
     """A sentence that the change may be build luck; empty unless that is known for every series."""
     lucks = [verdict.evidence.luck for verdict in verdicts]
-    return f"{str(lucks[0]).capitalize()}." if all(luck and luck.is_enough for luck in lucks) else ""
+    return f"{str(lucks[0]).capitalize()}." if all(luck and luck.explains_change for luck in lucks) else ""
 
 
 def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -> list[IssueFinding]:

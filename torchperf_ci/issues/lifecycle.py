@@ -12,16 +12,16 @@ from torchperf_ci.issues.matching import (
     IssueMatch,
     further_series,
     has_levels,
+    has_recovered,
     has_returned,
     is_about,
-    is_back,
+    is_closed_as_recovered,
     is_comparable,
-    is_over,
-    is_there,
+    is_same_regression,
     match_finding,
     series_of,
 )
-from torchperf_ci.issues.memory import IssueMemory, IssueRow, embed, recall
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
 from torchperf_ci.series.points import Series, restating
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ class IssueAction:
     """One action on ``issue``, or on a new one if that is None; afterwards the issue's memory is ``memory``.
 
     ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows, and
-    ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates, and ``over`` says how it
-    is known that the cause is over.
+    ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates. ``resolution`` says how it
+    is known that the cause is gone.
     """
 
     what: ActionKind
@@ -67,21 +67,21 @@ class IssueAction:
     rows: tuple[IssueRow, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     other: TrackedIssue | None = None
-    over: Words = ""
+    resolution: Words = ""
 
 
 @dataclass(frozen=True)
 class IssuePlan:
     """All actions of tonight, new regressions first.
 
-    ``about`` are the issues that tonight's findings belong to, ``left_over`` the findings beyond the nightly limit,
-    and ``settled`` those that people have decided on, each with the issue in which they did.
+    ``known`` are the issues that tonight's findings belong to, ``postponed`` the findings beyond the nightly limit,
+    and ``dismissed`` those that people have decided on, each with the issue in which they did.
     """
 
     actions: tuple[IssueAction, ...] = ()
-    about: tuple[TrackedIssue, ...] = ()
-    left_over: tuple[IssueFinding, ...] = ()
-    settled: tuple[tuple[IssueFinding, TrackedIssue], ...] = ()
+    known: tuple[TrackedIssue, ...] = ()
+    postponed: tuple[IssueFinding, ...] = ()
+    dismissed: tuple[tuple[IssueFinding, TrackedIssue], ...] = ()
 
 
 def plan_actions(
@@ -89,13 +89,13 @@ def plan_actions(
     verdicts: Iterable[Verdict],
     known: Sequence[TrackedIssue],
     rules: IssueRules,
-    over: Mapping[str, Words] = MappingProxyType({}),
+    resolved: Mapping[str, Words] = MappingProxyType({}),
 ) -> IssuePlan:
     """Plan the actions. Planning the same night again, after all of them were done, yields none.
 
     ``findings`` are sorted by effect, largest first, ``known`` by number; of several issues about one cause, the
-    oldest open one is kept. ``over`` maps the fingerprints of causes without series that are over to a text that says
-    how this is known.
+    oldest open one is kept. ``resolved`` maps the fingerprints of causes without series that are gone to a text that
+    says how this is known.
     """
     tonight: dict[Series, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
@@ -108,7 +108,7 @@ def plan_actions(
     duplicates = list(_duplicates(issues, matches, rules.night))
     gone = {action.issue.number for action in duplicates if action.issue}
     kept = [issue for issue in issues if issue.number not in gone]
-    updates = _updates(kept, matches, tonight, rules, over)
+    updates = _updates(kept, matches, tonight, rules, resolved)
 
     new = [match.finding for match in matches if match.word == "new"]
     opened = sum(issue.memory.opened == rules.night for issue in issues)
@@ -118,7 +118,7 @@ def plan_actions(
         (*opens, *accepts, *duplicates, *updates),
         tuple(match.issue for match in matches if match.word == "known" and match.issue),
         tuple(new[room:]),
-        tuple((match.finding, match.issue) for match in matches if match.word == "settled" and match.issue),
+        tuple((match.finding, match.issue) for match in matches if match.word == "dismissed" and match.issue),
     )
 
 
@@ -148,7 +148,7 @@ def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) ->
 
 
 def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
-    levels = (verdict.newest_level for verdict in verdicts if is_there(row, verdict))
+    levels = (verdict.newest_level for verdict in verdicts if is_same_regression(row, verdict))
     return replace(row, new=next((level for level in levels if level is not None), row.new))
 
 
@@ -182,35 +182,39 @@ def _updates(
     matches: Sequence[IssueMatch],
     tonight: Mapping[Series, Sequence[Verdict]],
     rules: IssueRules,
-    over: Mapping[str, Words],
+    resolved: Mapping[str, Words],
 ) -> list[IssueAction]:
     findings: dict[int, list[IssueFinding]] = defaultdict(list)
     for match in matches:
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
-    kept = [_located(issue, matches) for issue in issues if not issue.memory.accepted]
-    busy = {issue.number for issue in issues if findings[issue.number] or not is_over(issue, rules)}
-    held = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
+    kept = [_without_rows_of_other_culprits(issue, matches) for issue in issues if not issue.memory.accepted]
+    busy = {
+        issue.number for issue in issues if findings[issue.number] or not is_closed_as_recovered(issue, rules)
+    }
+    covered = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
     for issue in reversed(kept):  # of issues about the same series, only the newest returns
-        if _has_returned(issue.memory, held, tonight, rules):
+        if _has_returned(issue.memory, covered, tonight, rules):
             busy.add(issue.number)
-            held |= series_of(issue.memory.rows)
+            covered |= series_of(issue.memory.rows)
     actions = [
-        _update(issue, findings[issue.number], tonight, rules, over) for issue in kept if issue.number in busy
+        _update(issue, findings[issue.number], tonight, rules, resolved)
+        for issue in kept
+        if issue.number in busy
     ]
     memories = [issue.memory for issue in kept if issue.is_open]
     taken = {name for memory in memories for name in (*memory.fingerprints, *memory.suspects)}
     taken.update(*(match.finding.names for match in matches if match.word == "new"))
-    return list(_apart([action for action in actions if action], taken))
+    return list(_without_taken_fingerprints([action for action in actions if action], taken))
 
 
-def _located(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
+def _without_rows_of_other_culprits(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
     """The issue; if it gets its culprit tonight, without the rows that only other culprits explain."""
     culprits = [match for match in matches if match.finding.kind == "culprit"]
     mine = [match.finding for match in culprits if match.issue is issue]
     own = {row.series for finding in mine for row in finding.rows}
     is_open = issue.memory.kind == "unlocated" or (
-        issue.memory.suspects and any(not one.suspects for one in mine)
+        issue.memory.suspects and any(not finding.suspects for finding in mine)
     )
     if not is_open or not own:
         return issue
@@ -219,7 +223,7 @@ def _located(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue
     return replace(issue, memory=replace(issue.memory, rows=rows))
 
 
-def _apart(actions: Iterable[IssueAction], taken: set[str]) -> Iterator[IssueAction]:
+def _without_taken_fingerprints(actions: Iterable[IssueAction], taken: set[str]) -> Iterator[IssueAction]:
     """Remove from reopened issues the fingerprints that other open issues have taken over in the meantime."""
     for action in actions:
         names, own = action.memory.fingerprints, {finding.fingerprint for finding in action.findings}
@@ -234,36 +238,36 @@ def _update(
     findings: Sequence[IssueFinding],
     tonight: Mapping[Series, Sequence[Verdict]],
     rules: IssueRules,
-    over: Mapping[str, Words],
+    resolved: Mapping[str, Words],
 ) -> IssueAction | None:
     """What tonight means for an issue that was not accepted; ``findings`` are those that belong to it."""
     before = issue.memory
     if rules.night < max((before.reported, *before.recovered)):
         return None  # an earlier night, repeated after later ones, adds nothing
-    in_order = tuple(sorted(findings, key=lambda one: (one.kind != "culprit", bool(one.suspects))))
+    in_order = tuple(sorted(findings, key=lambda it: (it.kind != "culprit", bool(it.suspects))))
     memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
-    why_over = next((over[name] for name in memory.fingerprints if name in over), "")
-    if why_over:
+    resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
+    if resolution:
         memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
     rows = tuple(row for row in memory.rows if row.series not in series_of(before.rows))
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
     if what == "remember" and memory == before:
         return None
-    return IssueAction(what, memory, issue, in_order, rows, verdicts, over=why_over)
+    return IssueAction(what, memory, issue, in_order, rows, verdicts, resolution=resolution)
 
 
 def _has_returned(
     memory: IssueMemory,
-    held: Container[Series],
+    covered: Container[Series],
     tonight: Mapping[Series, Sequence[Verdict]],
     rules: IssueRules,
 ) -> bool:
-    """Whether a series that no other issue has ``held`` is back."""
+    """Whether a series that no other issue has ``covered`` is back."""
     return any(
         has_returned(row, verdict, rules.recovered_nights)
         for row in memory.rows
-        if row.series not in held
+        if row.series not in covered
         for verdict in tonight.get(row.series, ())
     )
 
@@ -272,8 +276,8 @@ def _action_kind(
     issue: TrackedIssue, memory: IssueMemory, rows: Sequence[IssueRow], rules: IssueRules
 ) -> ActionKind:
     if not issue.is_open:
-        return "reopen" if is_over(issue, rules) else "remember"
-    if _all_back(memory) and len(memory.recovered) >= rules.recovered_nights:
+        return "reopen" if is_closed_as_recovered(issue, rules) else "remember"
+    if _all_recovered(memory) and len(memory.recovered) >= rules.recovered_nights:
         return "recover"
     if (issue.memory.kind == "unlocated" and memory.kind == "culprit") or (
         issue.memory.suspects and not memory.suspects
@@ -284,7 +288,7 @@ def _action_kind(
     return "strand" if memory.stranded and not issue.memory.stranded else "remember"
 
 
-def _all_back(memory: IssueMemory) -> bool:
+def _all_recovered(memory: IssueMemory) -> bool:
     """Whether each row had recovered when it was last measured; rows without levels count only if no row has levels.
 
     Throughputs that restate a latency are ignored: an earlier version judged both, and now no verdict can say that
@@ -300,16 +304,18 @@ def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
     """The memory with tonight added to the nights of recovery, or with these cleared if a series had not recovered."""
-    back = {row.series: is_back(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows}
-    measured = [is_it for is_it in back.values() if is_it is not None]
-    silent = [row for row in memory.rows if back[row.series] is None]
+    recovered = {
+        row.series: has_recovered(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows
+    }
+    measured = [answer for answer in recovered.values() if answer is not None]
+    silent = [row for row in memory.rows if recovered[row.series] is None]
     if any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent):
         memory = replace(memory, stranded=memory.stranded or night)
     elif measured:
         memory = replace(memory, stranded="")
     if not measured:
         return memory
-    rows = tuple(_with_night(row, back[row.series], night) for row in memory.rows)
+    rows = tuple(_with_night(row, night, recovered=recovered[row.series]) for row in memory.rows)
     nights = tuple(dict.fromkeys((*memory.recovered, night))) if all(measured) else ()
     return replace(memory, rows=rows, recovered=nights)
 
@@ -328,9 +334,9 @@ def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory
     )
 
 
-def _with_night(row: IssueRow, back: bool | None, night: str) -> IssueRow:
+def _with_night(row: IssueRow, night: str, *, recovered: bool | None) -> IssueRow:
     """The row with the last night on which it was regressed, which is cleared when it recovers."""
-    return row if back is None else replace(row, night="" if back else night)
+    return row if recovered is None else replace(row, night="" if recovered else night)
 
 
 def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night: str) -> IssueMemory:
@@ -344,7 +350,7 @@ def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night:
 
 def _storable(memory: IssueMemory) -> IssueMemory:
     """The memory as it will be read back. Otherwise, parts that do not fit would count as new every night."""
-    return recall(embed(memory)) or memory
+    return parse_memory(memory_line(memory)) or memory
 
 
 _MOST_SUSPECTS = 200
@@ -358,24 +364,24 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
     one of the issue's commits adds no name, so that it leaves once another of them is proven.
     """
     if memory is None:
-        rows = _last_of_each(finding.rows)
+        rows = _one_row_per_series(finding.rows)
         suspects = finding.suspects[:_MOST_SUSPECTS]
         return IssueMemory(finding.kind, (finding.fingerprint,), rows, night, night, suspects=suspects)
     is_part = finding.suspects and finding.names & {*memory.fingerprints, *memory.suspects}
-    is_proven = any(one.kind == "culprit" and not one.suspects for one in (memory, finding))
+    is_proven = any(subject.kind == "culprit" and not subject.suspects for subject in (memory, finding))
     return replace(
         memory,
         kind=finding.kind,
         fingerprints=tuple(
             dict.fromkeys((*memory.fingerprints, *(() if is_part else (finding.fingerprint,))))
         ),
-        rows=_last_of_each((*memory.rows, *finding.rows)),
+        rows=_one_row_per_series((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
         suspects=() if is_proven else memory.suspects or finding.suspects[:_MOST_SUSPECTS],
     )
 
 
-def _last_of_each(rows: Sequence[IssueRow]) -> tuple[IssueRow, ...]:
+def _one_row_per_series(rows: Sequence[IssueRow]) -> tuple[IssueRow, ...]:
     known: dict[Series, IssueRow] = {}
     for row in rows:
         before = known.get(row.series)

@@ -59,18 +59,18 @@ def share_left(row: IssueRow, now: float | None) -> float | None:
     return (now - row.old) / (row.new - row.old)
 
 
-def is_back(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
+def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
     """Whether the series has recovered, by all of tonight's verdicts on it; None if they do not say.
 
     A case that failed has if it passes. Another series has if at most a quarter of the change remains, or no more than
     noise explains, and always less than half.
     """
-    answers = (_is_back(row, verdict, kind) for verdict in verdicts)
+    answers = (_has_recovered(row, verdict, kind) for verdict in verdicts)
     known = [answer for answer in answers if answer is not None]
     return all(known) if known else None
 
 
-def is_there(row: IssueRow, verdict: Verdict) -> bool:
+def is_same_regression(row: IssueRow, verdict: Verdict) -> bool:
     """Whether tonight's regression or candidate is the row's: at least half of the way to its regressed level."""
     if not (verdict.is_red or verdict.candidate):
         return False
@@ -117,7 +117,7 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
     }
 
 
-def _is_back(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | None:
+def _has_recovered(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | None:
     if verdict.is_red:
         return False
     if verdict.verdict in _SILENT:
@@ -150,13 +150,13 @@ def _size(row: IssueRow) -> float | None:
     return abs(log(row.new / row.old))
 
 
-MatchWord = Literal["new", "known", "relapsed", "settled"]
+MatchWord = Literal["new", "known", "relapsed", "dismissed"]
 """How a finding relates to the existing issues.
 
 - ``new``: there is no issue yet
 - ``known``: it belongs to an open issue
 - ``relapsed``: it belongs to an issue that was closed after a recovery
-- ``settled``: people have decided on it, by accepting or closing the issue
+- ``dismissed``: people have decided on it, by accepting or closing the issue
 """
 
 
@@ -182,23 +182,23 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     issues = same if is_named else [issue for issue in issues if issue.memory.kind not in NAMED_KINDS]
     opened = [issue for issue in same if _is_live(issue)]
     opened += [issue for issue in issues if _is_live(issue) and finding.names & {*issue.memory.suspects}]
-    opened += _holders(finding, [issue for issue in issues if _is_live(issue)])
+    opened += _sharing_series(finding, [issue for issue in issues if _is_live(issue)])
     opened += [issue for issue in issues if _is_live(issue) and _is_proven_elsewhere(finding, issue)]
-    held = {series for issue in opened for series in series_of(issue.memory.rows)}
+    covered = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
-    over = [issue for issue in closed if _was_over(issue, rules)]
-    for issue in (issue for issue in closed if issue not in over):
-        rest = _unsettled(finding, issue, held)
+    recovered = [issue for issue in closed if _was_closed_as_recovered(issue, rules)]
+    for issue in (issue for issue in closed if issue not in recovered):
+        rest = _rows_not_dismissed(finding, issue, covered)
         if not rest:
-            return IssueMatch("settled", finding, issue)
+            return IssueMatch("dismissed", finding, issue)
         finding = replace(finding, rows=rest)
     if opened:
-        return IssueMatch("known", _less_held_elsewhere(finding, opened[0], issues), opened[0])
-    for issue in over:
+        return IssueMatch("known", _without_rows_of_other_issues(finding, opened[0], issues), opened[0])
+    for issue in recovered:
         if _relapsed(finding, issue):
             return IssueMatch("relapsed", finding, issue)
         if issue in same and not finding.verdicts:  # an old bisection, and nothing has regressed tonight
-            return IssueMatch("settled", finding, issue)
+            return IssueMatch("dismissed", finding, issue)
     return IssueMatch("new", finding)
 
 
@@ -207,16 +207,16 @@ def is_about(issue: TrackedIssue, finding: IssueFinding) -> bool:
     return not finding.names.isdisjoint(issue.memory.fingerprints)
 
 
-def is_over(issue: TrackedIssue, rules: IssueRules) -> bool:
+def is_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
     """Whether the issue was closed because everything had recovered for enough nights, and not by a person."""
     memory = issue.memory
     return not (issue.is_open or memory.accepted) and len(memory.recovered) >= rules.recovered_nights
 
 
-def _was_over(issue: TrackedIssue, rules: IssueRules) -> bool:
-    """:func:`is_over` as it was before tonight, so that repeating a night gives the same result."""
+def _was_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
+    """:func:`is_closed_as_recovered` as it was before tonight, so that repeating a night gives the same result."""
     nights = tuple(night for night in issue.memory.recovered if night < rules.night)
-    return is_over(replace(issue, memory=replace(issue.memory, recovered=nights)), rules)
+    return is_closed_as_recovered(replace(issue, memory=replace(issue.memory, recovered=nights)), rules)
 
 
 def _is_live(issue: TrackedIssue) -> bool:
@@ -228,7 +228,7 @@ def series_of(rows: Iterable[IssueRow]) -> set[Series]:
     return {row.series for row in rows}
 
 
-def _holders(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[TrackedIssue]:
+def _sharing_series(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[TrackedIssue]:
     """Those of the open ``issues`` that already have some of the finding's series, the one with the most first."""
     kinds = ("unlocated",) if finding.kind == "culprit" else ("unlocated", "culprit")
     mine = series_of(finding.rows)
@@ -255,21 +255,23 @@ def _is_proven_elsewhere(finding: IssueFinding, issue: TrackedIssue) -> bool:
     return finding.kind == "unlocated" and not (finding.bisection or is_later) and here <= proven
 
 
-def _less_held_elsewhere(
+def _without_rows_of_other_issues(
     finding: IssueFinding, mine: TrackedIssue, issues: Iterable[TrackedIssue]
 ) -> IssueFinding:
     """An unlocated finding without the rows that other open issues have; other findings are unchanged."""
     if finding.kind != "unlocated":
         return finding
     others = [issue.memory.rows for issue in issues if _is_live(issue) and issue is not mine]
-    held = {series for rows in others for series in series_of(rows)} - series_of(mine.memory.rows)
-    return replace(finding, rows=tuple(row for row in finding.rows if row.series not in held))
+    covered = {series for rows in others for series in series_of(rows)} - series_of(mine.memory.rows)
+    return replace(finding, rows=tuple(row for row in finding.rows if row.series not in covered))
 
 
-def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) -> tuple[IssueRow, ...]:
-    """The rows of the finding that the issue does not settle.
+def _rows_not_dismissed(
+    finding: IssueFinding, issue: TrackedIssue, covered: set[Series]
+) -> tuple[IssueRow, ...]:
+    """The rows of the finding that the issue does not dismiss.
 
-    These are not in it, or go beyond it, or are ``held`` by another issue, or have regressed to a level at which its
+    These are not in it, or go beyond it, or are ``covered`` by another issue, or have regressed to a level at which its
     change is undone, so that they had been better than ever before.
     """
     same = is_about(issue, finding)
@@ -282,8 +284,8 @@ def _unsettled(finding: IssueFinding, issue: TrackedIssue, held: set[Series]) ->
         if (row := known.get(verdict.series))
         and ((verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new)))
     }
-    settled = {row.series for row in finding.rows if same or row.series in known} - worse - held
-    return tuple(row for row in finding.rows if row.series not in settled)
+    dismissed = {row.series for row in finding.rows if same or row.series in known} - worse - covered
+    return tuple(row for row in finding.rows if row.series not in dismissed)
 
 
 def _is_undone(row: IssueRow, level: float | None) -> bool:
@@ -296,5 +298,6 @@ def _relapsed(finding: IssueFinding, issue: TrackedIssue) -> bool:
         return True
     known = {row.series: row for row in issue.memory.rows}
     return any(
-        verdict.series in known and is_there(known[verdict.series], verdict) for verdict in finding.verdicts
+        verdict.series in known and is_same_regression(known[verdict.series], verdict)
+        for verdict in finding.verdicts
     )

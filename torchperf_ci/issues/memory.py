@@ -96,12 +96,12 @@ def hidden_memory(memory: IssueMemory) -> Hidden:
     return Hidden(fitted(partial(_hidden_text, ranked), MEMORY_ROOM, len(rows)) or _hidden_text(ranked, 0))
 
 
-def embed(memory: IssueMemory) -> str:
+def memory_line(memory: IssueMemory) -> str:
     """The invisible line of Markdown that contains the memory."""
     return f"<!-- {hidden_memory(memory).text} -->"
 
 
-def recall(body: str) -> IssueMemory | None:
+def parse_memory(body: str) -> IssueMemory | None:
     """The memory in an issue's body; None unless there is exactly one and it is valid."""
     memories = MEMORY_MARKER.findall(body)
     if len(memories) != 1:

@@ -14,7 +14,7 @@ from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link,
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
-from torchperf_ci.issues.matching import is_there
+from torchperf_ci.issues.matching import is_same_regression
 from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
@@ -66,8 +66,8 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
             return located_comment(action.findings[0], context)
         case "extend":
             return new_evidence_comment(action.rows, context)
-        case "recover" if action.over:
-            return _comment([Paragraph(action.over)])
+        case "recover" if action.resolution:
+            return _comment([Paragraph(action.resolution)])
         case "recover":
             return recovered_comment(action.memory, _levels_now(action), context)
         case "reopen":
@@ -88,7 +88,7 @@ def _levels_now(action: IssueAction) -> dict[Series, float]:
 def _range_now(action: IssueAction) -> CommitEnds | None:
     """The range of tonight's first verdict by which the change is back."""
     rows = {row.series: row for row in action.memory.rows}
-    there = (verdict for verdict in action.verdicts if is_there(rows[verdict.series], verdict))
+    there = (verdict for verdict in action.verdicts if is_same_regression(rows[verdict.series], verdict))
     return next((verdict.evidence.commits.range for verdict in there), None)
 
 
@@ -190,8 +190,8 @@ _ROUNDS = 4
 class PublishedIssues:
     """What became of tonight's findings.
 
-    ``updated`` are issues that have new content, ``standing`` the other issues that tonight's findings belong to.
-    ``left`` are titles of findings beyond the nightly limit, ``settled`` says which findings people have decided on,
+    ``updated`` are issues that have new content, ``known`` the other issues that tonight's findings belong to.
+    ``postponed`` are titles of findings beyond the nightly limit, ``dismissed`` says which ones people have decided on,
     ``notes`` are remarks for the reader, and ``failed`` lists what could not be published, with reasons.
     """
 
@@ -199,16 +199,16 @@ class PublishedIssues:
     updated: list[TrackedIssue] = field(default_factory=list)
     closed: list[TrackedIssue] = field(default_factory=list)
     reopened: list[TrackedIssue] = field(default_factory=list)
-    standing: list[TrackedIssue] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
-    settled: list[str] = field(default_factory=list)
+    known: list[TrackedIssue] = field(default_factory=list)
+    postponed: list[str] = field(default_factory=list)
+    dismissed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     @property
     def about(self) -> list[TrackedIssue]:
         """All issues about tonight's findings, by number."""
-        found = (*self.opened, *self.updated, *self.reopened, *self.standing)
+        found = (*self.opened, *self.updated, *self.reopened, *self.known)
         return sorted({issue.number: issue for issue in found}.values(), key=lambda issue: issue.number)
 
     def check_published(self) -> None:
@@ -222,14 +222,14 @@ class PublishedIssues:
 class NightToPublish:
     """Everything to publish. ``context`` returns what the text of an action needs, and may query GitHub for it.
 
-    ``over`` maps the fingerprints of causes without series that are over to a text that says how this is known.
+    ``resolved`` maps the fingerprints of causes without series that are gone to a text that says how this is known.
     """
 
     findings: Sequence[IssueFinding]
     verdicts: Sequence[Verdict]
     rules: IssueRules
     context: Callable[[IssueAction], IssueContext]
-    over: Mapping[str, Words] = field(default_factory=dict)
+    resolved: Mapping[str, Words] = field(default_factory=dict)
 
 
 def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedIssues:
@@ -259,14 +259,14 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
 def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: PublishedIssues) -> list[IssueAction]:
     """List, plan and act; return the actions whose issues have changed since they were listed."""
     # Include done.opened, because GitHub's lists may lag behind.
-    listed = {issue.number: issue for issue in (*done.opened, *tracker.ours())}
+    listed = {issue.number: issue for issue in (*done.opened, *tracker.list_issues())}
     in_order = sorted(listed.values(), key=lambda issue: issue.number)
     done.failed = []  # failed actions are planned again
-    planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.over)
-    done.standing = list(planned.about)
-    done.left = [issue_title(finding) for finding in planned.left_over]
-    done.settled = [
-        f"{issue_title(finding)}: {_what_people_decided(issue)}" for finding, issue in planned.settled
+    planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.resolved)
+    done.known = list(planned.known)
+    done.postponed = [issue_title(finding) for finding in planned.postponed]
+    done.dismissed = [
+        f"{issue_title(finding)}: {_what_people_decided(issue)}" for finding, issue in planned.dismissed
     ]
     return [action for action in planned.actions if not _try_action(tracker, action, tonight, done)]
 
@@ -351,16 +351,16 @@ def published_document(done: PublishedIssues) -> Document:
         "closed": done.closed,
     }
     counts = [f"{len(issues)} {word}" for word, issues in lists.items() if issues]
-    if done.left:
-        counts.append(f"{len(done.left)} postponed")
+    if done.postponed:
+        counts.append(f"{len(done.postponed)} postponed")
     if done.failed:
         counts.append(f"{counted(len(done.failed), 'finding')} not published")
-    told = {issue.number for issues in lists.values() for issue in issues}
+    listed = {issue.number for issues in lists.values() for issue in issues}
     lines: list[Words] = [
         *((f"{word} ", _issue_link(issue)) for word, issues in lists.items() for issue in issues),
-        *(("known ", _issue_link(issue)) for issue in done.about if issue.number not in told),
-        *(f"postponed to another night: {title}" for title in done.left),
-        *(*done.settled, *done.notes),
+        *(("known ", _issue_link(issue)) for issue in done.about if issue.number not in listed),
+        *(f"postponed to another night: {title}" for title in done.postponed),
+        *(*done.dismissed, *done.notes),
         *(f"❌ not published: {failure}" for failure in done.failed),
     ]
     return Document(f"Issues: {', '.join(counts) or 'nothing new'}", [Bullets(lines)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import CredentialsError, NotDeliveredError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, authenticated_login
-from torchperf_ci.issues.memory import IssueMemory, recall
+from torchperf_ci.issues.memory import IssueMemory, parse_memory
 from torchperf_ci.markdown import LOGIN
 
 if TYPE_CHECKING:
@@ -124,13 +124,13 @@ class IssueTracker:
         """The login of the token."""
         return authenticated_login(self.client)
 
-    def ours(self) -> list[TrackedIssue]:
+    def list_issues(self) -> list[TrackedIssue]:
         """All our issues, open and closed, by number. Memories in issues by others are ignored: they may be forged."""
         with self._explaining("list issues"):
             found = self.client.all(
                 lambda: self.client.repository.get_issues(state="all", labels=[TORCHPERF_LABEL])
             )
-        return sorted(filter(None, map(self._known, found)), key=lambda issue: issue.number)
+        return sorted(filter(None, map(self._tracked, found)), key=lambda issue: issue.number)
 
     def open(self, title: str, body: str) -> TrackedIssue:
         """Open an issue with all labels that are available."""
@@ -139,10 +139,10 @@ class IssueTracker:
             labels = [name for name in wanted if name not in self._refused]
             create = self.client.repository.create_issue
             issue = self.client.request(lambda: create(title=title, body=body, labels=labels), retry=False)
-            opened = self._known(issue)
+            opened = self._tracked(issue)
             if opened is None:  # it would not be found again, so each night would open another one
                 self.client.request(lambda: issue.edit(state="closed", state_reason="not_planned"))
-                raise CredentialsError(self._not_ours(issue))
+                raise CredentialsError(self._why_not_tracked(issue))
         return opened
 
     def change(self, issue: TrackedIssue, **changes: Any) -> None:
@@ -151,9 +151,9 @@ class IssueTracker:
         Raises :class:`StaleError` if somebody has edited, closed, moved or deleted it since it was read.
         """
         with self._explaining(f"edit #{issue.number}", issue):
-            now = self._at(issue)
+            now = self._remote_issue(issue)
             self.client.request(now.complete)
-            if not self._is_as_it_was(issue, now):
+            if not self._is_unchanged(issue, now):
                 raise StaleError(issue.number)
             self.client.request(lambda: now.edit(**changes))
             if now.html_url != issue.url:  # moved at the same moment, and GitHub applied the edit there
@@ -162,7 +162,7 @@ class IssueTracker:
     def comment(self, issue: TrackedIssue, text: str) -> None:
         """Comment on an issue. Raises :class:`LockedError` if it is locked, :class:`StaleError` if it is gone."""
         with self._explaining(f"comment on #{issue.number}", issue):
-            self.client.request(lambda: self._at(issue).create_comment(text), retry=False)
+            self.client.request(lambda: self._remote_issue(issue).create_comment(text), retry=False)
 
     @property
     def refused_labels(self) -> Sequence[str]:
@@ -173,21 +173,21 @@ class IssueTracker:
     def _refused(self) -> Sequence[str]:
         return make_labels(self.client, self.labels)
 
-    def _is_as_it_was(self, issue: TrackedIssue, now: Issue) -> bool:
-        known = self._known(now)
+    def _is_unchanged(self, issue: TrackedIssue, now: Issue) -> bool:
+        known = self._tracked(now)
         then = (issue.url, issue.body, issue.is_open)
         return known is not None and (known.url, known.body, known.is_open) == then
 
-    def _at(self, issue: TrackedIssue) -> Issue:
+    def _remote_issue(self, issue: TrackedIssue) -> Issue:
         return self.client.repository.get_issue(issue.number)
 
-    def _known(self, issue: Issue) -> TrackedIssue | None:
+    def _tracked(self, issue: Issue) -> TrackedIssue | None:
         """The issue if it is ours, else None. Makes no requests: lists contain all fields."""
         labels = tuple(label.name for label in issue.labels)
         if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != self.login:
             return None
         body = issue.body or ""
-        memory = recall(body)
+        memory = parse_memory(body)
         if memory is None or issue.html_url.endswith(f"/pull/{issue.number}"):
             return None
         return TrackedIssue(
@@ -201,7 +201,7 @@ class IssueTracker:
             expected=EXPECTED_LABEL in labels,
         )
 
-    def _not_ours(self, issue: Issue) -> str:
+    def _why_not_tracked(self, issue: Issue) -> str:
         author = issue.user.login if issue.user else "nobody"
         if author != self.login:
             return f"the token in GITHUB_TOKEN is of {author}, and may not ask who it is"

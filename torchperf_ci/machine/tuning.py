@@ -222,10 +222,10 @@ class Restorer:
     def restore(self) -> None:
         """Restore every state; raises :class:`NotRestoredError` for those that stayed changed."""
         try:
-            told, _ = self._process.communicate(timeout=ANSWER_SECONDS)
+            output, _ = self._process.communicate(timeout=ANSWER_SECONDS)
         except subprocess.TimeoutExpired:
-            told = ""
-        failed = [line for line in told.splitlines() if line.startswith("not restored: ")]
+            output = ""
+        failed = [line for line in output.splitlines() if line.startswith("not restored: ")]
         if self._process.returncode != 0:
             failed.append(SILENT)
         if failed:

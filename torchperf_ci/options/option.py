@@ -170,20 +170,20 @@ class Option:
         else:
             parser.add_argument(self.flag, *self.aliases, metavar=self.placeholder, help=help_text)
 
-    def read(self, given: Any, environ: Mapping[str, str]) -> Any:
+    def read(self, value: Any, environ: Mapping[str, str]) -> Any:
         """Return the value of the flag, else of the environment, else None. Raises :class:`UsageError`."""
         source = self.flag
-        if given is None or given == []:  # argparse sets an absent positional list to []
-            source, given = self.env, environ.get(self.env, "").strip() or None
-        if given is None:
+        if value is None or value == []:  # argparse sets an absent positional list to []
+            source, value = self.env, environ.get(self.env, "").strip() or None
+        if value is None:
             return None
         if not self.many:
-            return self._convert(given, source)
-        if self.is_positional and not isinstance(given, str):
-            return [self._convert(value, source) for value in given]
-        parts = [given] if isinstance(given, str) else given
+            return self._convert(value, source)
+        if self.is_positional and not isinstance(value, str):
+            return [self._convert(item, source) for item in value]
+        parts = [value] if isinstance(value, str) else value
         values = [part.strip() for item in parts for line in item.splitlines() for part in line.split(",")]
-        return [self._convert(value, source) for value in values if value]
+        return [self._convert(item, source) for item in values if item]
 
     def _convert(self, value: str, source: str) -> Any:
         if self.choices and value not in self.choices:
@@ -227,16 +227,16 @@ def is_given(options: DataclassInstance, name: str) -> bool:
 
 def options_of(command: type[DataclassInstance]) -> tuple[Option, ...]:
     """Return the options that a command's class declares, in the order of its help."""
-    return tuple(one.metadata[_OPTION] for one in fields(command))
+    return tuple(member.metadata[_OPTION] for member in fields(command))
 
 
 def sections_of(command: type[DataclassInstance]) -> Mapping[str, Sequence[Option]]:
     """Return a command's options by heading; those before the first heading are under an empty one."""
     sections: dict[str, list[Option]] = {}
     heading = ""
-    for one in fields(command):
-        heading = one.metadata[_HEADING] or heading
-        sections.setdefault(heading, []).append(one.metadata[_OPTION])
+    for member in fields(command):
+        heading = member.metadata[_HEADING] or heading
+        sections.setdefault(heading, []).append(member.metadata[_OPTION])
     return sections
 
 

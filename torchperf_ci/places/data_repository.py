@@ -64,13 +64,13 @@ class Remote:
     settings: Sequence[GitSetting] = field(default=(), repr=False)
 
 
-def locate_remote(given: str, access: PlaceAccess) -> Remote:
-    """Return the remote named ``given`` of the checkout in the working directory; else ``given`` is a URL or a path.
+def locate_remote(value: str, access: PlaceAccess) -> Remote:
+    """Return the remote named ``value`` of the checkout in the working directory; else ``value`` is a URL or a path.
 
     This does not connect to anything. Raises :class:`UsageError`.
     """
     here = Git(Path.cwd(), Deadline.after(LOCAL_SECONDS))
-    url = _configured(here, given) or _address(given)
+    url = _configured(here, value) or _address(value)
     settings = [*_checkout_settings(here), *_token_for(url, access)]
     return Remote(url, settings)
 
@@ -85,23 +85,23 @@ def _configured(here: Git, name: str) -> str:
     return url if _ADDRESS.match(url) else str(Path(top, url))
 
 
-def _address(given: str) -> str:
-    if Path(given).is_dir():
-        return str(Path(given).absolute())
-    if not _ADDRESS.match(given):
+def _address(value: str) -> str:
+    if Path(value).is_dir():
+        return str(Path(value).absolute())
+    if not _ADDRESS.match(value):
         msg = (
-            f"{given!r} is no remote of a git checkout here, no repository's URL and no directory; run in a checkout, "
+            f"{value!r} is no remote of a git checkout here, no repository's URL and no directory; run in a checkout, "
             "or name the repository: branch:NAME@URL"
         )
         raise UsageError(msg)
-    parts = _split(given)
+    parts = _split(value)
     if parts.password or (parts.username and parts.scheme.startswith("http")):
         msg = (
             f"the URL of {parts.hostname} holds a credential, which logs and files would show; "
             "leave it out, and give a token or let git's credential helper find it"
         )
         raise UsageError(msg)
-    return given
+    return value
 
 
 def _split(url: str) -> SplitResult:

@@ -68,16 +68,16 @@ class WebIdentity(CredentialProvider):
         options = {"RoleSessionName": self._access.session_name, "DurationSeconds": self._access.duration}
         fetcher = AssumeRoleWithWebIdentityCredentialFetcher(self._client, self._token, self._role, options)
         try:
-            given = fetcher.fetch_credentials()
+            credentials = fetcher.fetch_credentials()
         except (ClientError, BotoCoreError) as error:
             msg = (
                 f"the role {self._role} cannot be assumed: {error}; check the role, its longest session, and that its "
                 f"trust policy admits this repository and the audience {AUDIENCE}"
             )
             raise CredentialsError(msg) from error
-        for secret in (given["access_key"], given["secret_key"], given["token"]):
+        for secret in (credentials["access_key"], credentials["secret_key"], credentials["token"]):
             self._access.mask(secret)
-        return given
+        return credentials
 
     def _token(self) -> str:
         token = job_token(os.environ)

@@ -71,7 +71,7 @@ class Regression:
     @property
     def largest(self) -> Verdict:
         """The verdict with the largest change, among proven verdicts if there are any."""
-        return max(self.verdicts, key=lambda one: (one.is_red, size_of_change(one)))
+        return max(self.verdicts, key=lambda verdict: (verdict.is_red, size_of_change(verdict)))
 
 
 LeftOut = tuple[Verdict, str]

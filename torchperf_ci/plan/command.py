@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci import actions, config
+from torchperf_ci import actions
 from torchperf_ci.actions import Annotation
 from torchperf_ci.bench.case import Costs, write_costs
+from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, OnlyOn, Table, counted, short
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
@@ -50,12 +51,12 @@ _WAITS = "the budget is too small for it beside what changed more"
 def plan_command(options: PlanOptions) -> int:
     """Plan the measurements, or the bisections if verdicts are given."""
     _check(options)
-    given = config.find(options.config)
-    jobs = jobs_of(given)
+    config = find_config(options.config)
+    jobs = jobs_of(config)
     if options.verdicts:
         _plan_bisecting(jobs, options)
     else:
-        _plan_measuring(jobs, given, options)
+        _plan_measuring(jobs, config, options)
     return 0
 
 
@@ -74,12 +75,12 @@ def _check(options: PlanOptions) -> None:
         raise UsageError(msg)
 
 
-def _plan_measuring(jobs: Sequence[MeasurementJob], given: config.Config, options: PlanOptions) -> None:
+def _plan_measuring(jobs: Sequence[MeasurementJob], config: Config, options: PlanOptions) -> None:
     document = jobs_document(jobs)
-    notes = [f"no suite uses the runner {name!r}" for name in unused_runners(given)]
-    notes += [f"there is no suite file {name} here: its jobs will fail" for name in missing_suites(given)]
+    notes = [f"no suite uses the runner {name!r}" for name in unused_runners(config)]
+    notes += [f"there is no suite file {name} here: its jobs will fail" for name in missing_suites(config)]
     if options.costs:
-        notes += _write_costs(Path(options.costs), options.store or given.store, given.name)
+        notes += _write_costs(Path(options.costs), options.store or config.store, config.name)
     _print_matrix(jobs, document, options)
     _say_first([*notes, str(document.title)])
     actions.annotate(actions.Annotation("notice", note, title="torchperf plan") for note in notes)
@@ -170,8 +171,8 @@ def bisection_notices(plan: BisectionPlan) -> list[Annotation]:
     ]
     if not plan.left_out:
         return waiting
-    told = f"{len(plan.left_out)} series that regressed cannot be bisected; the job summary says why"
-    return [*waiting, Annotation("notice", told, title="torchperf plan")]
+    text = f"{len(plan.left_out)} series that regressed cannot be bisected; the job summary says why"
+    return [*waiting, Annotation("notice", text, title="torchperf plan")]
 
 
 def _headline(plan: BisectionPlan) -> str:

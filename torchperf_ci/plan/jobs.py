@@ -9,8 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from torchperf_ci import config
 from torchperf_ci.bench.case import Case, Costs
+from torchperf_ci.config import Config, Runner, Suite
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.options.measurement_commands import SUITES
 from torchperf_ci.store.migrations import open_existing
@@ -46,7 +46,7 @@ no runners are configured, so nothing can run anywhere; write into torchperf.yml
   suites:
     core: {workloads: [core], runners: [cpu], shards: 2}
 """
-_WITHOUT_SUITES = {"core": config.Suite()}
+_WITHOUT_SUITES = {"core": Suite()}
 """What a nightly run measures if no suite is configured. Its workloads are not used here."""
 
 
@@ -66,23 +66,23 @@ class MeasurementJob:
     shard: str
 
 
-def jobs_of(given: config.Config) -> Sequence[MeasurementJob]:
+def jobs_of(config: Config) -> Sequence[MeasurementJob]:
     """Return every job that the configuration asks for, suite by suite.
 
     Raises :class:`UsageError` if there is no runner, if a suite's name cannot be given on the command line, if it
     refers to a built-in suite that does not exist, or if there are more jobs than GitHub allows.
     """
-    if not given.runners:
+    if not config.runners:
         raise UsageError(_EXAMPLE.rstrip())
-    suites = given.suites or _WITHOUT_SUITES
+    suites = config.suites or _WITHOUT_SUITES
     for name, suite in suites.items():
         _check_suite_name(name)
         _check_workloads(name, suite)
     taken: set[str] = set()
     jobs = [
-        _job(taken, runner, given.runners[runner], name, f"{number}/{suite.shards}")
+        _job(taken, runner, config.runners[runner], name, f"{number}/{suite.shards}")
         for name, suite in suites.items()
-        for runner in suite.runners or given.runners
+        for runner in suite.runners or config.runners
         for number in range(1, suite.shards + 1)
     ]
     if len(jobs) > MOST_JOBS:
@@ -95,16 +95,16 @@ def jobs_of(given: config.Config) -> Sequence[MeasurementJob]:
     return jobs
 
 
-def unused_runners(given: config.Config) -> Sequence[str]:
+def unused_runners(config: Config) -> Sequence[str]:
     """Return the runners that no suite uses."""
-    suites = (given.suites or _WITHOUT_SUITES).values()
-    used = {runner for suite in suites for runner in suite.runners or given.runners}
-    return [runner for runner in given.runners if runner not in used]
+    suites = (config.suites or _WITHOUT_SUITES).values()
+    used = {runner for suite in suites for runner in suite.runners or config.runners}
+    return [runner for runner in config.runners if runner not in used]
 
 
-def missing_suites(given: config.Config) -> Sequence[str]:
+def missing_suites(config: Config) -> Sequence[str]:
     """Return the suite files that do not exist in the current directory, where the jobs look for them, too."""
-    members = [member for suite in given.suites.values() for member in suite.workloads]
+    members = [member for suite in config.suites.values() for member in suite.workloads]
     return [name for name in members if name.endswith(".py") and not Path(name).is_file()]
 
 
@@ -113,7 +113,7 @@ def matrix(rows: Iterable[Any]) -> Mapping[str, object]:
     return {"include": [asdict(row) for row in rows]}
 
 
-def _job(taken: set[str], name: str, runner: config.Runner, suite: str, shard: str) -> MeasurementJob:
+def _job(taken: set[str], name: str, runner: Runner, suite: str, shard: str) -> MeasurementJob:
     parts = (name, suite) if shard == "1/1" else (name, suite, shard.replace("/", "-of-"))
     unique = unique_name(taken, *parts)
     return MeasurementJob(unique, name, runner.labels, runner.device, runner.tune, suite, shard)
@@ -126,7 +126,7 @@ def _check_suite_name(suite: str) -> None:
         raise UsageError(msg)
 
 
-def _check_workloads(name: str, suite: config.Suite) -> None:
+def _check_workloads(name: str, suite: Suite) -> None:
     """Raise :class:`UnknownNameError` for a built-in suite that does not exist.
 
     Names with a slash are workloads, which are not checked, because listing them needs torch.

@@ -35,14 +35,14 @@ def opened_for_uploads(target: str) -> tuple[RecordPlace, UploaderCredentials]:
     return open_place(target, PlaceAccess(deadline=PUT_SECONDS)), UploaderCredentials(username, password)
 
 
-def are_equal(given: tuple[str, str], accepted: tuple[str, str]) -> bool:
+def are_equal(credentials: tuple[str, str], accepted: tuple[str, str]) -> bool:
     """Whether a user name and a password are the ``accepted`` ones, compared in constant time.
 
     Both are always compared, so that the time does not reveal which of them is wrong.
     """
     # Digests are compared, because comparing the texts would reveal their length through the time it takes.
     name, password = (
-        hmac.compare_digest(_digest(a), _digest(b)) for a, b in zip(given, accepted, strict=True)
+        hmac.compare_digest(_digest(a), _digest(b)) for a, b in zip(credentials, accepted, strict=True)
     )
     return name and password
 
@@ -174,8 +174,8 @@ def _records(content: str) -> Sequence[LocatedRecord]:
     if refused or not reading.records:
         why = f"the database would refuse the content (reasons: {len(refused)})"
         message = why if refused else "content holds no record"
-        told = [problem[:_LONGEST_PROBLEM] for problem in refused[:_MOST_PROBLEMS]]
-        raise RefusedRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, message, problems=told)
+        problems = [problem[:_LONGEST_PROBLEM] for problem in refused[:_MOST_PROBLEMS]]
+        raise RefusedRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, message, problems=problems)
     return reading.records
 
 

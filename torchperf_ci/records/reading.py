@@ -198,8 +198,8 @@ class FoundInFile:
     def refuse(self, path: str, reason: str, text: str, line: int = 1) -> None:
         """Add an element that is refused for one reason."""
         self.note(path, reason, "refused", line)
-        told = reason if path == "$" else f"{path}: {reason}"
-        self.refused.append(RefusedElement(self.file, line, path, (told,), text))
+        problem = reason if path == "$" else f"{path}: {reason}"
+        self.refused.append(RefusedElement(self.file, line, path, (problem,), text))
 
     def reading(self, nothing: str = "") -> RecordsReading:
         """Return what was found; ``nothing`` says that there was neither a record nor a problem."""

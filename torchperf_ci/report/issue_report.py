@@ -8,7 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import actions, config
+from torchperf_ci import actions
+from torchperf_ci.config import find_config
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Document, counted, text_of
@@ -41,18 +42,18 @@ def publish_to_issues(inputs: ReportInputs, options: ReportOptions) -> None:
         write_files(Path(options.out), {name: _draft_text(draft) for name, draft in drafts.items()})
         say(f"no issue was changed, {counted(len(drafts), 'draft')} written: {why}")
         return
-    chosen, rules = _chosen(options)
-    findings = findings_of(inputs.judgements, inputs.bisections, rules.night, chosen.broken_nights)
-    with github_client(options.repo or chosen.repo, os.environ, Deadline.after(_SECONDS)) as client:
-        context = partial(_context, client if chosen.mention_authors else None, rules.night)
+    config, rules = _config_and_rules(options)
+    findings = findings_of(inputs.judgements, inputs.bisections, rules.night, config.broken_nights)
+    with github_client(options.repo or config.repo, os.environ, Deadline.after(_SECONDS)) as client:
+        context = partial(_context, client if config.mention_authors else None, rules.night)
         night = NightToPublish(findings, inputs.verdicts, rules, context)
-        _report_published(publish_issues(IssueTracker(client, chosen.labels), night))
+        _report_published(publish_issues(IssueTracker(client, config.labels), night))
 
 
 def issue_drafts(inputs: ReportInputs, options: ReportOptions) -> Mapping[str, Document]:
     """Return drafts, by file name, of the issues that would be opened if there were none yet."""
-    chosen, rules = _chosen(options)
-    findings = findings_of(inputs.judgements, inputs.bisections, rules.night, chosen.broken_nights)
+    config, rules = _config_and_rules(options)
+    findings = findings_of(inputs.judgements, inputs.bisections, rules.night, config.broken_nights)
     planned = plan_actions(findings, inputs.verdicts, (), rules)
     return {
         f"issue-{action.memory.fingerprints[0]}.md": issue_document(
@@ -66,16 +67,16 @@ def _draft_text(draft: Document) -> str:
     return f"# {escaped(text_of(draft.title))}\n\n{to_markdown(Document('', draft.blocks), BODY_LIMIT)}"
 
 
-def _chosen(options: ReportOptions) -> tuple[Issues, IssueRules]:
-    issues = config.find(options.config).issues
+def _config_and_rules(options: ReportOptions) -> tuple[Issues, IssueRules]:
+    config = find_config(options.config).issues
     night = options.night or f"{datetime.now(timezone.utc):%Y-%m-%d}"
-    return issues, IssueRules(night, issues.recovered_nights, issues.max_per_night)
+    return config, IssueRules(night, config.recovered_nights, config.max_per_night)
 
 
 def _context(client: GitHubClient | None, night: str, action: IssueAction) -> IssueContext:
     """Return the context for the text of an action. ``client`` is given if the culprit's author is to be mentioned."""
     at = github_server(os.environ)
-    culprit = next((one.culprit for one in action.findings if one.culprit), None)
+    culprit = next((finding.culprit for finding in action.findings if finding.culprit), None)
     login = author_login(client, culprit, at) if client and culprit and action.what != "remember" else None
     return IssueContext(night, run_url(os.environ), at, login)
 

@@ -62,10 +62,10 @@ def why_without_number(series: Series, point: Point) -> str:
 def not_measured(status: Point) -> Mapping[str, str]:
     """Return the metrics that a passed case has no value for, each with the reason."""
     try:
-        told = json.loads(status.info.get("not_measured", "{}"))
+        reasons = json.loads(status.info.get("not_measured", "{}"))
     except (ValueError, RecursionError):
         return {}
-    return {str(metric): str(why) for metric, why in told.items()} if isinstance(told, dict) else {}
+    return {str(metric): str(why) for metric, why in reasons.items()} if isinstance(reasons, dict) else {}
 
 
 def without_failed(points: Points) -> Points:

@@ -15,7 +15,7 @@ from torchperf_ci.metrics import DOWN, MIN_EFFECT, UP, MetricKind, direction_of,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.points import Point
 
 
@@ -39,32 +39,34 @@ class MetricRule:
 
 def rule_of_metric(
     metric: str,
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
     target: float = 0.0,
     level: float | None = None,
-    said: str = "",
+    recorded: str = "",
 ) -> MetricRule:
     """Return the rule of a metric.
 
-    ``policy`` holds the configured rules by full metric name, ``said`` is the direction given in the records, if any.
+    ``policy`` holds the configured rules by full metric name, ``recorded`` is the direction in the records, if any.
     If nothing else gives the direction, it is the one from ``level`` towards a nonzero ``target``.
     """
-    given = policy.get(metric)
-    direction = (given.direction if given else "") or said or direction_of(metric) or _towards(target, level)
-    return MetricRule(direction, given.min_effect if given else MIN_EFFECT, kind_of(metric))
+    rule = policy.get(metric)
+    direction = (
+        (rule.direction if rule else "") or recorded or direction_of(metric) or _towards(target, level)
+    )
+    return MetricRule(direction, rule.min_effect if rule else MIN_EFFECT, kind_of(metric))
 
 
-def rule_of_points(metric: str, points: Sequence[Point], policy: Mapping[str, config.Rule]) -> MetricRule:
+def rule_of_points(metric: str, points: Sequence[Point], policy: Mapping[str, Rule]) -> MetricRule:
     """Return the rule of a metric, adapted to the points of a series, oldest first.
 
     If only a target gives the direction, it is the way from the first value to the target of the newest point.
     """
     first = next(iter(numbers(points)), None)
     target = points[-1].target if points else 0.0
-    return suited(rule_of_metric(metric, policy, target, first, said_direction(points)), points)
+    return suited(rule_of_metric(metric, policy, target, first, recorded_direction(points)), points)
 
 
-def said_direction(points: Sequence[Point]) -> str:
+def recorded_direction(points: Sequence[Point]) -> str:
     """Return the better direction as given by the newest record of the series; empty if it gives none."""
     direction = points[-1].info.get("direction", "") if points else ""
     return direction if direction in (UP, DOWN) else ""

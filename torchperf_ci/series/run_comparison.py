@@ -20,7 +20,7 @@ from torchperf_ci.stats.noise import robust_sigma
 from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
 
 if TYPE_CHECKING:
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.past_values import PastValues
 
 
@@ -77,7 +77,7 @@ def compare_runs(
     old: Mapping[Series, Point],
     new: Mapping[Series, Point],
     past: Mapping[Series, PastValues],
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
 ) -> list[SeriesComparison]:
     """Return the comparison of all judged series of two runs, the most relevant first.
 
@@ -86,8 +86,8 @@ def compare_runs(
     (Bonferroni); any difference of other kinds of metrics is.
     """
     series = {*old, *new}
-    judged = sorted(series - restating(series), key=lambda one: one.names)
-    rows = [_RunPair(one, old.get(one), new.get(one), past.get(one)) for one in judged]
+    judged = sorted(series - restating(series), key=lambda item: item.names)
+    rows = [_RunPair(item, old.get(item), new.get(item), past.get(item)) for item in judged]
     beyond = NormalDist().inv_cdf(1 - _TAIL / max(len(rows), 1)) * sqrt(2)
     compared = [
         _compared(row, row.old, row.new, sigma, policy, beyond)
@@ -133,7 +133,7 @@ def _compared(
     old: Point,
     new: Point,
     sigma: float | None,
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
     beyond: float,
 ) -> SeriesComparison:
     """Compare one series. ``beyond`` is the least log-ratio that is beyond noise, in units of ``sigma``."""

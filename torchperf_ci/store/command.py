@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import actions, config
+from torchperf_ci import actions
+from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import UNLIMITED, is_terminal, print_document, print_table, say, width_of
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
@@ -24,7 +25,6 @@ from torchperf_ci.store.migrations import is_remote, open_existing, open_store, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.config import Config
     from torchperf_ci.options.storage_commands import IngestOptions, QueryOptions
     from torchperf_ci.store.client import AnswerLimits, Store
 
@@ -96,14 +96,14 @@ _COLUMNS = (*map(Column, ("date", "commit", *_FIELDS)), Column("value", "number"
 
 def ingest_command(options: IngestOptions) -> int:
     """Ingest every source. Raises :class:`RecordsRefusedError` if not all of their records are kept."""
-    settings = config.find(options.config)
-    dsn = options.store or settings.store
+    config = find_config(options.config)
+    dsn = options.store or config.store
     if not (options.src or options.git) and isinstance(parse_dsn(dsn), StoreServer):
         return _ingest_nothing(dsn)
-    sources = options.src or ([] if options.git else [_uploaded(settings)])
+    sources = options.src or ([] if options.git else [_uploaded(config)])
     with open_store(dsn) as store:
         outcomes = [
-            (source, _ingest(store, source, settings.upload.role, options.format or "")) for source in sources
+            (source, _ingest(store, source, config.upload.role, options.format or "")) for source in sources
         ]
         if options.git:
             say(
@@ -129,7 +129,7 @@ def _ingest_nothing(dsn: str) -> int:
 
 def query_command(options: QueryOptions) -> int:
     """Print the requested points."""
-    query = StoreQuery(**{name: given for name in vars(StoreQuery()) if (given := vars(options)[name])})
+    query = StoreQuery(**{name: value for name in vars(StoreQuery()) if (value := vars(options)[name])})
     if query.stop and query.start >= query.stop:
         msg = "--stop is not after --start: there is no time between them"
         raise UsageError(msg)
@@ -151,14 +151,14 @@ def _print_points(store: Store, query: StoreQuery, form: str) -> None:
 
 
 def _dsn(options: QueryOptions) -> str:
-    given: str | None = options.store
-    return given or config.find(options.config).store
+    dsn: str | None = options.store
+    return dsn or find_config(options.config).store
 
 
-def _uploaded(settings: Config) -> str:
+def _uploaded(config: Config) -> str:
     """Return the configured destination of uploads. Raises :class:`UsageError` if there is none."""
-    if settings.upload.destination:
-        return settings.upload.destination
+    if config.upload.destination:
+        return config.upload.destination
     msg = f"say what to ingest: a directory, a file, {REMOTE_FORMS}; or name it as `upload` in torchperf.yml"
     raise UsageError(msg)
 
@@ -204,8 +204,8 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
         f"{counted(outcome.ahead, 'record')} dated in the future, which stay the newest of their machine until then: "
         "see the clock there, and that times are in seconds"
     )
-    told = ((outcome.judged, judged), (outcome.untimed, untimed), (outcome.ahead, ahead))
-    say(counts, *(text for count, text in told if count))
+    notes = ((outcome.judged, judged), (outcome.untimed, untimed), (outcome.ahead, ahead))
+    say(counts, *(text for count, text in notes if count))
     complaints = [
         f"{key}: other content is kept under this key; it was left as it is: "
         f"give each run a directory of its own, or `torchperf upload DIR --to {store}`"

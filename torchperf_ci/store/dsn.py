@@ -91,11 +91,11 @@ def _store_server(dsn: str, password: str) -> StoreServer:
 def _is_secure(url: SplitResult) -> bool:
     """Whether to use TLS: as ``secure`` says, else if the port is a usual one for TLS. Raises :class:`UsageError`."""
     options = dict(parse_qsl(url.query))
-    said = options.pop("secure", "true" if url.port in {443, _SECURE_PORT} else "false")
-    if options or said not in {"true", "false"}:
+    secure = options.pop("secure", "true" if url.port in {443, _SECURE_PORT} else "false")
+    if options or secure not in {"true", "false"}:
         msg = (
             "the store's address cannot be read: after the question mark stands secure=true or secure=false, nothing "
             f"else; give {DSN_FORMS}"
         )
         raise UsageError(msg)
-    return said == "true"
+    return secure == "true"

@@ -131,5 +131,5 @@ def _torchvision_call(network: str) -> str:
 
 def _size(network: str) -> tuple[int, int, str]:
     """Sort key for the size of a network according to its name."""
-    said = [number for number, size in enumerate(_SIZES) if size in network]
-    return min(said, default=len(_SIZES)), len(network), network
+    named = [number for number, size in enumerate(_SIZES) if size in network]
+    return min(named, default=len(_SIZES)), len(network), network

@@ -172,10 +172,10 @@ def _labels(kind: str, config: Any, given: torch.Tensor, batch: int) -> torch.Te
 
 def _facts(config: Any) -> dict[str, object]:
     """Return the config's settings without empty ones, because a later release may add settings that are unset."""
-    told = config.to_dict()
+    members = config.to_dict()
     return {
         key: value
-        for key, value in told.items()
+        for key, value in members.items()
         if key != "transformers_version" and value not in (None, False, [], {}, "")
     }
 

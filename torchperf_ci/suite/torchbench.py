@@ -111,7 +111,7 @@ def _lack(error: BaseException, refused: list[str]) -> str:
         chain.append(following)
     if refused:
         return f"wants to download from {refused[0]}"
-    if hub := [one for one in chain if type(one).__name__ in _HUB_ERRORS]:
+    if hub := [error for error in chain if type(error).__name__ in _HUB_ERRORS]:
         return f"wants to download from a hub: {str(hub[0]).splitlines()[0]}"
     if isinstance(error, ModuleNotFoundError):
         return f"needs the package {error.name}" if error.name else str(error).strip().splitlines()[0]

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import actions, config
+from torchperf_ci import actions
+from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import say
 from torchperf_ci.document import Document, counted
 from torchperf_ci.errors import RecordsError, TorchperfError, UsageError
@@ -27,7 +28,6 @@ from torchperf_ci.upload.spool import Spool, SpooledBatch
 from torchperf_ci.upload.targets import Target, open_target, target_address
 
 if TYPE_CHECKING:
-    from torchperf_ci.config import Config
     from torchperf_ci.options.storage_commands import PackOptions, UploadOptions
 
 
@@ -63,14 +63,14 @@ class UploadRoute:
 
 def upload_command(options: UploadOptions) -> int:
     """Upload and report. Raises the error of :meth:`UploadReport.failure`, or :class:`RecordsError` without records."""
-    settings = config.find(options.config)
-    to = options.to or settings.upload.destination
+    config = find_config(options.config)
+    to = options.to or config.upload.destination
     if not to and actions.in_actions():
         _say_that_there_is_no_target(options)
         return 0
-    folder, way = _folder(options), _way(to, options, settings)
+    folder, way = _folder(options), _way(to, options, config)
     resumed = _resume(way, dry_run=options.dry_run) if options.resume else ()
-    sent = _upload(folder, way, options, settings) if folder else way.report()
+    sent = _upload(folder, way, options, config) if folder else way.report()
     report = replace(sent, deliveries=(*resumed, *sent.deliveries))
     if options.dry_run:
         report = replace(report, quarantine=None)
@@ -97,11 +97,11 @@ def _say_that_there_is_no_target(options: UploadOptions) -> None:
         "UPLOADER_PASSWORD": os.environ.get("UPLOADER_PASSWORD"),
         "a step of actions/upload": os.environ.get(_DEFAULT_TO),
     }
-    given = " and ".join(sign for sign, there in signs.items() if there)
+    found = " and ".join(sign for sign, there in signs.items() if there)
     text = "there is no target, so nothing is uploaded"
-    if given:
+    if found:
         text += (
-            f", though the job has {given}: name one with --to (input to), or as `upload` in torchperf.yml"
+            f", though the job has {found}: name one with --to (input to), or as `upload` in torchperf.yml"
         )
         actions.annotate([actions.Annotation("warning", text, title="Upload")])
         actions.append_summary(to_markdown(Document(f"⚠️ Upload: {text}")))
@@ -117,15 +117,15 @@ def _error(report: UploadReport, options: UploadOptions) -> TorchperfError | Non
     return failure
 
 
-def _way(to: str | None, options: UploadOptions, settings: Config) -> UploadRoute:
+def _way(to: str | None, options: UploadOptions, config: Config) -> UploadRoute:
     if not to:
         msg = "upload where? give --to, or `upload` in torchperf.yml"
         raise UsageError(msg)
     root = Path(options.spool or _default_spool())
-    target = open_target(to, _access(options, settings), root)
+    target = open_target(to, _access(options, config), root)
     # Without these flags the same --to may be another place.
     reaching = {"--region": options.region, "--endpoint": options.endpoint}
-    flags = [part for flag, given in reaching.items() if given for part in (flag, given)]
+    flags = [part for flag, value in reaching.items() if value for part in (flag, value)]
     return UploadRoute(to, target, Spool(root, target_address(to)), tuple(flags))
 
 
@@ -140,12 +140,12 @@ def _default_spool() -> Path:
     return root
 
 
-def _access(options: UploadOptions, settings: Config) -> PlaceAccess:
+def _access(options: UploadOptions, config: Config) -> PlaceAccess:
     return PlaceAccess(
         deadline=options.deadline,
         region=options.region,
         endpoint=options.endpoint,
-        role=options.role or settings.upload.role,
+        role=options.role or config.upload.role,
         session_name=options.role_session_name,
         duration=options.role_duration,
         git_token=os.environ.get("GITHUB_TOKEN", ""),
@@ -155,14 +155,14 @@ def _access(options: UploadOptions, settings: Config) -> PlaceAccess:
 
 def _folder(options: UploadOptions) -> Path | None:
     """Return the directory of the records; None if only the spool is to be sent."""
-    given = {given for given in (options.dir, options.benchmark_results) if given}
-    if len(given) > 1:
+    folders = {folder for folder in (options.dir, options.benchmark_results) if folder}
+    if len(folders) > 1:
         msg = "DIR and --benchmark-results name two directories: give one of them"
         raise UsageError(msg)
-    if not given and not options.resume:
+    if not folders and not options.resume:
         msg = "upload what? give the directory that holds the records"
         raise UsageError(msg)
-    return Path(given.pop()) if given else None
+    return Path(folders.pop()) if folders else None
 
 
 def _resume(way: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
@@ -172,12 +172,12 @@ def _resume(way: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
     return tuple(delivery for batch in pending for delivery in way.deliver(batch))
 
 
-def _upload(folder: Path, way: UploadRoute, options: UploadOptions, settings: Config) -> UploadReport:
+def _upload(folder: Path, way: UploadRoute, options: UploadOptions, config: Config) -> UploadReport:
     source = read_source(folder, options.format or "")
     if source.is_empty:
         missing = f"{folder}: {_nothing_in(folder)}, so nothing is uploaded"
         return replace(way.report(), missing=missing, unread=source.unread)
-    metadata = gather_metadata(options, os.environ, source.digest, settings.name)
+    metadata = gather_metadata(options, os.environ, source.digest, config.name)
     if options.resume and way.spool.knows(_source_in_run(source, metadata)):
         return _about(
             source, PreparedUpload((), tuple(source.refused), tuple(source.problems("refused"))), way
@@ -228,7 +228,7 @@ _SECONDS = 3600.0
 
 def pack_command(options: PackOptions) -> int:
     """Pack the data branch. If uploads go to another place this does nothing, so any nightly workflow can call it."""
-    target = options.place or config.find(options.config).upload.destination or ""
+    target = options.place or find_config(options.config).upload.destination or ""
     if options.place and not target.startswith(_BRANCH):
         msg = f"{target}: only a data branch is packed; give branch:NAME[@REMOTE]"
         raise UsageError(msg)

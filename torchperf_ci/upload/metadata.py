@@ -65,23 +65,23 @@ class Metadata:
         return {"timestamp": self.timestamp or timestamp, "schema_version": "v3", **own}
 
 
-def gather_metadata(given: UploadOptions, environ: Mapping[str, str], content: str, name: str) -> Metadata:
+def gather_metadata(options: UploadOptions, environ: Mapping[str, str], content: str, name: str) -> Metadata:
     """Return the metadata given by flags, else that of the job in ``environ``, else of the current checkout.
 
     Outside of a job the ids are derived from the commit and from ``content``, a digest of the records, so that
     uploading the same records again does not make a second run. ``name`` is the default name. Raises
     :class:`UsageError`.
     """
-    change = _change(given, environ)
+    change = _change(options, environ)
     if in_actions(environ):
-        workflow, attempt, job, synthetic = _run_of_job(given, environ)
+        workflow, attempt, job, synthetic = _run_of_job(options, environ)
     else:
         own = synthetic_id(change.repo, change.branch, change.sha, content)
-        workflow, attempt = given.workflow_id or own, given.run_attempt or 1
-        job = JobIdentity(given.job_id or own, name)
-        synthetic = "" if given.job_id else "this is not a job of GitHub Actions"
+        workflow, attempt = options.workflow_id or own, options.run_attempt or 1
+        job = JobIdentity(options.job_id or own, name)
+        synthetic = "" if options.job_id else "this is not a job of GitHub Actions"
     return Metadata(
-        name=given.benchmark_name or job.name,
+        name=options.benchmark_name or job.name,
         repo=change.repo,
         head_branch=change.branch,
         head_sha=change.sha,
@@ -93,15 +93,15 @@ def gather_metadata(given: UploadOptions, environ: Mapping[str, str], content: s
     )
 
 
-def _run_of_job(given: UploadOptions, environ: Mapping[str, str]) -> tuple[int, int, JobIdentity, str]:
+def _run_of_job(options: UploadOptions, environ: Mapping[str, str]) -> tuple[int, int, JobIdentity, str]:
     """Return the workflow run, its attempt, the job, and why its id is one of ours, if it is."""
     with _usage_error("; give --workflow-id"):
-        workflow = given.workflow_id or job_number(environ, "GITHUB_RUN_ID")
+        workflow = options.workflow_id or job_number(environ, "GITHUB_RUN_ID")
     with _usage_error("; give --run-attempt"):
-        attempt = given.run_attempt or job_number(environ, "GITHUB_RUN_ATTEMPT")
+        attempt = options.run_attempt or job_number(environ, "GITHUB_RUN_ATTEMPT")
     name = environ.get("GITHUB_JOB", "")
-    if given.job_id:
-        return workflow, attempt, JobIdentity(given.job_id, name), ""
+    if options.job_id:
+        return workflow, attempt, JobIdentity(options.job_id, name), ""
     try:
         return workflow, attempt, find_job(environ, workflow, attempt), ""
     except UnknownIdentityError as error:
@@ -115,14 +115,14 @@ def _job_id_of_ours(workflow: int, attempt: int, environ: Mapping[str, str]) -> 
     return synthetic_id(str(workflow), str(attempt), *(environ.get(name, "") for name in names))
 
 
-def _change(given: UploadOptions, environ: Mapping[str, str]) -> MeasuredCommit:
-    repo, branch, sha = given.repo_name, given.head_branch, given.head_sha
-    if given.repo:
+def _change(options: UploadOptions, environ: Mapping[str, str]) -> MeasuredCommit:
+    repo, branch, sha = options.repo_name, options.head_branch, options.head_sha
+    if options.repo:
         if repo or branch or sha:
             msg = "--repo tells repository, branch and commit: leave out --repo-name, --head-branch and --head-sha"
             raise UsageError(msg)
         with _usage_error(_NAME_IT):
-            return read_checkout(Path(given.repo))
+            return read_checkout(Path(options.repo))
     if repo and branch and sha:
         return MeasuredCommit(repo, branch, sha)
     if repo:
@@ -164,8 +164,8 @@ _NO_TYPE = "arm64-cpu"
 """CPU for which the infrastructure leaves the type empty, so that queries fall back to other hardware facts."""
 
 
-def this_runner(given: UploadOptions) -> dict[str, object]:
-    """Describe this machine as a ``runners`` element; ``device_name`` and ``device_type`` of ``given`` take precedence.
+def this_runner(options: UploadOptions) -> dict[str, object]:
+    """Describe this machine as a ``runners`` element; device name and type in ``options`` take precedence.
 
     It holds what does not change between calls, and no fingerprint: how the machine was set up when the records were
     made is unknown.
@@ -173,8 +173,8 @@ def this_runner(given: UploadOptions) -> dict[str, object]:
     from torchperf_ci.machine.host import Fingerprint, runner_entry
 
     entry = runner_entry(_this_identity(), Fingerprint({}, {}))
-    told = {"name": given.device_name, "type": given.device_type}
-    known = {key: value for key, value in told.items() if value}
+    device = {"name": options.device_name, "type": options.device_type}
+    known = {key: value for key, value in device.items() if value}
     return {**entry, **known, "extra_info": {"hostname": socket.gethostname()}}
 
 

@@ -131,8 +131,8 @@ class UploadReport:
             (self.missing, self.missing),
             (self.unread, f"{counted(self.unread, 'file')} of .jsonl not read: rename to .json"),
         ]
-        said = ", ".join(text for there, text in parts if there)
-        return said or f"nothing is left to send to {self.target}"
+        headline = ", ".join(text for there, text in parts if there)
+        return headline or f"nothing is left to send to {self.target}"
 
     def failure(self, *, invalid: bool = True) -> TorchperfError | None:
         """Return the worst problem as an error, None if there is none; ``invalid``: whether refused records count."""
@@ -142,8 +142,8 @@ class UploadReport:
             (self.undelivered, NotDeliveredError, f"send it later with: {self.resume}"),
         ]
         found = [(kind, advice) for there, kind, advice in kinds if there]
-        told = [self.headline(), *(advice for _, advice in found if advice)]
-        return found[-1][0]("; ".join(told)) if found else None
+        lines = [self.headline(), *(advice for _, advice in found if advice)]
+        return found[-1][0]("; ".join(lines)) if found else None
 
 
 def count_records(deliveries: Iterable[Delivery]) -> int:

@@ -148,8 +148,8 @@ class UploadApi:
             )
         kind = CredentialsError if answer.status in {401, 403} else NotDeliveredError
         advice = _ADVICE.get(answer.status, "look into its logs")
-        told = f" ({answer.message})" if answer.message else ""
-        return kind(f"{key}: {self.name} answered {answer.status}{told}: {advice}")
+        message = f" ({answer.message})" if answer.message else ""
+        return kind(f"{key}: {self.name} answered {answer.status}{message}: {advice}")
 
     def _request(self, key: str, body: bytes) -> urllib.request.Request:
         content = {

@@ -42,7 +42,7 @@ def run_lines(reproduction: RepeatOptions, series: Series) -> list[str]:
 
 def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str]:
     """``command``, preceded by the commands that enter ``folder`` and fetch the commits among ``builds``."""
-    commits = list(dict.fromkeys(one for one in builds if COMMIT_HASH.fullmatch(one)))
+    commits = list(dict.fromkeys(build for build in builds if COMMIT_HASH.fullmatch(build)))
     return [
         *([f"cd {shlex.quote(folder)}"] if folder else []),
         *([shlex.join(["git", "fetch", "origin", *commits])] if commits else []),
@@ -52,8 +52,8 @@ def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str
 
 def series_options(series: Series) -> list[str]:
     """The options that select the case of a series."""
-    given = {"filter": series.model, "mode": series.mode, "dtype": series.dtype, "backend": series.backend}
-    return [word for name, value in given.items() if value for word in (f"--{name}", value)]
+    flags = {"filter": series.model, "mode": series.mode, "dtype": series.dtype, "backend": series.backend}
+    return [word for name, value in flags.items() if value for word in (f"--{name}", value)]
 
 
 def words_by_flag(words: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -95,8 +95,8 @@ def portable_options(options: Mapping[str, object], names: Sequence[str]) -> Por
     The clone is of the measured repository (``repo``) if all named files are in it, else of the repository that the
     command was run in. A file in neither is reduced to its name.
     """
-    here, given = Path.cwd(), Path(str(options.get("repo") or "."))
-    measured = _root_of_checkout(given)
+    here, repo = Path.cwd(), Path(str(options.get("repo") or "."))
+    measured = _root_of_checkout(repo)
     named = [text for name in _FILES for text in _option_texts(options.get(name))]
     chosen = [*named, *([] if options.get("suite") or options.get("config") else [_CONFIG])]
     files = [_absolute(text) for text in chosen if _is_path(text)]
@@ -104,7 +104,7 @@ def portable_options(options: Mapping[str, object], names: Sequence[str]) -> Por
     folder = here if here.is_relative_to(home) else home
     words = [word for name in names for word in _option_words(name, options.get(name), home, folder)]
     if home != measured:
-        words = ["--repo", _in_clone(given, home, folder), *words]
+        words = ["--repo", _in_clone(repo, home, folder), *words]
     return PortableOptions(tuple(words), "" if folder == home else folder.relative_to(home).as_posix())
 
 
@@ -134,7 +134,7 @@ def _in_clone(path: Path, home: Path, folder: Path) -> str:
 def _root_of_checkout(folder: Path) -> Path:
     """The root of the checkout that the folder is in, or the folder itself."""
     start = _absolute(folder)
-    return next((one for one in (start, *start.parents) if (one / ".git").exists()), start)
+    return next((folder for folder in (start, *start.parents) if (folder / ".git").exists()), start)
 
 
 def _absolute(path: str | Path) -> Path:

@@ -24,7 +24,7 @@ DIGEST = re.compile(r"[0-9a-f]{10}")
 _REPOSITORIES = (attrgetter("commit"), attrgetter("torch"))
 LARGEST_NUMBER = 1e15
 """Larger numbers are ignored, because they cannot be drawn."""
-LUCKY = 0.01
+MIN_CHANCE = 0.01
 """If luck alone explains a change with more than this probability, luck is not ruled out."""
 
 
@@ -81,7 +81,7 @@ class MeasuredPoint:
 
 
 @dataclass(frozen=True)
-class BuildLuck:
+class BuildVariance:
     """How much builds of the same code differ, and whether that explains a verdict.
 
     ``tau`` is the standard deviation between builds, with its 95% interval from ``low`` to ``high``. ``chance`` is
@@ -94,13 +94,13 @@ class BuildLuck:
     chance: float
 
     @property
-    def is_enough(self) -> bool:
+    def explains_change(self) -> bool:
         """Whether luck alone could explain the change."""
-        return self.chance > LUCKY
+        return self.chance > MIN_CHANCE
 
     def __str__(self) -> str:
-        said = "build luck could explain it" if self.is_enough else "more than build luck explains"
-        return f"{said} (wheels differ by {self.tau:.1%} by luck, {self.low:.1%} to {self.high:.1%})"
+        text = "build luck could explain it" if self.explains_change else "more than build luck explains"
+        return f"{text} (wheels differ by {self.tau:.1%} by luck, {self.low:.1%} to {self.high:.1%})"
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class Evidence:
     points: Sequence[MeasuredPoint] = ()
     failing: int = 0
     batch_size: int | None = None
-    luck: BuildLuck | None = None
+    luck: BuildVariance | None = None
     machine: str = ""
     too_few_runs: bool = False
     others: Mapping[str, object] = field(default_factory=dict)
@@ -153,7 +153,7 @@ def evidence_of(members: Mapping[str, Any]) -> Evidence:
         ),
         failing if _is_number(failing := members.get("failing")) and isinstance(failing, int) else 0,
         size if _is_number(size) and isinstance(size, int) and size > 0 else None,
-        _build_luck(members.get("luck")),
+        _build_variance(members.get("luck")),
         machine if isinstance(machine := members.get("machine"), str) and DIGEST.fullmatch(machine) else "",
         members.get("too_few_runs") is True,
         {name: value for name, value in members.items() if name not in known},
@@ -193,13 +193,13 @@ def _measured_commit(members: Any) -> RangeEnd:
     return measured_commit(known.get("commit"), known.get("torch"), known.get("timestamp"))
 
 
-def _build_luck(members: Any) -> BuildLuck | None:
+def _build_variance(members: Any) -> BuildVariance | None:
     """Parse the spread of builds; None unless all its numbers are between 0 and 1."""
     if not isinstance(members, Mapping):
         return None
     numbers = [members.get(name) for name in ("tau", "low", "high", "chance")]
     shares = [number for number in numbers if isinstance(number, float) and 0 <= number <= 1]
-    return BuildLuck(*shares) if len(shares) == len(numbers) else None
+    return BuildVariance(*shares) if len(shares) == len(numbers) else None
 
 
 def _commit(value: object) -> str:

@@ -218,10 +218,10 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
     groups, shared = grouped(judgement.verdicts), shared_fields(judgement.verdicts)
     loud = [verdict for group in _LOUD for verdict in groups[group]]
     quiet = [
-        one
+        verdict
         for group in _QUIET
-        for one in groups[group]
-        if not (is_only_new(one, judgement) or one.evidence.too_few_runs)
+        for verdict in groups[group]
+        if not (is_only_new(verdict, judgement) or verdict.evidence.too_few_runs)
     ]
     suites = [_suite_text(suite) for suite in judgement.suites]
     little, young = shortfall(judgement), young_series(judgement)
@@ -237,7 +237,10 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
             "page",
             [
                 Note([short(note, _SENTENCE_LENGTH) for note in judgement.notes]),
-                *(Paragraph(short(said, _SENTENCE_LENGTH)) for said in filter(None, (little, *young))),
+                *(
+                    Paragraph(short(sentence, _SENTENCE_LENGTH))
+                    for sentence in filter(None, (little, *young))
+                ),
                 _table(loud, shared),
                 Bullets(suites),
                 Folded(count_verdicts(quiet), [_table(quiet, shared)]),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RunFacts:
+class RunEntry:
     """A run on one kind of machine; ``time`` and ``end`` are Unix seconds, ``url`` is its page on GitHub, if any."""
 
     id: str
@@ -55,7 +55,7 @@ class GroupCatalogue:
     """The series of one kind of machine, its runs, newest first, and the facts of its machines by digest."""
 
     series: Sequence[tuple[Series, SeriesSpan]]
-    runs: Sequence[RunFacts]
+    runs: Sequence[RunEntry]
     machines: Mapping[str, Mapping[str, str]]
 
     @cached_property
@@ -81,7 +81,7 @@ class StoreCatalogue:
         return {series.id: series for series in self.series}
 
     @cached_property
-    def run_by_id(self) -> Mapping[str, RunFacts]:
+    def run_by_id(self) -> Mapping[str, RunEntry]:
         """The runs by ID."""
         return {run.id: run for group in self.groups.values() for run in group.runs}
 
@@ -95,7 +95,7 @@ class StoreCatalogue:
             name: Numbering([series.id for series in _ordered(group)]) for name, group in self.groups.items()
         }
 
-    def recent(self, run: RunFacts) -> Sequence[RunFacts]:
+    def recent(self, run: RunEntry) -> Sequence[RunEntry]:
         """Return up to ``RECENT_RUNS`` runs before this one on its branch and kind of machine, newest first."""
         runs = self.groups[run.group].runs
         earlier = islice(runs, runs.index(run) + 1, None)
@@ -134,7 +134,7 @@ class _RunRow(NamedTuple):
     last: int
 
 
-def _runs(group: SeriesGroup, rows: Sequence[_RunRow], server: str) -> Sequence[RunFacts]:
+def _runs(group: SeriesGroup, rows: Sequence[_RunRow], server: str) -> Sequence[RunEntry]:
     """Merge rows of the same run, such as before and after a branch was renamed; the first row names the run.
 
     Its commit is PyTorch's, unless the commits of the repository whose jobs measured are more: then that repository
@@ -153,9 +153,9 @@ def _runs(group: SeriesGroup, rows: Sequence[_RunRow], server: str) -> Sequence[
 
 def _run(
     group: SeriesGroup, name: str, parts: Sequence[_RunRow], commits: Mapping[_RunRow, str], server: str
-) -> RunFacts:
+) -> RunEntry:
     first = min(parts, key=lambda row: (row.first, row.branch, row.commit))
-    return RunFacts(
+    return RunEntry(
         run_id(group, name),
         name,
         *group,

@@ -104,7 +104,7 @@ class ProvenCulprit:
             "date": culprit.date,
             **{name: getattr(bisection, name) for name in ("repo", "good", "bad", "machine")},
             "series": [series.name for series in culprit.series],
-            "inside": [_operator(one) for one in moved],
+            "inside": [_operator(operator) for operator in moved],
             "command": bisection.command,
         }
 
@@ -128,7 +128,7 @@ def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Map
     """Return a change with the culprits that a bisection found between the commits around it."""
     ranges = {(change.last_commit, change.first_commit), tuple(change.own_commits or ())}
     return vars(change) | {
-        "culprits": [one.evidence for one in culprits if all(one.sides) and one.sides in ranges]
+        "culprits": [entry.evidence for entry in culprits if all(entry.sides) and entry.sides in ranges]
     }
 
 
@@ -139,8 +139,8 @@ def proven_culprits(bisections: Iterable[Bisection], tracker: str = "") -> list[
         for bisection in bisections
         for culprit in bisection.culprits
     ]
-    found = {(*one.sides, one.commit): one for one in culprits}
-    return sorted(found.values(), key=lambda one: (one.culprit.date, one.commit), reverse=True)
+    found = {(*entry.sides, entry.commit): entry for entry in culprits}
+    return sorted(found.values(), key=lambda entry: (entry.culprit.date, entry.commit), reverse=True)
 
 
 def bisections_of_store(store: Store) -> Iterator[Bisection]:
@@ -150,6 +150,6 @@ def bisections_of_store(store: Store) -> Iterator[Bisection]:
             yield parse_culprits("culprits", text)
 
 
-def _operator(one: OperatorCost) -> str:
+def _operator(operator: OperatorCost) -> str:
     """Return the change of an operator's time in words, such as ``aten::bmm: +0.371 ms``."""
-    return f"{one.name}: {signed((one.new_ms or 0.0) - (one.old_ms or 0.0), '.3g')} ms"
+    return f"{operator.name}: {signed((operator.new_ms or 0.0) - (operator.old_ms or 0.0), '.3g')} ms"

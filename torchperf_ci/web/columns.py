@@ -32,12 +32,12 @@ def value_columns(results: Sequence[tuple[Series, Point]], digits: int) -> dict[
     digit: nearly always small whole numbers.
     """
     values = [short_number(number_of(series, point), digits) for series, point in results]
-    told = [*zip(values, (point.repetitions for _, point in results), strict=True)]
+    repeated = [*zip(values, (point.repetitions for _, point in results), strict=True)]
     return {
         "value": values,
-        "below": [_units(value, min(row, default=None), -1) for value, row in told],
-        "above": [_units(value, max(row, default=None), 1) for value, row in told],
-        "n": [len(row) for _, row in told],
+        "below": [_units(value, min(row, default=None), -1) for value, row in repeated],
+        "above": [_units(value, max(row, default=None), 1) for value, row in repeated],
+        "n": [len(row) for _, row in repeated],
         "why": {
             place: why
             for place, (series, point) in enumerate(results)
@@ -84,7 +84,7 @@ class Numbering:
     @cached_property
     def numbers(self) -> Mapping[str, int]:
         """The numbers of the IDs."""
-        return {one: number for number, one in enumerate(self.ids)}
+        return {series_id: number for number, series_id in enumerate(self.ids)}
 
     def checksum(self, numbers: Iterable[int]) -> int:
         """Return a checksum of the IDs up to the highest of ``numbers``; ``data.js`` computes the same.

@@ -6,7 +6,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import config
+from torchperf_ci.config import find_config
 from torchperf_ci.console import say
 from torchperf_ci.document import counted
 from torchperf_ci.errors import OutputDirectoryError, RecordsRefusedError, TorchperfError
@@ -25,10 +25,10 @@ PAGES = Path(__file__).with_name("pages")
 
 def site_command(options: SiteOptions) -> int:
     """Write the site; files of an existing site are written only if they have changed."""
-    settings = config.find(options.config)
+    config = find_config(options.config)
     collect_garbage_rarely()
-    with open_existing(options.store or settings.store) as store:
-        written, files = write_site(documents_of_store(store, settings), Path(options.dir))
+    with open_existing(options.store or config.store) as store:
+        written, files = write_site(documents_of_store(store, config), Path(options.dir))
     say(
         f"{counted(files, 'file')} in {options.dir}, {written} of them new or changed; "
         f"look at them: python3 -m http.server --directory {options.dir} 8000"
@@ -49,12 +49,12 @@ def ingest_command(options: IngestOptions) -> int:
 
 def _judge(options: IngestOptions) -> None:
     """Judge the machines that have new results. A failure is only told, because the records are in."""
-    settings = config.find(options.config)
-    dsn = options.store or settings.store
+    config = find_config(options.config)
+    dsn = options.store or config.store
     collect_garbage_rarely()
     try:
         with open_existing(dsn) as store:
-            documents = documents_of_store(store, settings)
+            documents = documents_of_store(store, config)
             if new := documents.unjudged:
                 say(
                     f"judging what {counted(len(new), 'machine')} with new results measured, for the dashboard"

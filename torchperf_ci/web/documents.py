@@ -35,11 +35,11 @@ from torchperf_ci.web.series_document import series_document
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Config, Rule
     from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
-    from torchperf_ci.web.catalogue import RunFacts
+    from torchperf_ci.web.catalogue import RunEntry
 
 
 COMPARED_RUNS = 30
@@ -51,11 +51,11 @@ def collect_garbage_rarely() -> None:
     gc.set_threshold(100_000, 50, 100)
 
 
-def documents_of_store(store: Store, settings: config.Config) -> Documents:
+def documents_of_store(store: Store, config: Config) -> Documents:
     """Return the documents of a store, with the policy and the issue tracker of the project's configuration."""
     server = github_server(os.environ)
-    tracker = f"{server}/{settings.issues.repo}" if settings.issues.repo else ""
-    return Documents(store, settings.policy, server, tracker)
+    tracker = f"{server}/{config.issues.repo}" if config.issues.repo else ""
+    return Documents(store, config.policy, server, tracker)
 
 
 class UnknownDocumentError(TorchperfError):
@@ -72,7 +72,7 @@ class Documents:
     """
 
     def __init__(
-        self, store: Store, policy: Mapping[str, config.Rule], server: str = GITHUB, tracker: str = ""
+        self, store: Store, policy: Mapping[str, Rule], server: str = GITHUB, tracker: str = ""
     ) -> None:
         """``tracker`` is the URL of the repository that has the issues, if it is not the one that was bisected."""
         self._store, self._policy, self._server, self._tracker = store, policy, server, tracker
@@ -161,12 +161,12 @@ class Documents:
             run, previous, self._state(run, points), points, self.catalogue.numberings[run.group]
         )
 
-    def _state(self, run: RunFacts, points: Points) -> RunState:
+    def _state(self, run: RunEntry, points: Points) -> RunState:
         """Return the outcomes of a run. ``points`` are its own and the previous run's, and possibly of others."""
         recent = self.catalogue.recent(run)
         start = recent[-1].time if recent else run.time
         measured = measured_between(self._store, run.group, run.branch, start, run.time)
-        cases = [series.case for one in measured if (series := self.catalogue.by_id.get(one))]
+        cases = [series.case for series_id in measured if (series := self.catalogue.by_id.get(series_id))]
         return run_state(run, recent[0] if recent else None, points, cases)
 
     def comparison(self, base_id: str, head_id: str) -> object:
@@ -179,7 +179,7 @@ class Documents:
         numbering = self.catalogue.numberings[head.group]
         return compare_document(base, head, points, past, self._policy, numbering)
 
-    def _found(self, run_id: str) -> RunFacts:
+    def _found(self, run_id: str) -> RunEntry:
         if run := self.catalogue.run_by_id.get(run_id):
             return run
         raise UnknownDocumentError
@@ -196,19 +196,19 @@ class Documents:
         machines = self.catalogue.groups[series.group].machines
         return points_of_store(self._store, series=[series], machines=machines)[series]
 
-    def _points_of_runs(self, run: RunFacts, other: RunFacts) -> Points:
+    def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
-        times = [(one.time, one.end) for one in (run, other)]
+        times = [(compared.time, compared.end) for compared in (run, other)]
         machines = self.catalogue.groups[run.group].machines
         return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
 
-    def _past(self, run: RunFacts) -> Mapping[Series, PastValues]:
+    def _past(self, run: RunEntry) -> Mapping[Series, PastValues]:
         """Return the newest values of each series on the branch of a run, up to that run."""
         known = self.catalogue.groups[run.group]
         begun = [
-            one.time
-            for one in known.runs
-            if one.time <= run.time and (not run.branch or one.branch in ("", run.branch))
+            earlier.time
+            for earlier in known.runs
+            if earlier.time <= run.time and (not run.branch or earlier.branch in ("", run.branch))
         ]
         return past_of_store(
             self._store,

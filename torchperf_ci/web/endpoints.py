@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Config
 
 T = TypeVar("T")
 
@@ -79,8 +79,8 @@ class PackedDocument:
 class StoreService:
     """The documents and queries of ``store``; for one thread."""
 
-    def __init__(self, store: Store, settings: config.Config) -> None:
-        self._store, self._settings = store, settings
+    def __init__(self, store: Store, config: Config) -> None:
+        self._store, self._config = store, config
         self._state: object = None
         self._documents: Documents
         self._cache: dict[str, PackedDocument] = {}
@@ -112,7 +112,7 @@ class StoreService:
         state = [*self._store.rows(_PARTS), *self._store.rows(_RESULTS)]
         if state != self._state:
             self._state = state
-            self._documents = documents_of_store(self._store, self._settings)
+            self._documents = documents_of_store(self._store, self._config)
             self._cache.clear()
 
 

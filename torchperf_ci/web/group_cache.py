@@ -27,11 +27,11 @@ _CACHED = (
 class GroupCache:
     """A cache, in an open store, of values computed for each kind of machine.
 
-    ``given`` identifies everything that they depend on besides the results and the code.
+    ``inputs`` identifies everything that they depend on besides the results and the code.
     """
 
-    def __init__(self, store: Store, given: str) -> None:
-        self._store, self._given = store, given
+    def __init__(self, store: Store, inputs: str) -> None:
+        self._store, self._inputs = store, inputs
 
     def values(self, value_type: type[T], compute: Callable[[SeriesGroup], T]) -> Mapping[SeriesGroup, T]:
         """Return the value of each kind of machine, a ``value_type``, from the cache or else computed and cached.
@@ -57,7 +57,7 @@ class GroupCache:
         """A digest for each kind of machine, which changes with everything that its values depend on."""
         return {
             SeriesGroup(*names): hashlib.sha256(
-                f"{_code_digest()} {self._given} {rows} {records}".encode()
+                f"{_code_digest()} {self._inputs} {rows} {records}".encode()
             ).hexdigest()
             for *names, rows, records in self._store.rows(self._store.statement("group_states"))
         }

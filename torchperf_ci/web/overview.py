@@ -15,13 +15,13 @@ from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, wi
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.web.catalogue import RunFacts, StoreCatalogue
+from torchperf_ci.web.catalogue import RunEntry, StoreCatalogue
 from torchperf_ci.web.changes import ChangeEntry, change_entry, with_culprits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.level_changes import SeriesHistory, SeriesName
     from torchperf_ci.web.changes import ProvenCulprit
     from torchperf_ci.web.run_documents import RunState
@@ -44,8 +44,8 @@ class GroupEntry:
     ``too_new``, no series has enough runs for that, counts and outcomes aside.
     """
 
-    run: RunFacts
-    previous: RunFacts | None
+    run: RunEntry
+    previous: RunEntry | None
     counts: Mapping[str, int]
     not_run: int
     differs: Sequence[str]
@@ -80,8 +80,8 @@ def summary_of_group(
     catalogue: StoreCatalogue,
     group: SeriesGroup,
     points: Points,
-    policy: Mapping[str, config.Rule],
-    state_of: Callable[[RunFacts, Points], RunState],
+    policy: Mapping[str, Rule],
+    state_of: Callable[[RunEntry, Points], RunState],
 ) -> GroupSummary:
     """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""
     measured = catalogue.groups[group]
@@ -102,7 +102,7 @@ def summary_of_group(
     newest = _newest(measured.runs, trunk)
     state = state_of(newest, points)
     trend = latency_trend(trunk)
-    noisy = [one for series, one in histories.items() if rules[series].kind in ("ratio", "amount")]
+    noisy = [history for series, history in histories.items() if rules[series].kind in ("ratio", "amount")]
     entry = GroupEntry(
         newest,
         next(iter(catalogue.recent(newest)), None),
@@ -112,8 +112,8 @@ def summary_of_group(
         replace(trend, ratio=[rounded(ratio) for ratio in trend.ratio]),
         _breaks(trend, [history for series, history in histories.items() if series.metric == LATENCY]),
         len(points),
-        sum(one.change.is_open for one in changes),
-        sum(one.change.recovered is not None for one in changes),
+        sum(row.change.is_open for row in changes),
+        sum(row.change.recovered is not None for row in changes),
         [series.id for series, history in histories.items() if _is_newly_worse(history, rules[series])],
         bool(noisy) and all(history.is_too_short for history in noisy),
     )
@@ -187,7 +187,7 @@ def overview_document(
         "groups": [
             vars(group) | {"silent": is_silent} for group, is_silent in zip(groups, silent, strict=True)
         ],
-        "culprits": [one.evidence for one in culprits[:NEWEST_CULPRITS]],
+        "culprits": [entry.evidence for entry in culprits[:NEWEST_CULPRITS]],
         "version": 2,
     }
 
@@ -198,7 +198,7 @@ def regressions_document(
     """Return all culprits, and the changes on all kinds of machines, newest first."""
     changes = [entry for summary in summaries for entry in summary.changes]
     return {
-        "culprits": [one.entry for one in culprits],
+        "culprits": [shown.entry for shown in culprits],
         "changes": [
             vars(entry) | {"change": with_culprits(entry.change, culprits)}
             for entry in sorted(changes, key=lambda entry: (-entry.change.time, entry.series))
@@ -283,7 +283,7 @@ def _troubles(groups: Sequence[GroupEntry], silent: int) -> list[str]:
 _FINE = ("pass", "unsupported", "skipped", "no status")
 
 
-def _newest(runs: Sequence[RunFacts], trunk: Points) -> RunFacts:
+def _newest(runs: Sequence[RunEntry], trunk: Points) -> RunEntry:
     """Return the newest run among those that are judged."""
     judged = {point.run for row in trunk.values() for point in row}
     return next(run for run in runs if run.name in judged)

@@ -21,9 +21,9 @@ from torchperf_ci.web.columns import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.past_values import PastValues
-    from torchperf_ci.web.catalogue import RunFacts
+    from torchperf_ci.web.catalogue import RunEntry
     from torchperf_ci.web.columns import Numbering
 
 
@@ -43,7 +43,7 @@ class RunState:
 
 
 def run_state(
-    run: RunFacts, previous: RunFacts | None, points: Points, recent_cases: Iterable[Series]
+    run: RunEntry, previous: RunEntry | None, points: Points, recent_cases: Iterable[Series]
 ) -> RunState:
     """Return the outcomes of a run. ``points`` must include those of both runs.
 
@@ -77,19 +77,19 @@ def _outcomes(taken: Mapping[Series, Point]) -> Mapping[Series, Point]:
         for series, point in taken.items()
         if series.metric == STATUS or (kind_of(series.metric) == "outcome" and passed(point) is not None)
     ]
-    return {case: point for _, _, case, point in sorted(known, key=lambda one: one[:2])}
+    return {case: point for _, _, case, point in sorted(known, key=lambda row: row[:2])}
 
 
 def run_document(
-    run: RunFacts,
-    previous: RunFacts | None,
+    run: RunEntry,
+    previous: RunEntry | None,
     state: RunState,
     points: Points,
     numbering: Numbering,
 ) -> dict[str, object]:
     """Return a run: its state, and its values of all series but the statuses, in the order of ``numbering``."""
     taken = _taken(points, run)
-    numbered = {numbering.numbers[one.id]: one for one in taken if one.metric != STATUS}
+    numbered = {numbering.numbers[series.id]: series for series in taken if series.metric != STATUS}
     numbers = sorted(numbered)
     measured = [numbered[number] for number in numbers]
     return {
@@ -105,11 +105,11 @@ def run_document(
 
 
 def compare_document(
-    base: RunFacts,
-    head: RunFacts,
+    base: RunEntry,
+    head: RunEntry,
     points: Points,
     past: Mapping[Series, PastValues],
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
     numbering: Numbering,
 ) -> dict[str, object]:
     """Return the comparison of two runs on one kind of machine, the most relevant series first.
@@ -141,7 +141,7 @@ def compare_document(
     }
 
 
-def _taken(points: Points, run: RunFacts) -> dict[Series, Point]:
+def _taken(points: Points, run: RunEntry) -> dict[Series, Point]:
     return {series: point for series, row in points.items() for point in row[::-1] if point.run == run.name}
 
 

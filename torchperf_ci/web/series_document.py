@@ -18,9 +18,9 @@ from torchperf_ci.web.columns import SHOWN_DIGITS, Numbering, ranges, value_colu
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci import config
+    from torchperf_ci.config import Rule
     from torchperf_ci.series.points import Point, Series
-    from torchperf_ci.web.catalogue import GroupCatalogue, RunFacts
+    from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
     from torchperf_ci.web.changes import ProvenCulprit
 
 _QUIET = 0.003
@@ -32,7 +32,7 @@ def series_document(
     points: Sequence[Point],
     group: GroupCatalogue,
     year: int,
-    policy: Mapping[str, config.Rule],
+    policy: Mapping[str, Rule],
     culprits: Sequence[ProvenCulprit] = (),
 ) -> dict[str, object]:
     """Return a year of a series. ``points`` are all its points, oldest first; levels are found in the whole past.
@@ -81,7 +81,7 @@ def year_of(timestamp: int) -> int:
 
 
 def _columns(
-    series: Series, points: Sequence[Point], runs: Sequence[RunFacts], digits: int
+    series: Series, points: Sequence[Point], runs: Sequence[RunEntry], digits: int
 ) -> dict[str, object]:
     """Return the points, oldest first, as one list per column.
 

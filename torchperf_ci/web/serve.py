@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
-from torchperf_ci import config
+from torchperf_ci.config import find_config
 from torchperf_ci.console import say
 from torchperf_ci.errors import UsageError
 from torchperf_ci.http_server import BugReporting, HttpServer, framework_refusal
@@ -49,7 +49,7 @@ _ROUTES = {"data", "run", "upload", "metrics", "healthz", "readyz"}
 
 def serve_command(options: ServeOptions) -> int:
     """Serve until SIGTERM or SIGINT, then finish requests in progress."""
-    settings = config.find(options.config)
+    config = find_config(options.config)
     host, port = options.bind
     reader = _reader(os.environ)
     if not reader and host not in ("127.0.0.1", "::1", "localhost"):
@@ -58,8 +58,8 @@ def serve_command(options: ServeOptions) -> int:
         )
     uploads = UploadReceiver(*opened_for_uploads(options.to)) if options.to else None
     collect_garbage_rarely()
-    with open_existing(options.store or settings.store) as store:
-        app = make_app(StoreService(store, settings), reader, options.root_path or "", uploads)
+    with open_existing(options.store or config.store) as store:
+        app = make_app(StoreService(store, config), reader, options.root_path or "", uploads)
         server = HttpServer(app, options.bind, options.trusted_proxy)
         say(f"the dashboard is at {server.url}/")
         server.run()

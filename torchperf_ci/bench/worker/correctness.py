@@ -198,7 +198,7 @@ def check_dtype(step: Callable[[], object], dtype: str, device: str) -> None:
         raise UnsupportedError(msg)
     wanted = TORCH_DTYPES.get(dtype)
     if wanted and seen.dtypes and wanted not in seen.dtypes:
-        found = _listed({str(one).removeprefix("torch.") for one in seen.dtypes})
+        found = _listed({str(dtype).removeprefix("torch.") for dtype in seen.dtypes})
         msg = f"all operators of this function ran in {found}, none in {dtype}"
         raise UnsupportedError(msg)
 

@@ -152,7 +152,7 @@ def profile_lines(events: Sequence[Any]) -> list[ProfileLine]:
 def _activities(device: Device) -> Iterable[Any]:
     """The profiler activities of the host and, if this torch supports it, of the device."""
     wanted = {"CPU", device.torch_type.upper()}
-    return [one for one in torch.profiler.supported_activities() if one.name in wanted]
+    return [activity for activity in torch.profiler.supported_activities() if activity.name in wanted]
 
 
 def _named_events(events: Sequence[Any]) -> Iterator[tuple[LineKind, str, Any]]:

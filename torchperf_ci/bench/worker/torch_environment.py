@@ -145,13 +145,13 @@ def _seen(device: str) -> TorchGpu:
         return TorchGpu(memory_mib=backend.recommended_max_memory() // MIB, count=1)
     if not hasattr(backend, "get_device_properties"):
         return TorchGpu()
-    told = backend.get_device_properties(0)
-    place = [getattr(told, f"pci_{part}_id", -1) for part in ("domain", "bus", "device")]
+    properties = backend.get_device_properties(0)
+    place = [getattr(properties, f"pci_{part}_id", -1) for part in ("domain", "bus", "device")]
     return TorchGpu(
-        told.name,
-        str(getattr(told, "uuid", "")),
+        properties.name,
+        str(getattr(properties, "uuid", "")),
         "" if -1 in place else "{:04x}:{:02x}:{:02x}.0".format(*place),
-        told.total_memory // MIB,
+        properties.total_memory // MIB,
         backend.device_count(),
     )
 

@@ -112,8 +112,8 @@ class AmdGpu(VendorGpu):
     def reading(self) -> GpuReading:
         """A reading without throttling reasons: querying those takes the library a tenth of a second."""
         power = self._read("amdsmi_get_power_info") or {}
-        told = [power.get(key, "N/A") for key in SOCKET_POWER]
-        watts = [value for value in told if value != "N/A" and value < NO_WATTS]
+        readings = [power.get(key, "N/A") for key in SOCKET_POWER]
+        watts = [value for value in readings if value != "N/A" and value < NO_WATTS]
         energy = self._read("amdsmi_get_energy_count")
         condition = self.condition()
         return GpuReading(
