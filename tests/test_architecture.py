@@ -24,7 +24,7 @@ COMMON = {"errors", "metrics", "document", "__version__"}
 # What a room that talks to people, to the job or to other programs may import as well.
 TOOLS = {
     *("actions", "console", "markdown", "page", "command_output", "config", "options", "json_files"),
-    *("deadline", "git", "github", "http_client", "identity", "interruption", "processes"),
+    *("deadline", "git", "github", "http_client", "identity", "interruption", "processes", "scratch"),
 }
 # A room, or a module at the top, and what else it may import: rooms below it, the lowest first.
 MAY_IMPORT = {
@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "config_kinds": set(),
     "stats": set(),
     "records": set(),
+    "scratch": {"records"},
     "imports": {"records"},
     "suite": set(),
     "machine/devices": set(),
@@ -56,12 +57,12 @@ MAY_IMPORT = {
     "shell_completion": {"interruption", "options", "config"},
     "json_files": {"actions", "records", "stats"},
     "config": {"config_kinds", "console", "options"},
-    "places": {"records", "git", "deadline", "github", "http_client"},
+    "places": {"records", "scratch", "git", "deadline", "github", "http_client"},
     "store": {*TOOLS, "imports", "records", "places"},
     "series": {"imports", "records", "store", "stats", "config"},
     "verdicts": {"series", "stats", "json_files", "actions", "command_output"},
     "culprits": {"verdicts", "stats", "json_files", "github", "actions", "command_output"},
-    "environments": {"records", "processes", "git", "deadline", "actions"},
+    "environments": {"records", "scratch", "processes", "git", "deadline", "actions"},
     "bench": {*TOOLS, "records", "machine", "stats"},
     "issues": {*TOOLS, "culprits", "verdicts", "series", "stats"},
     "upload": {*TOOLS, "store", "imports", "records", "places", "machine"},

@@ -11,7 +11,7 @@ from torchperf_ci.errors import UnknownNameError
         ("mian", ["main", "other"], "did you mean main?"),
         ("xyz", ["main", "other"], "known: main, other"),
         ("case", [f"case{number}" for number in range(200)], "did you mean case9 or case8 or case7?"),
-        ("xyz", [f"case{number}" for number in range(200)], "none of 200; `torchperf list` lists them"),
+        ("xyz", [f"case{number}" for number in range(200)], "there are 200; `torchperf list` lists them"),
     ],
 )
 def test_at_most_a_few_names_are_told(name: str, known: list[str], told: str) -> None:

@@ -51,7 +51,7 @@ class UnknownNameError(UsageError):
         elif len(names) <= _MOST_LISTED:
             hint = f"known: {', '.join(names)}"
         else:
-            hint = f"none of {len(names)}" + (f"; `{listed_by}` lists them" if listed_by else "")
+            hint = f"there are {len(names)}" + (f"; `{listed_by}` lists them" if listed_by else "")
         super().__init__(f"unknown {what} {name!r}: {hint}")
 
 

@@ -146,10 +146,13 @@ def _next_step(schedule: WorkflowSchedule, state: ScheduleState) -> tuple[Piece,
         again = Bold("Re-run failed jobs")
         return ("open the newest run below; ", again, f" counts as a new run. {no_runner}")
     late = "Under high load, GitHub may start a scheduled run late or skip it: choose a minute other than 0."
-    read = (
-        "GitHub reads the schedule from the default branch only, and stops it when whoever last edited its "
+    read = "GitHub reads the schedule from the default branch only, and stops it when the person who last edited its "
+    return (
+        *to_the_workflow,
+        f" and start it by hand. {late} {read}",
+        Code("cron"),
+        " line leaves the organization.",
     )
-    return (*to_the_workflow, f" and start it by hand. {late} {read}", Code("cron"), " line leaves.")
 
 
 def runs_again_comment(schedule: WorkflowSchedule, status: ScheduleStatus) -> Words:

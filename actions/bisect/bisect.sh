@@ -33,7 +33,7 @@ run_signalled "$TORCHPERF" bisect || status=$?
 printf 'exit-code=%s\n' "$status" >>"$GITHUB_OUTPUT"
 # A red mark must mean that something is wrong.
 if [[ $status == "$inconclusive" ]]; then
-  echo '::warning title=torchperf::It cannot be told yet which commit made it slower; the summary says why'
+  echo '::warning title=torchperf::The bisection is inconclusive; the summary says why'
   exit 0
 fi
 exit "$status"

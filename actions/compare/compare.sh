@@ -29,7 +29,7 @@ run_signalled "$TORCHPERF" compare || status=$?
 printf 'exit-code=%s\n' "$status" >>"$GITHUB_OUTPUT"
 # A red mark must mean that something is worse.
 if [[ $status == "$inconclusive" ]]; then
-  echo '::warning title=torchperf::Nobody can tell for every case whether head is slower than base; the summary says why'
+  echo '::warning title=torchperf::The comparison is inconclusive; the summary says why'
   exit 0
 fi
 if [[ -n $tolerant && $status == "$worse" ]]; then

@@ -101,7 +101,7 @@ def test_what_nobody_can_tell_yet_is_a_warning_and_no_red_mark(bisects: Bisects)
     outputs = unclear["outputs"]
     assert (unclear["outcome"], outputs["exit-code"], outputs["status"]) == ("success", "5", "inconclusive")
     assert (outputs["found"], outputs["commit"]) == ("0", "")
-    assert "::warning title=torchperf::It cannot be told yet" in "".join(bisects.said("warning"))
+    assert "::warning title=torchperf::The bisection is inconclusive" in "".join(bisects.said("warning"))
 
 
 def test_the_next_search_goes_on_from_the_state_that_is_kept_by_default(bisects: Bisects) -> None:

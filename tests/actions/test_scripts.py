@@ -364,7 +364,7 @@ def test_a_comparison_tells_what_it_found_whatever_it_ends_with(
     done = run("compare/compare.sh", environ)
     assert done.returncode == ends_with
     assert output(job) == f"exit-code={code}\n"
-    assert ("::warning title=torchperf::Nobody can tell" in done.stdout) is warns
+    assert ("::warning title=torchperf::The comparison is inconclusive" in done.stdout) is warns
 
 
 def test_a_job_without_python_is_told_which_input_to_give(job) -> None:

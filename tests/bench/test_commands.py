@@ -236,7 +236,7 @@ def _wait_until(is_so: Callable[[], object]) -> None:
 
 def test_an_interrupted_run_keeps_its_records_and_resumes(anchored: Anchored) -> None:
     stopped = anchored.stopped
-    goes_on = f"to go on: {shlex.join([*stopped.command, '--resume', '--out', 'torchperf-records'])}\n"
+    goes_on = f"to continue: {shlex.join([*stopped.command, '--resume', '--out', 'torchperf-records'])}\n"
     assert f"stopped by SIGTERM; what was measured is in torchperf-records; {goes_on}" in stopped.said
     assert stopped.code == 143
     assert {key for record in stopped.records.values() for key in record} <= PARTS

@@ -96,7 +96,9 @@ def test_a_signal_leaves_what_is_known_and_nothing_else(job: Job, when: str, by:
     code, said = job.stopped(when, by)
     assert code == 128 + by, said
     how = "Ctrl-C" if by == signal.SIGINT else by.name
-    assert f"stopped by {how}; everything measured so far is in {job.state}; to go on: {job.line}\n" in said
+    assert (
+        f"stopped by {how}; everything measured so far is in {job.state}; to continue: {job.line}\n" in said
+    )
     assert list(job.temporary.iterdir()) == []
     assert job.checkout.state() == before
     kept = job.kept()

@@ -16,7 +16,7 @@ import pytest
 
 from torchperf_ci import cli
 from torchperf_ci.compare import command
-from torchperf_ci.environments.revisions import scratch_folder
+from torchperf_ci.scratch import scratch_folder
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts
 
 if TYPE_CHECKING:

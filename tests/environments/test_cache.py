@@ -13,8 +13,9 @@ import pytest
 
 from torchperf_ci.environments.build_environment import BuildEnvironment, Builder, open_environment
 from torchperf_ci.environments.cache import EnvironmentCache
-from torchperf_ci.environments.revisions import Revision, disk_size, scratch_folder
+from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.scratch import disk_size, scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -188,5 +188,5 @@ def test_a_server_that_refuses_the_password_says_where_to_give_it() -> None:
 def test_a_server_that_denies_a_right_says_whom_to_ask_for_it() -> None:
     said = refusal(_Denying)
     assert "Not enough privileges" in said
-    assert "; ask whoever runs the server for this right" in said
+    assert "; ask the server's administrator for this permission" in said
     assert "PASSWORD" not in said

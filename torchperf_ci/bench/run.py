@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +19,7 @@ from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.records.files import OWN_FOLDER, ignore_in_git, make_own_folder, open_journal
 from torchperf_ci.records.record import write_records
+from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -151,15 +150,13 @@ def run(plan: RunPlan) -> list[CaseResult]:
     A signal (:class:`Stopped`) ends the current worker.
     """
     journal = RunJournal.open(plan.out, plan.identity(), resume=plan.resume)
-    scratch = Path(tempfile.mkdtemp(prefix="torchperf-"))
     try:
-        return _measure_all(plan, journal, scratch)
+        with scratch_folder() as scratch:
+            return _measure_all(plan, journal, scratch)
     except Stopped as stopped:
-        stopped.outcome = f"what was measured is in {plan.out}; to go on"
+        stopped.outcome = f"what was measured is in {plan.out}; to continue"
         stopped.resume = ("--resume", "--out", str(plan.out))
         raise
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ METHOD = {
     "ATen families": "dispatched in one step and its backward pass; of the operators with a kernel for the CPU or for "
     "all devices, without out variants, an in-place variant being the same as the other",
     "core ATen operators": "those families of which an operator has torch's tag core",
-    "triples": "family, dtype and layout of its first tensor; how many there could be, nobody knows",
+    "triples": "family, dtype and layout of its first tensor; how many there could be is unknown",
 }
 
 

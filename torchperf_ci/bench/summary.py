@@ -56,8 +56,8 @@ def run_document(results: Sequence[CaseResult], setting: RunSetting) -> Document
     ]
     below: list[Block] = [
         Paragraph(
-            "± 95% is within a process, “between processes” how far the medians of "
-            f"{setting.settings.processes} fresh processes lie apart: what a single run would not have told."
+            "± 95% is the uncertainty within a process, “between processes” the difference between the medians of "
+            f"{setting.settings.processes} fresh processes, which a single process would not show."
         ),
         *(_about_anchor(results, setting.anchor, setting.settings.processes) if setting.anchor else ()),
         Folded("Machine", [facts(dict(sorted(runner["extra_info"].items())))]),

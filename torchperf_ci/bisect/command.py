@@ -114,7 +114,7 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path) -> Judgement:
     with suppress(VerdictsError):
         earlier = read_verdicts(kept)
         if asks_for_clearest(earlier, judgement):
-            say(f"goes on with the series with which this search began, those in {kept}")
+            say(f"continuing with the series that this search began with, in {kept}")
             return earlier
     write_verdicts(kept, judgement)
     return judgement

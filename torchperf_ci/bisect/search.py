@@ -25,11 +25,12 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
 from torchperf_ci.bisect.state_file import RetriedFailures, StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
-from torchperf_ci.environments.revisions import scratch_folder, uncompiled_note
+from torchperf_ci.environments.revisions import uncompiled_note
 from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.interference import busy_warning, read_counters
+from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -219,7 +220,7 @@ def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
         try:
             yield state_file
         except Stopped as stopped:
-            stopped.outcome = f"everything measured so far is in {path}; to go on"
+            stopped.outcome = f"everything measured so far is in {path}; to continue"
             raise
         except TorchperfError:
             if not state_file.facts.readings:

@@ -26,13 +26,13 @@ from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import Progress, say
 from torchperf_ci.document import counted, duration
 from torchperf_ci.environments.build_environment import names_commit
-from torchperf_ci.environments.revisions import scratch_folder
 from torchperf_ci.errors import UsageError
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.host import machine_text, read_host
 from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.records.files import check_writable
+from torchperf_ci.scratch import scratch_folder
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.comparison import FEWEST_ALIKE
 from torchperf_ci.verdicts.headline import GREEN, sign

@@ -13,17 +13,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
-from torchperf_ci.environments.revisions import (
-    Revision,
-    find_revision,
-    refuse_full_disk,
-    scratch_folder,
-    top_of_checkout,
-    worktree,
-)
+from torchperf_ci.environments.revisions import Revision, find_revision, top_of_checkout, worktree
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.processes import ProcessGroup
+from torchperf_ci.scratch import refuse_full_disk, scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from torchperf_ci.environments.revisions import disk_size
+from torchperf_ci.scratch import disk_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator

@@ -1,99 +1,21 @@
-"""Commits of the user's repository, their worktrees and submodules, and temporary folders that are always removed."""
+"""Commits of the user's repository, their worktrees and submodules."""
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import secrets
-import shutil
-import stat
-import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import EnvironmentUnderTestError, OutputDirectoryError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 from torchperf_ci.git import Git, GitError
-from torchperf_ci.records.files import open_regular
+from torchperf_ci.scratch import refuse_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-
-PREFIX = "torchperf-"
-_OWNER = "owner"
-
-
-@contextmanager
-def scratch_folder(longer: int = 0) -> Iterator[Path]:
-    """A new folder in the temporary directory (``TMPDIR``), removed after the block; ``longer`` lengthens its name.
-
-    Folders that killed runs left behind are removed first: builds are large, and a runner may live for years.
-    """
-    temporary = Path(tempfile.gettempdir())
-    _remove_leftovers(temporary)
-    prefix = PREFIX + "x" * longer + secrets.token_hex(8)
-    try:
-        with (
-            tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as name,
-            _owning(Path(name)) as folder,
-        ):
-            yield folder
-    finally:  # a signal may come when it has just been created, and before anybody knows its name
-        for left in temporary.glob(f"{prefix}*"):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def disk_size(folder: Path) -> int:
-    """The bytes that all files below ``folder`` take on disk; a file with several hard links counts once."""
-    files = [Path(parent, name).lstat() for parent, _, names in os.walk(folder) for name in names]
-    return 512 * sum({status.st_ino: status.st_blocks for status in files}.values())
-
-
-FULL_DISK = 2**24
-"""Free bytes below which a build may have failed for want of space; some programs do not say so."""
-
-
-def refuse_full_disk(why: str) -> None:
-    """Raise :class:`OutputDirectoryError` if a build failed, as ``why`` says, because the temporary directory is full.
-
-    That says nothing about the commit, which can be built later.
-    """
-    folder = tempfile.gettempdir()
-    if shutil.disk_usage(folder).free < FULL_DISK or "No space left on device" in why:
-        msg = (
-            f"the disk of {folder} is full: free some of it, or set TMPDIR to a folder on another disk: {why}"
-        )
-        raise OutputDirectoryError(msg)
-
-
-@contextmanager
-def _owning(folder: Path) -> Iterator[Path]:
-    """Hold a lock in the folder, which the kernel releases when this process ends in any way."""
-    unlocked = folder / "unlocked"
-    with unlocked.open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        unlocked.rename(folder / _OWNER)  # so that others see it only once it is locked
-        yield folder
-
-
-def _remove_leftovers(place: Path) -> None:
-    for folder in place.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # it is locked, or another process has just removed it
-            _remove_leftover(folder)
-
-
-def _remove_leftover(folder: Path) -> None:
-    """Remove the folder if it is one of ours: a folder of this user with an unlocked, regular owner file in it."""
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-        return
-    with open_regular(folder / _OWNER) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 _GITLINK = b"160000"

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import without_rights
 from torchperf_ci.environments import build_environment
 from torchperf_ci.environments.build_environment import BuildEnvironment, Builder, open_wheels
-from torchperf_ci.environments.revisions import Revision, find_revision, scratch_folder
+from torchperf_ci.environments.revisions import Revision, find_revision
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 from torchperf_ci.git import without_secrets
+from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

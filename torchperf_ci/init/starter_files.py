@@ -205,7 +205,7 @@ def _config(repository: Repository, source: ActionsSource, workloads: Sequence[s
         suites.append(f"  core: {{workloads: [core], {modes}, shards: 2}} # 58 models")
     branch = "torchperf-records" if repository.has_data_branch else "benchmarks"
     lines = [
-        "# What torchperf measures, where, and where it keeps the records; docs/configuration.md has all keys.",
+        "# What torchperf measures, where, and where it stores the records; docs/configuration.md lists all keys.",
         *([f"# yaml-language-server: $schema={schema}"] if source.is_known else []),
         "version: 1",
         f"name: {_scalar(repository.name)}",
@@ -213,7 +213,7 @@ def _config(repository: Repository, source: ActionsSource, workloads: Sequence[s
         "  cpu: {labels: [ubuntu-24.04], device: cpu}",
         "suites:",
         *suites,
-        f"upload: {{branch: {branch}}} # of this repository; the first night makes it",
+        f"upload: {{branch: {branch}}} # a branch of this repository, which the first night creates",
     ]
     return "".join(f"{line}\n" for line in lines)
 
@@ -239,7 +239,7 @@ from pathlib import Path
 import torch
 from torchperf_ci.suite import Task, workload
 
-# Where it is not installed, your code is imported from here.
+# If your code is not installed, it is imported from here.
 sys.path.append(str({place}))
 # edit: import what you want to measure, and call it below in place of torch's layers
 # from {package} import ...

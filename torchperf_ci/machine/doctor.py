@@ -175,7 +175,7 @@ def gpu_throttling(machine: MachineState) -> DoctorFinding:
     if now.voiding:
         do = "improve the cooling or the power supply; samples taken now are void"
         return finding("gpu throttling", False, ", ".join(now.voiding), why, do, "bad")
-    state = ", ".join(now.warning) or ("none" if now.known else "not told")
+    state = ", ".join(now.warning) or ("none" if now.known else "not reported")
     do = "lock a lower clock: run with --tune" if now.warning else "install a newer driver from the vendor"
     return finding("gpu throttling", state == "none", state, why, do)
 
@@ -190,7 +190,7 @@ def gpu_temperature(celsius: int, limit: int | None) -> DoctorFinding:
 
 def virtual_machine(machine: MachineState) -> DoctorFinding:
     """Is this a virtual machine, and does the hypervisor give CPU time to others?"""
-    why = "other guests take CPU time, caches and memory bandwidth, and nothing here can see it all"
+    why = "other guests take CPU time, caches and memory bandwidth, which cannot all be seen from here"
     host = machine.host
     if not host.hypervisor:
         return finding("virtual machine", True, "bare metal", why, "")

@@ -140,7 +140,7 @@ class HistoryOptions:
         "--branch",
         "Only results of this branch, or without a branch",
         metavar="NAME",
-        otherwise="the trunk: the branch measured on most days; main and master precede if on half as many",
+        otherwise="the trunk: the branch measured on most days, or main or master if on at least half as many",
     )
     since: int | None = option(
         "--since", "Only changes since this time: Unix seconds, or a date in UTC", moment, metavar="TIME"

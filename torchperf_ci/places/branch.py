@@ -6,11 +6,10 @@ The user's checkout, index, stash, references and hooks are never touched. Old f
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.deadline import Deadline
@@ -35,6 +34,7 @@ from torchperf_ci.places.place import (
     same_content,
 )
 from torchperf_ci.records.files import LINK, MAX_BYTES, mebibytes
+from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -169,22 +169,24 @@ class BranchPlace(RecordPlace):
         return Deadline.after(self._access.deadline)
 
     def _take(self) -> BranchSnapshot:
-        folder = Path(tempfile.mkdtemp(prefix="torchperf-"))
-        try:
-            repository = DataRepository.create(folder, self._branch, self._remote, self._deadline())
-            tip = repository.fetch()
-            snapshot = BranchSnapshot(repository, repository.files(tip) if tip else {})
-        except GitError as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            msg = f"{self.name}: {error}; check that the repository is there and that this job may read it"
-            raise PlaceUnreadableError(msg) from error
-        weakref.finalize(snapshot, shutil.rmtree, folder, ignore_errors=True)
-        return snapshot
+        with ExitStack() as stack:
+            folder = stack.enter_context(scratch_folder())
+            try:
+                repository = DataRepository.create(folder, self._branch, self._remote, self._deadline())
+                tip = repository.fetch()
+                snapshot = BranchSnapshot(repository, repository.files(tip) if tip else {})
+            except GitError as error:
+                msg = (
+                    f"{self.name}: {error}; check that the repository is there and that this job may read it"
+                )
+                raise PlaceUnreadableError(msg) from error
+            weakref.finalize(snapshot, stack.pop_all().close)
+            return snapshot
 
     def _committers(self) -> set[str]:
-        with tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True) as folder:
+        with scratch_folder() as folder:
             deadline = self._deadline()
-            return DataRepository.create(Path(folder), self._branch, self._remote, deadline).committers()
+            return DataRepository.create(folder, self._branch, self._remote, deadline).committers()
 
     def _change(self, change: Callable[[DataRepository, str], _Result]) -> _Result:
         """Apply ``change`` to the tip of the branch; retry if another writer is faster or the remote does not answer.
@@ -193,8 +195,8 @@ class BranchPlace(RecordPlace):
         """
         deadline = self._deadline()
         try:
-            with tempfile.TemporaryDirectory(prefix="torchperf-", ignore_cleanup_errors=True) as folder:
-                repository = DataRepository.create(Path(folder), self._branch, self._remote, deadline)
+            with scratch_folder() as folder:
+                repository = DataRepository.create(folder, self._branch, self._remote, deadline)
                 return _on_top(repository, change, deadline)
         except GitError as error:
             msg = (

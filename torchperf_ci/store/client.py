@@ -378,7 +378,7 @@ def _refusal(location: EmbeddedStore | StoreServer, error: Exception) -> Refused
     if code in _AUTHENTICATION_FAILED:
         advice = f"; give the user in the store's address, and the password in {PASSWORD}"
     elif code in _ACCESS_DENIED:
-        advice = "; ask whoever runs the server for this right"
+        advice = "; ask the server's administrator for this permission"
     elif code in _NO_ROOM:
         advice = _MAKE_ROOM
     return RefusedStatementError(f"{location}: {_first_line(error)}{advice}", code)

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
@@ -20,6 +19,7 @@ from torchperf_ci.console import say
 from torchperf_ci.errors import StoreError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.scratch import scratch_folder
 from torchperf_ci.store.client import CHANGING, RefusedStatementError, Store, connect, included, statement
 from torchperf_ci.store.dsn import EmbeddedStore, parse_dsn
 from torchperf_ci.store.ingest import IngestOutcome, ingest_place
@@ -217,7 +217,7 @@ def store_of_place(
 
     Packs of months before ``first_month`` (``YYYY-MM``) are left out.
     """
-    with TemporaryDirectory(prefix="torchperf-past-") as folder:
+    with scratch_folder() as folder:
         dsn = f"chdb://{folder}/store"
         with open_store(dsn) as store:
             outcome = ingest_place(store, open_place(place, access), format_name, first_month)

@@ -54,7 +54,7 @@ def serve_command(options: ServeOptions) -> int:
     reader = _reader(os.environ)
     if not reader and host not in ("127.0.0.1", "::1", "localhost"):
         say(
-            f"warning: whoever reaches {host}:{port} reads all results; set {' and '.join(READER)} to ask for a name"
+            f"warning: anyone who reaches {host}:{port} can read all results; set {' and '.join(READER)} to prevent it"
         )
     uploads = UploadReceiver(*opened_for_uploads(options.to)) if options.to else None
     collect_garbage_rarely()

@@ -246,7 +246,7 @@ def _recompile_reason(metrics: Any) -> str:
     """Return why a frame was recompiled; empty if it was not. torch 2.6 counts recompilations without a reason."""
     if hasattr(metrics, "recompile_reason"):
         return str(metrics.recompile_reason or "")
-    return "not told by this torch" if metrics.cache_size else ""
+    return "not reported by this torch" if metrics.cache_size else ""
 
 
 def _total(counter: Any) -> int:

@@ -8,8 +8,8 @@ import tempfile
 
 import pytest
 
-from torchperf_ci.environments.revisions import scratch_folder
 from torchperf_ci.interruption import Stopped
+from torchperf_ci.scratch import scratch_folder
 
 
 def test_a_signal_while_it_is_created_leaves_nothing(tmp_path, monkeypatch) -> None:
