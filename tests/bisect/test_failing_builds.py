@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.environments import revisions
+from torchperf_ci import scratch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -168,7 +168,7 @@ def test_a_full_disk_ends_the_search_and_says_nothing_about_the_commit(
     full.touch()
     build = f"[ {{sha}} = {good} ] || [ ! -e {full} ] || {{ echo {says}; exit 1; }}"
     if not says:
-        monkeypatch.setattr(revisions, "FULL_DISK", 2**62)
+        monkeypatch.setattr(scratch, "FULL_DISK", 2**62)
     assert bisect.code(*ends, "--build", build) == 2
     assert "is full: free some of it, or set TMPDIR" in capsys.readouterr().err
     full.unlink()
