@@ -51,7 +51,7 @@ KINDS = {
     "an extra copy": planted_changes.copy(),
     "quadratic time": planted_changes.quadratic(),
 }
-MOST_SECONDS = 1800
+MAX_SECONDS = 1800
 GRACE_SECONDS = 300
 HEADER = (
     "trial",
@@ -123,13 +123,13 @@ def bisect(repository: Repository, out: Path) -> None:
         "--bad": repository.sha(COMMITS),
         "--suite": repository.suite,
         "--workload": "smallnet/classifier",
-        "--deadline": MOST_SECONDS,
+        "--deadline": MAX_SECONDS,
         "--on-failure": "warn",
         "--out": out,
     }
     command = [sys.executable, "-m", "torchperf_ci", "bisect"]
     command += [str(word) for option in options.items() for word in option]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=MOST_SECONDS + GRACE_SECONDS)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=MAX_SECONDS + GRACE_SECONDS)
 
 
 def outcome(named: Sequence[tuple[str, ...]], tried: Trial, repository: Repository) -> str:

@@ -28,7 +28,7 @@ MIN_EFFECT = 0.03
 BUILD, PAIR = 10, 2
 """What a build and a pair cost, in runs."""
 PROBE = "time"
-MOST_PAIRS = 1000
+MAX_PAIRS = 1000
 """A search that takes more does not end."""
 
 
@@ -61,7 +61,7 @@ def bisected(
         weights, [PROBE], MIN_EFFECT, BUILD, PAIR, world.commits.reverts, luck, rebuilds
     )
     facts, played = BisectFacts(), Played()
-    while world.pairs < MOST_PAIRS:
+    while world.pairs < MAX_PAIRS:
         known = Investigation(question, facts)
         step = known.next_step(may_build=True)
         if step is None:

@@ -21,9 +21,9 @@ Outcome = Literal["right", "wrong", "unresolved", "aborted"]
 
 UNBUILDABLE = 0.10
 """The share of commits that cannot be built; good and bad can."""
-LEAST_CULPRIT = math.log(1.03) / 2
+MIN_CULPRIT = math.log(1.03) / 2
 """A commit that makes it slower by less is no culprit, however many like it there are."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 """A set of more commits than this leaves the reader to search."""
 _SPIKE = math.log(1.2), math.log(2.0)
 
@@ -72,7 +72,7 @@ class Range:
     @property
     def culprits(self) -> frozenset[int]:
         """The positions that make the end slow."""
-        slower = {place for place, factor in self.changes.items() if math.log(factor) >= LEAST_CULPRIT}
+        slower = {place for place, factor in self.changes.items() if math.log(factor) >= MIN_CULPRIT}
         return frozenset(slower - {*self.reverts.values()})
 
 
@@ -238,7 +238,7 @@ class World:
     def _closest(self, step: Step) -> bool:
         """Whether no commit between the two could have been measured, and they are few."""
         before, after = step
-        return after - before <= MOST_NAMED and not self._buildable[before + 1 : after].any()
+        return after - before <= MAX_NAMED and not self._buildable[before + 1 : after].any()
 
 
 def _positions(step: Step) -> set[int]:

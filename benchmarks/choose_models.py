@@ -23,7 +23,7 @@ from torchperf_ci.bench.suite_coverage import choose, together
 from torchperf_ci.bench.worker.protocol import ApiUse
 from torchperf_ci.suite.registry import ChosenModel, catalogue
 
-MOST_SECONDS = 2.0
+MAX_SECONDS = 2.0
 RANDOM_ORDERS = 200
 TABLE = Path(torchperf_ci.suite.__file__).parent / "chosen_models.tsv"
 
@@ -60,7 +60,7 @@ def measured(answer: dict[str, list[dict[str, object]]]) -> dict[str, ApiUse]:
     return {
         name: use
         for name, use in found.items()
-        if use.cpu_seconds <= MOST_SECONDS and not name.startswith("operators/")
+        if use.cpu_seconds <= MAX_SECONDS and not name.startswith("operators/")
     }
 
 

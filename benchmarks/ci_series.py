@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     Random = np.random.Generator
 
 RUNS = 100, 1500
-LONGEST_VISIT = 30
+MAX_VISIT = 30
 """What stays longer is a change of level."""
-FEWEST_BETWEEN = 15
+MIN_BETWEEN = 15
 """Runs between two real changes."""
 VISIBLE = 2.5
 """A real change is as many times the noise at least: people mark what they see."""
@@ -168,7 +168,7 @@ def _modes(kind: Kind, runs: int, random: Random) -> Floats:
         stay = random.geometric(1 / kind.away)
         if kind.heavy:
             stay = int(np.ceil(kind.away / 3 * (1 + random.pareto(1.5))))
-        stay = min(stay, LONGEST_VISIT)
+        stay = min(stay, MAX_VISIT)
         off[run : run + stay] = random.choice(others)
         run += stay + random.geometric(1 / kind.home)
     return off
@@ -185,15 +185,15 @@ def _bursts(kind: Kind, runs: int, random: Random) -> Floats:
 
 
 def _changes(kind: Kind, sigma: float, runs: int, random: Random) -> Iterator[tuple[int, float]]:
-    run = 2 * FEWEST_BETWEEN + random.geometric(kind.changes)
-    while run < runs - FEWEST_BETWEEN:
+    run = 2 * MIN_BETWEEN + random.geometric(kind.changes)
+    while run < runs - MIN_BETWEEN:
         least = max(CHANGE[0], VISIBLE * sigma)
         size = random.choice([-1, 1]) * np.exp(
             random.uniform(np.log(least), np.log(max(CHANGE[1], 2 * least)))
         )
         yield run, float(size)
         if random.random() < TAKEN_BACK:
-            run += int(random.integers(FEWEST_BETWEEN, 8 * FEWEST_BETWEEN))
-            if run < runs - FEWEST_BETWEEN:
+            run += int(random.integers(MIN_BETWEEN, 8 * MIN_BETWEEN))
+            if run < runs - MIN_BETWEEN:
                 yield run, float(-size)
-        run += FEWEST_BETWEEN + random.geometric(kind.changes)
+        run += MIN_BETWEEN + random.geometric(kind.changes)

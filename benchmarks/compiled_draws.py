@@ -25,7 +25,7 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.stats.sequential_test import decide
 
 SEED = 15
-MOST_PAIRS = 24
+MAX_PAIRS = 24
 NOISE = 0.01
 MIN_EFFECT = 0.03
 DRAWS = (0.0, 0.01, 0.03)
@@ -47,8 +47,8 @@ def simulated(comparisons: int) -> None:
     rows = []
     for change in CHANGES:
         for draw in DRAWS:
-            noise = random.normal(0, NOISE, (comparisons, MOST_PAIRS))
-            drawn = random.normal(0, draw * 2**0.5, (comparisons, MOST_PAIRS))
+            noise = random.normal(0, NOISE, (comparisons, MAX_PAIRS))
+            drawn = random.normal(0, draw * 2**0.5, (comparisons, MAX_PAIRS))
             for rule, offsets in (("one draw a side", drawn[:, :1]), ("a draw a pair", drawn)):
                 words = [word(row) for row in np.log1p(change) + noise + offsets]
                 shares = [
@@ -56,7 +56,7 @@ def simulated(comparisons: int) -> None:
                     for one in ("increase", "decrease", "none", "open")
                 ]
                 rows.append([f"{change:.0%}", f"{draw:.0%}", rule, *shares])
-    title = f"{comparisons} comparisons a row, at most {MOST_PAIRS} pairs that spread by {NOISE:.0%}"
+    title = f"{comparisons} comparisons a row, at most {MAX_PAIRS} pairs that spread by {NOISE:.0%}"
     header = ("head is slower by", "sd of a draw", "rule", "slower", "faster", "unchanged", "open")
     print_table(title, header, rows)
 

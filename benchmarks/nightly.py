@@ -46,7 +46,7 @@ SOON = (1, 2, 4)
 QUIET = 0.015
 """CV up to which a 3% step is to be found within two nights."""
 MIN_EFFECT = 0.03
-PAIR_SPREAD, MOST_PAIRS = 0.012, 30
+PAIR_SPREAD, MAX_PAIRS = 0.012, 30
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def measured_again(
     rows, taken = np.flatnonzero(candidates), 0
     confirmed = np.zeros(len(candidates), dtype=bool)
     for row in rows:
-        scale = np.where(random.random(MOST_PAIRS) < 0.05, 3.0, 1.0) * PAIR_SPREAD
-        pairs = effects[row] + scale * random.standard_normal(MOST_PAIRS)
-        for count in range(6, MOST_PAIRS + 1):
+        scale = np.where(random.random(MAX_PAIRS) < 0.05, 3.0, 1.0) * PAIR_SPREAD
+        pairs = effects[row] + scale * random.standard_normal(MAX_PAIRS)
+        for count in range(6, MAX_PAIRS + 1):
             word = decide(pairs[:count], MIN_EFFECT, cases=rows.size).word
             if word != "open":
                 break

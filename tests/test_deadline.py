@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from torchperf_ci import deadline as module
-from torchperf_ci.deadline import FIRST_PAUSE, LONGEST_PAUSE, Deadline
+from torchperf_ci.deadline import FIRST_PAUSE, MAX_PAUSE, Deadline
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def test_the_first_try_comes_at_once_and_the_last_before_the_end(pauses: list[fl
     numbers = list(deadline.tries())
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(pauses) == len(numbers) - 1
-    assert 0 < deadline.left < LONGEST_PAUSE
+    assert 0 < deadline.left < MAX_PAUSE
 
 
 def test_after_the_deadline_there_is_one_try_left_to_refuse(pauses: list[float]) -> None:
@@ -31,7 +31,7 @@ def test_after_the_deadline_there_is_one_try_left_to_refuse(pauses: list[float])
 def test_pauses_double_up_to_the_longest(pauses: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.random, "uniform", lambda low, high: (low, high)[1])
     list(Deadline.after(100).tries(most=10))
-    assert pauses == [min(FIRST_PAUSE * 2**number, LONGEST_PAUSE) for number in range(1, 10)]
+    assert pauses == [min(FIRST_PAUSE * 2**number, MAX_PAUSE) for number in range(1, 10)]
 
 
 def test_those_who_collided_wait_differently(pauses: list[float]) -> None:

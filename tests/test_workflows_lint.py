@@ -15,7 +15,7 @@ import pytest
 import yaml
 from workflow_linters import TOOLS, actionlint, findings, zizmor
 
-from torchperf_ci.compare.command import LEAST_BUDGET
+from torchperf_ci.compare.command import MIN_BUDGET
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -213,4 +213,4 @@ def test_every_artifact_can_be_uploaded_in_another_attempt() -> None:
 def test_the_builds_of_a_comparison_fit_into_its_job() -> None:
     job = load(PROJECT / "workflows-templates/pull-request.yml")["jobs"]["compare"]
     (compared,) = [step["with"] for step in job["steps"] if "actions/compare@" in step.get("uses", "")]
-    assert 2 * compared["build-timeout"] + LEAST_BUDGET < 60 * job["timeout-minutes"]
+    assert 2 * compared["build-timeout"] + MIN_BUDGET < 60 * job["timeout-minutes"]

@@ -305,13 +305,13 @@ def _paragraph(
                 yield Text(f"{_INDENT}{part}")
 
 
-MOST_ROWS = 100
+MAX_ROWS = 100
 """Most rows of a table or a list."""
 _STYLES: Mapping[str, str] = {"bad": "bold red", "warning": "yellow", "good": "green"}
 
 
 def print_document(
-    document: Document, out: TextIO, *, rest: str = "all of them in the file", most: int = MOST_ROWS
+    document: Document, out: TextIO, *, rest: str = "all of them in the file", most: int = MAX_ROWS
 ) -> None:
     """Print everything but the title, which commands print last, on stderr. A runner takes none of it for a command.
 

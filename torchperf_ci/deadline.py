@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 10.0
+MAX_PAUSE = 10.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Deadline:
         number = 1
         yield number
         while most is None or number < most:
-            pause = random.uniform(0, min(FIRST_PAUSE * 2**number, LONGEST_PAUSE))
+            pause = random.uniform(0, min(FIRST_PAUSE * 2**number, MAX_PAUSE))
             if pause >= self.left:
                 return
             time.sleep(pause)

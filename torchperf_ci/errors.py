@@ -21,7 +21,7 @@ exit codes:
 """
 """All exit codes, as the end of ``--help`` explains them."""
 
-_MOST_LISTED = 12
+_MAX_LISTED = 12
 """Most names that a message lists."""
 
 
@@ -48,7 +48,7 @@ class UnknownNameError(UsageError):
         near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
         if near:
             hint = f"did you mean {' or '.join(near)}?"
-        elif len(names) <= _MOST_LISTED:
+        elif len(names) <= _MAX_LISTED:
             hint = f"known: {', '.join(names)}"
         else:
             hint = f"there are {len(names)}" + (f"; `{listed_by}` lists them" if listed_by else "")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 _T = TypeVar("_T")
-_LONGEST_MESSAGE = 200
+_MAX_MESSAGE_LENGTH = 200
 """Most characters of a file's content, or of a JSON path, that a message quotes."""
 _HUGE = re.compile(rb"\d{309}")
 """A whole number that no float can hold."""
@@ -82,7 +82,7 @@ class JsonFormat:
                 self._problem(members) if not _HUGE.search(content) else "holds a number beyond all bounds"
             )
         except ValueError as error:
-            problem = f"is not valid JSON: {str(error)[:_LONGEST_MESSAGE]}"
+            problem = f"is not valid JSON: {str(error)[:_MAX_MESSAGE_LENGTH]}"
         except RecursionError:
             problem = "is not valid JSON: it is nested too deeply"
         if problem:
@@ -97,7 +97,7 @@ class JsonFormat:
             return f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
         for error in self._validator.iter_errors(members):
             place, problem = one_line(error.json_path), one_line(error.message)
-            return f"{place[:_LONGEST_MESSAGE]}: {problem[:_LONGEST_MESSAGE]}"
+            return f"{place[:_MAX_MESSAGE_LENGTH]}: {problem[:_MAX_MESSAGE_LENGTH]}"
         return ""
 
     @cached_property

@@ -22,7 +22,7 @@ MetricKind = Literal["ratio", "count", "outcome", "amount"]
 ``outcome``: pass or fail. ``amount``: judged by the absolute difference, since it may be zero or negative."""
 MIN_EFFECT = 0.03
 """The smallest relative change that matters, 0.03 for 3%."""
-LEAST_AMOUNT = 1.0
+MIN_AMOUNT = 1.0
 """The smallest difference of an amount that matters, in its unit: 1 KiB per step is 1 GiB in a million steps."""
 
 STATUS = "status"

@@ -13,7 +13,7 @@ from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import (
     BLOCK_SECONDS,
-    FEWEST_QUADS,
+    MIN_QUADS,
     QUADS,
     Pair,
     SideFailure,
@@ -111,7 +111,7 @@ def test_a_slower_and_larger_head_has_ratios_above_one_also_where_it_begins_and_
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setattr(pairs, "PairWorker", Noted)
     pair = measure_pair(CASE, *on_same_cpus(base, head), tmp_path, head_first=True)
-    assert FEWEST_QUADS <= len(pair.log_ratios) <= QUADS
+    assert MIN_QUADS <= len(pair.log_ratios) <= QUADS
     assert pair.log_ratio > math.log(2)
     assert pair.head_seconds > pair.base_seconds
     assert pair.head[PEAK_MEMORY] - pair.base[PEAK_MEMORY] > 32
@@ -207,10 +207,10 @@ def test_the_pair_is_one_observation_that_a_spoiled_quad_does_not_move() -> None
 
 
 def test_quads_end_where_they_agree_whatever_they_say() -> None:
-    assert len(measured_quads(SimulatedWorker(1.0, 0.0), SimulatedWorker(1.5, 0.0), steps=1)) == FEWEST_QUADS
+    assert len(measured_quads(SimulatedWorker(1.0, 0.0), SimulatedWorker(1.5, 0.0), steps=1)) == MIN_QUADS
 
 
-@pytest.mark.parametrize(("seconds", "quads"), [(4.0, FEWEST_QUADS), (10.0, 2), (25.0, 1)])
+@pytest.mark.parametrize(("seconds", "quads"), [(4.0, MIN_QUADS), (10.0, 2), (25.0, 1)])
 def test_steps_that_take_long_get_fewer_quads(seconds: float, quads: int) -> None:
     assert len(measured_quads(SimulatedWorker(seconds, 0.0), SimulatedWorker(seconds, 0.0), steps=1)) == quads
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.bench.process import (
-    MOST_TIMEOUTS,
+    MAX_TIMEOUTS,
     STEPS_GRANTED,
     ProcessOutcome,
     WorkerConversation,
@@ -210,7 +210,7 @@ def test_compiling_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first_step", "rest"), [(0.5, 10), (2.0, 2.0 * STEPS_GRANTED), (9.0, 10 * MOST_TIMEOUTS)]
+    ("first_step", "rest"), [(0.5, 10), (2.0, 2.0 * STEPS_GRANTED), (9.0, 10 * MAX_TIMEOUTS)]
 )
 def test_after_a_long_first_step_the_rest_may_take_longer_but_not_for_ever(
     monkeypatch: pytest.MonkeyPatch, first_step: float, rest: float

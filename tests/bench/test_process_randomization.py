@@ -14,7 +14,7 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import measure_pair, on_same_cpus, start_pair
 from torchperf_ci.bench.process import cache_of, measure, open_worker
 from torchperf_ci.bench.user_command import InstalledBuild, command_environment
-from torchperf_ci.bench.worker_client import MOST_PADDING, PADDING, forget_choices, random_variables
+from torchperf_ci.bench.worker_client import MAX_PADDING, PADDING, forget_choices, random_variables
 from torchperf_ci.machine.devices import device
 
 if TYPE_CHECKING:
@@ -105,4 +105,4 @@ def test_processes_differ_in_their_hash_seed_and_in_the_size_of_their_environmen
     found = [command_environment(build) for _ in range(4)]
     assert len({one["PYTHONHASHSEED"] for one in found}) == 4
     assert len({len(one[PADDING]) for one in found}) > 1
-    assert all(len(random_variables()[PADDING]) < MOST_PADDING for _ in range(4))
+    assert all(len(random_variables()[PADDING]) < MAX_PADDING for _ in range(4))

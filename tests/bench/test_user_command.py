@@ -136,7 +136,7 @@ def test_no_cache_of_a_compiler_is_shared_with_another_build(build: InstalledBui
 def test_a_run_without_a_number_says_why(
     build: InstalledBuild, command: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(user_command, "MOST_PRINTED", 2**20)
+    monkeypatch.setattr(user_command, "MAX_OUTPUT_BYTES", 2**20)
     with pytest.raises(WorkerFailure) as failure:
         run_user_command(command, build, a_number)
     assert str(failure.value).startswith(said)

@@ -49,7 +49,7 @@ def test_the_commits_are_listed(bump: str, history, git, library: Path) -> None:
 
 
 def test_a_long_list_is_cut(bump: str, history, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commits, "MOST_COMMITS", 1)
+    monkeypatch.setattr(commits, "MAX_COMMITS", 1)
     (note,) = submodule_notes(history.folder, bump)
     assert " Docs; and 1 more" in note
 

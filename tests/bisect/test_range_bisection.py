@@ -132,7 +132,7 @@ def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(nights
 def test_ends_that_are_no_nightlies_are_told(
     nights, bisect, shelf, with_pip, ends, message, capsys, monkeypatch
 ) -> None:
-    monkeypatch.setattr("torchperf_ci.bisect.range_bisection.MOST_NEAREST", 2)
+    monkeypatch.setattr("torchperf_ci.bisect.range_bisection.MAX_NEAREST", 2)
     for day in (1, 2, 4):
         nights.publish(day, 100, "Unknown")
     wheels = ("--builder", "nightly", "--wheels", str(shelf), "--python", with_pip)

@@ -294,7 +294,7 @@ def fill(state: StateFile) -> None:
         state.add(LOOK)
 
 
-@pytest.mark.parametrize(("limit", "most"), [("MOST_BYTES", 1000), ("MOST_EVENTS", 4)])
+@pytest.mark.parametrize(("limit", "most"), [("MAX_BYTES", 1000), ("MAX_EVENTS", 4)])
 def test_a_file_that_is_too_large_starts_anew_and_none_grows_so(
     path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch, limit: str, most: int
 ) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from torchperf_ci.compare import compared_builds
-from torchperf_ci.compare.compared_builds import MOST_CHANGES, package_note
+from torchperf_ci.compare.compared_builds import MAX_CHANGES, package_note
 from torchperf_ci.environments.wheels import Distribution
 from torchperf_ci.errors import EnvironmentUnderTestError
 
@@ -43,7 +43,7 @@ def test_equal_environments_and_a_single_one_need_no_note(note) -> None:
 
 
 def test_of_many_it_names_some(note) -> None:
-    assert "and 3 more" in note({}, {f"p{n}": "1" for n in range(MOST_CHANGES + 3)})
+    assert "and 3 more" in note({}, {f"p{n}": "1" for n in range(MAX_CHANGES + 3)})
 
 
 def test_what_cannot_be_read_spoils_no_comparison(note, monkeypatch: pytest.MonkeyPatch) -> None:

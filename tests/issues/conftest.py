@@ -82,7 +82,7 @@ class Nightly:
 def nightly(job: object, github: GitHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nightly:
     """One whose token may write issues."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(deadline, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(deadline, "MAX_PAUSE", 0.01)
     return Nightly(tmp_path, github)
 
 

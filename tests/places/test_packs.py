@@ -231,7 +231,7 @@ def test_a_month_beyond_the_limit_has_several_packs(place, lying, monkeypatch) -
 
 def test_a_pack_that_unpacks_to_more_than_any_of_ours_is_refused(monkeypatch) -> None:
     [(content, _)] = write_packs([PlacedObject("a", "t", b"0" * 5000)])
-    monkeypatch.setattr(packs, "_MOST_UNPACKED", 2000)
+    monkeypatch.setattr(packs, "_MAX_UNPACKED_BYTES", 2000)
     with pytest.raises(InvalidObjectError, match="unpacks to more than"):
         list(read_pack("p", content))
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.plan.jobs import LONGEST_NAME, unique_name
+from torchperf_ci.plan.jobs import MAX_NAME_LENGTH, unique_name
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from torchperf_ci.plan.jobs import LONGEST_NAME, unique_name
         (("--help", "$(id)"), "help-id"),
         (("a\nb", 'c"d'), "a-b-c-d"),
         (("机器", "套件"), "job"),
-        (("x" * 300, "core"), "x" * LONGEST_NAME),
+        (("x" * 300, "core"), "x" * MAX_NAME_LENGTH),
     ],
 )
 def test_a_name_has_safe_characters_only(parts: tuple[str, ...], name: str) -> None:
@@ -37,4 +37,4 @@ def test_names_are_safe_and_unlike_on_every_file_system(wanted: list[tuple[str, 
     given_out = [unique_name(taken, *parts) for parts in wanted]
     assert all(re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name, re.ASCII) for name in given_out)
     assert len({name.lower() for name in given_out}) == len(wanted)
-    assert all(len(name) < LONGEST_NAME + 10 for name in given_out)
+    assert all(len(name) < MAX_NAME_LENGTH + 10 for name in given_out)

@@ -27,7 +27,7 @@ MARKER = comment_marker(MEASURING)
 @pytest.fixture(autouse=True)
 def pull(github: GitHub, job: Job, monkeypatch: pytest.MonkeyPatch) -> Pull:
     """An open pull request, for which the job runs."""
-    monkeypatch.setattr(deadline, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(deadline, "MAX_PAUSE", 0.01)
     job.event(
         pull_request={"number": 7, "head": {"sha": SHA, "ref": "topic", "repo": {"full_name": "octo/perf"}}}
     )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.past import LONGEST_EXCURSION, SHORT, last_excursions
+from torchperf_ci.stats.past import MAX_EXCURSION, SHORT, last_excursions
 
 RUNS = 120
 RISE = 0.05
@@ -52,7 +52,7 @@ def test_nothing_else_is_a_visit(what: str) -> None:
         "spike": (50, 51, RISE),
         "step": (50, RUNS, RISE),
         "old level": (0, 10, RISE),
-        "long level": (20, 20 + LONGEST_EXCURSION + SHORT, RISE),
+        "long level": (20, 20 + MAX_EXCURSION + SHORT, RISE),
         "lower": (50, 55, RISE / 2),
         "higher": (50, 55, RISE * 3),
         "newest": (RUNS - 6, RUNS - 2, RISE),
@@ -80,7 +80,7 @@ def test_a_level_of_a_few_runs_is_a_visit_where_the_one_before_comes_back() -> N
     values = noise() + RISE
     values[0, -2 - SHORT :] -= RISE
     assert found(values) == (SHORT, 0)
-    values[0, -2 - LONGEST_EXCURSION :] = values[0, -1]
+    values[0, -2 - MAX_EXCURSION :] = values[0, -1]
     assert found(values) == (0, 0)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.newest_runs import FEWEST_JOBS, FEWEST_SERIES, machine_offsets
+from torchperf_ci.stats.newest_runs import MIN_JOBS, MIN_SERIES, machine_offsets
 
 NIGHTS = 30
 
@@ -50,12 +50,12 @@ def test_a_change_of_a_few_series_is_not_taken_for_the_machine() -> None:
     [
         lambda r, s, j, g: (r, s, np.full_like(j, -1), g),
         lambda r, s, j, g: (
-            r[: FEWEST_SERIES - 1],
-            s[: FEWEST_SERIES - 1],
-            j[: FEWEST_SERIES - 1],
-            g[: FEWEST_SERIES - 1],
+            r[: MIN_SERIES - 1],
+            s[: MIN_SERIES - 1],
+            j[: MIN_SERIES - 1],
+            g[: MIN_SERIES - 1],
         ),
-        lambda r, s, j, g: (r[:, : FEWEST_JOBS - 1], s, j[:, : FEWEST_JOBS - 1], g),
+        lambda r, s, j, g: (r[:, : MIN_JOBS - 1], s, j[:, : MIN_JOBS - 1], g),
         lambda r, s, j, g: (np.full_like(r, np.nan), s, j, g),
     ],
     ids=["unknown jobs", "few series", "few jobs", "no values"],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from torchperf_ci.stats.sequential_test import ALPHA, FEWEST_PAIRS, PRIOR_SIGMA, boundaries, decide, evidence
+from torchperf_ci.stats.sequential_test import ALPHA, MIN_PAIRS, PRIOR_SIGMA, boundaries, decide, evidence
 
 MIN_EFFECT = 0.03
 DELTA = math.log1p(MIN_EFFECT)
@@ -41,7 +41,7 @@ def _ends(rows: Rows, cases: int) -> list[tuple[str, int]]:
     found = evidence(rows, DELTA)
     stops = np.maximum(found.increase, found.decrease) >= confirm
     stops |= np.maximum(found.least_increase, found.least_decrease) <= refute
-    stops[:, : FEWEST_PAIRS - 1] = False  # nothing can be decided there, nor between the boundaries
+    stops[:, : MIN_PAIRS - 1] = False  # nothing can be decided there, nor between the boundaries
     return [_end(row, np.flatnonzero(stop) + 1, cases) for row, stop in zip(rows, stops, strict=True)]
 
 
@@ -145,7 +145,7 @@ def test_a_change_that_matters_is_found(noise: str, change: float, power: float,
 def test_a_change_far_beyond_the_smallest_is_clear_with_few_pairs(change: float) -> None:
     outcome = judged(NOISES["normal 1.2%"][:200] + math.log1p(change), cases=100)
     assert outcome.increase == 1
-    assert outcome.pairs < FEWEST_PAIRS + 1
+    assert outcome.pairs < MIN_PAIRS + 1
 
 
 def test_a_change_too_small_to_matter_is_none() -> None:
@@ -155,10 +155,10 @@ def test_a_change_too_small_to_matter_is_none() -> None:
 
 def test_nothing_is_decided_before_an_interval_can_be_had() -> None:
     for value in (1.0, 0.0):
-        assert decide([value] * (FEWEST_PAIRS - 1), MIN_EFFECT).word == "open"
-    assert decide([1.0] * FEWEST_PAIRS, MIN_EFFECT).word == "increase"
-    assert decide([-1.0] * FEWEST_PAIRS, MIN_EFFECT).word == "decrease"
-    assert decide([0.0] * FEWEST_PAIRS, MIN_EFFECT).word == "none"
+        assert decide([value] * (MIN_PAIRS - 1), MIN_EFFECT).word == "open"
+    assert decide([1.0] * MIN_PAIRS, MIN_EFFECT).word == "increase"
+    assert decide([-1.0] * MIN_PAIRS, MIN_EFFECT).word == "decrease"
+    assert decide([0.0] * MIN_PAIRS, MIN_EFFECT).word == "none"
 
 
 def test_a_likely_change_is_not_confirmed_while_its_interval_holds_one() -> None:
@@ -207,7 +207,7 @@ def test_what_could_have_been_seen_is_seen_more_often_than_not(sd: float, pairs:
 
 
 def test_few_pairs_that_are_alike_by_luck_do_not_make_it_small() -> None:
-    for pairs in range(1, FEWEST_PAIRS + 1):
+    for pairs in range(1, MIN_PAIRS + 1):
         assert decide([0.0] * pairs, MIN_EFFECT).detectable > MIN_EFFECT * 0.9
     assert decide([0.01, -0.01] * 5, MIN_EFFECT).noise == pytest.approx(0.0148, abs=1e-4)
 

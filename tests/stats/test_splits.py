@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from torchperf_ci.stats.effect_estimates import shift_effect
-from torchperf_ci.stats.local_evidence import MOST_AROUND, OtherNoise, RankedWindows
+from torchperf_ci.stats.local_evidence import MAX_AROUND, OtherNoise, RankedWindows
 from torchperf_ci.stats.segmentation import change_points
 from torchperf_ci.stats.split_evidence import FEWEST, NormalScores, normal_scores, stretches, threshold
 
@@ -94,7 +94,7 @@ def test_other_noise_shares_the_ranks_and_counts_as_if_it_were_in_the_stretch() 
     scores, squares = normal_scores(np.concatenate([left, right, others])[None])
     between = 6 * (scores[0, :12].mean() - scores[0, 12:24].mean()) ** 2
     within = squares.sum() - 12 * (scores[0, :12].mean() ** 2 + scores[0, 12:24].mean() ** 2)
-    assert others.size < MOST_AROUND
+    assert others.size < MAX_AROUND
     assert evidence(left, right, np.sort(others)) == pytest.approx(36 * np.log1p(between / within))
 
 

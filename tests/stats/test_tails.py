@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.noise import MOST_SCORE, learn_tails, tail_probability
+from torchperf_ci.stats.noise import MAX_SCORE, learn_tails, tail_probability
 
 MANY = np.array([1e6])
 """Degrees of freedom of a σ that is known."""
@@ -34,7 +34,7 @@ def test_before_anything_is_seen_tails_are_believed_to_be_heavy() -> None:
 
 def test_one_run_alone_never_counts_for_more_than_the_limit() -> None:
     tails = learn_tails(np.random.default_rng(2).standard_normal(100_000))
-    np.testing.assert_array_equal(tails.score(np.array([1e9, -1e9]), MANY), [MOST_SCORE, -MOST_SCORE])
+    np.testing.assert_array_equal(tails.score(np.array([1e9, -1e9]), MANY), [MAX_SCORE, -MAX_SCORE])
 
 
 def test_an_uncertain_sigma_makes_a_deviation_less_surprising() -> None:

@@ -81,7 +81,7 @@ def test_neither_batches_nor_how_they_are_looked_for_change_what_is_read(
 ) -> None:
     """Keys that are the beginning of others, in folders or not, below a prefix and beside it."""
     monkeypatch.setattr(ingest, "BATCH_OBJECTS", batch)
-    monkeypatch.setattr(loading, "_MOST_IN_VAIN", in_vain)
+    monkeypatch.setattr(loading, "_MAX_IN_VAIN", in_vain)
     keys = ["a", "aa", "aa/b", "aa/b/c", "ab", "b=1/x", "b"]
     for key in keys:
         objects.put(f"v3/{key}.json", gzip.compress(line(key)))

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bisect.reasoning.evidence import PlannedPair, SuspectRange
 
-MOST_PAIRS = 500
-MOST_DONE = 2 * MOST_PAIRS
+MAX_PAIRS = 500
+MAX_STEPS = 2 * MAX_PAIRS
 """Pairs, and pairs and builds: a bisection that takes more is going round in circles."""
 SPIKE = math.log(2)
 
@@ -126,7 +126,7 @@ class SimulatedRange:
 
     def _count(self) -> None:
         self.done += 1
-        assert self.done <= MOST_DONE, "going round in circles"
+        assert self.done <= MAX_STEPS, "going round in circles"
 
     def _offset(self, position: int, draw: int) -> float:
         """What luck gives a build, of which nobody is told: only that there may be some."""
@@ -198,7 +198,7 @@ def bisected(
     """Bisect a simulated range from its beginning to its end."""
     kept, asked = Kept(), question or world.question()
     shown = Silent(asked, [str(position) for position in range(world.n + 1)])
-    most = limits or BisectLimits(pairs=MOST_PAIRS)
+    most = limits or BisectLimits(pairs=MAX_PAIRS)
     ended_by = investigate(asked, world, kept, most, shown)  # type: ignore[arg-type]  # all that it asks of them
     assert limits or not ended_by, "going round in circles"
     known = Investigation(with_known_rebuilds(asked, kept.facts), kept.facts)

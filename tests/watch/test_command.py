@@ -61,7 +61,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 def workflow(github: GitHub, job: Job, monkeypatch: pytest.MonkeyPatch) -> Workflow:
     """The nightly, which has never run."""
     assert job.github is github
-    monkeypatch.setattr(deadline, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(deadline, "MAX_PAUSE", 0.01)
     return github.workflows.setdefault("nightly.yml", Workflow())
 
 

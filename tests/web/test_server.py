@@ -199,7 +199,9 @@ def test_what_is_no_question_is_told(url: str) -> None:
         answer = requests.post(f"{url}run/x", data=body, auth=AUTH, timeout=SECONDS)
         assert answer.status_code == 400, body[:20]
         assert answer.json()["message"].startswith("the body must be JSON such as")
-    large = requests.post(f"{url}run/x", data=b" " * (endpoints.MOST_BODY + 1), auth=AUTH, timeout=SECONDS)
+    large = requests.post(
+        f"{url}run/x", data=b" " * (endpoints.MAX_BODY_BYTES + 1), auth=AUTH, timeout=SECONDS
+    )
     assert large.status_code == 413
     told = ask(url, WIKI, "XML").json()["message"]
     assert told == "format must be one of JSONEachRow, JSON, CSV, Parquet"

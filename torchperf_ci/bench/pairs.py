@@ -55,7 +55,7 @@ BLOCK_SECONDS = 0.1
 changes little within four blocks."""
 QUADS = 10
 """Most quads of a pair; needed if they spread by about 1%, as on a shared machine."""
-FEWEST_QUADS = 3
+MIN_QUADS = 3
 LONG_SECONDS = 50.0
 """After this time no further quad begins, even if there are fewer."""
 IDLE = {"KMP_BLOCKTIME": "1"}
@@ -254,7 +254,7 @@ def measured_quads(
     quads: list[tuple[float, float]] = []
     while len(quads) < QUADS and 2 * steps * sum(map(sum, quads)) < LONG_SECONDS:
         quads.append(_quad(base, head, steps))
-        if len(quads) >= FEWEST_QUADS and _are_alike([math.log(b / a) for a, b in quads]):
+        if len(quads) >= MIN_QUADS and _are_alike([math.log(b / a) for a, b in quads]):
             break
     return quads
 
@@ -284,7 +284,7 @@ def _paired_values(worker: WorkerConversation, case: Case) -> Mapping[str, float
     return {metric: value for metric, value in values if metric in metrics.PAIRED}
 
 
-FEWEST_SPARE = 4
+MIN_SPARE = 4
 """Fewest CPUs besides those of the pair for starting another: for two processes that import and read files."""
 
 PairKey = tuple["Case", "Settings", "Settings", "Path", bool]
@@ -295,7 +295,7 @@ def spare_cpus(settings: Settings) -> tuple[int, ...]:
     if settings.device == "cpu" or sys.platform != "linux":
         return ()
     spare = sorted(os.sched_getaffinity(0) - set(settings.cpus))
-    return tuple(spare) if settings.cpus and len(spare) >= FEWEST_SPARE else ()
+    return tuple(spare) if settings.cpus and len(spare) >= MIN_SPARE else ()
 
 
 @dataclass

@@ -90,7 +90,7 @@ PHASES = {
 
 STEPS_GRANTED = 15
 """A process may take as long as this many first steps: enough to measure a step of a minute."""
-MOST_TIMEOUTS = 4
+MAX_TIMEOUTS = 4
 """The time that a process may take after its first step, at most, in timeouts."""
 
 
@@ -128,7 +128,7 @@ class WorkerConversation:
             took = time.monotonic() - start
             self._left -= 0.0 if first else took
         if first:
-            granted = min(STEPS_GRANTED * took, MOST_TIMEOUTS * self._timeout)
+            granted = min(STEPS_GRANTED * took, MAX_TIMEOUTS * self._timeout)
             self._left += max(granted - self._granted, 0.0)
             self._granted = max(granted, self._granted)
         if hasattr(self.answers, verb):
@@ -325,7 +325,7 @@ def _disagreement(agreement: Agreement) -> str:
     )
 
 
-LARGEST_BATCH_SIZE = 2**16
+MAX_BATCH_SIZE = 2**16
 WORTH_DOUBLING = 1.05
 """Smallest growth of throughput that justifies doubling the batch; below it only memory and latency grow."""
 BATCH_BLOCK_SECONDS = 0.2
@@ -344,7 +344,7 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
     with open_worker(case, settings, scratch) as worker:
         conversation = WorkerConversation(worker, settings.timeout)
         size = 1
-        while size <= LARGEST_BATCH_SIZE:
+        while size <= MAX_BATCH_SIZE:
             try:
                 throughput = _throughput(conversation, replace(case, batch_size=size), settings)
                 used = conversation.ask("peak", Peak).device

@@ -120,9 +120,9 @@ def _first_words(reason: str) -> str:
 
 QUIET = 0.02
 """If whole profiles of one build differ by less than this, milliseconds are compared without adjustment."""
-FEWEST_ROWS = 5
+MIN_ROWS = 5
 """Fewest rows whose median is used to estimate how fast the machine was."""
-LEAST_SHARE = 0.01
+MIN_SHARE = 0.01
 """Smallest share of a kind's time for a row to be used: shorter rows are too short for the clock's resolution."""
 
 
@@ -135,7 +135,7 @@ def relative_slowdowns(kind: ProfileKind, old: Sequence[Profile], new: Sequence[
     """
     profiles = (*old, *new)
     rows = _steady_rows(_clock_of(kind, profiles), profiles)
-    if len(rows) < FEWEST_ROWS:
+    if len(rows) < MIN_ROWS:
         return [1.0] * len(profiles)
     slowdowns = [median(row[number] - fmean(row) for row in rows) for number in range(len(profiles))]
     if all(max(side) - min(side) < QUIET for side in (slowdowns[: len(old)], slowdowns[len(old) :])):
@@ -152,7 +152,7 @@ def _clock_of(kind: ProfileKind, profiles: Sequence[Profile]) -> ProfileKind:
 
 def _steady_rows(kind: ProfileKind, profiles: Sequence[Profile]) -> list[list[float]]:
     """Return rows of log times, one per profile, of what is called equally often in all of them and is not tiny."""
-    least_ms = LEAST_SHARE * total_ms(kind, profiles)
+    least_ms = MIN_SHARE * total_ms(kind, profiles)
     keys = [key for key in profiles[0].costs if key.kind == kind]
     rows = [[profile.costs.get(key, NOTHING) for profile in profiles] for key in keys]
     return [
@@ -162,7 +162,7 @@ def _steady_rows(kind: ProfileKind, profiles: Sequence[Profile]) -> list[list[fl
     ]
 
 
-LEAST_SHOWN_SHARE = 0.01
+MIN_SHOWN_SHARE = 0.01
 """Smallest change of time worth reporting, as a share of the total time of its kind in a step."""
 
 
@@ -211,7 +211,7 @@ def compare_profiles(old: Sequence[Profile], new: Sequence[Profile]) -> ProfileC
     difference between profiles of the same build.
     """
     slowdowns = {kind: relative_slowdowns(kind, old, new) for kind in KINDS}
-    least_ms = {kind: LEAST_SHOWN_SHARE * total_ms(kind, (*old, *new)) for kind in KINDS}
+    least_ms = {kind: MIN_SHOWN_SHARE * total_ms(kind, (*old, *new)) for kind in KINDS}
     keys = dict.fromkeys(key for profile in (*old, *new) for key in profile.costs)
     rows = [_row(key, old, new, slowdowns[key.kind], least_ms[key.kind]) for key in keys]
     rows.sort(key=lambda row: (not row.in_time, not row.in_count, -abs(row.change_ms), row.key))

@@ -139,7 +139,7 @@ def choose(uses: Mapping[str, ApiUse], first: Sequence[str]) -> dict[str, int]:
     return chosen
 
 
-MOST_UNTESTED = 20
+MAX_UNTESTED = 20
 """Most untested functions in the table; ``--json`` has all."""
 METHOD = {
     "public functions": "called from Python around one step, of those in torch.overrides.get_testing_overrides(); not "
@@ -247,7 +247,7 @@ def _not_counted(failures: Mapping[Case, str]) -> list[str]:
 
 def _untested(files: Mapping[str, int], packages: Sequence[str]) -> Table:
     """Table of functions that installed packages call and the suite does not; empty without such packages."""
-    rows = [(name, f"{number:,}") for name, number in [*files.items()][:MOST_UNTESTED]]
+    rows = [(name, f"{number:,}") for name, number in [*files.items()][:MAX_UNTESTED]]
     title = f"Not tested by the suite, and called in the most files of {', '.join(packages)}"
     return Table((Column("function"), Column("files", "number")), rows, title)
 
@@ -286,7 +286,7 @@ def _names(use: ApiUse) -> dict[str, object]:
     }
 
 
-MOST_SECONDS = 2.0
+MAX_SECONDS = 2.0
 """Most CPU seconds that a step of a model may take."""
 _HEAD = '''"""Models that `torchperf suite discover` found, whichever adds the most per CPU second first.
 
@@ -374,7 +374,7 @@ def _tried(
     )
     measured = measure_use(cases, under_test.settings(settings), count_files=False)
     failed = {case.workload for case in measured.failures}
-    slow = {case.workload for case, use in measured.uses.items() if use.cpu_seconds > MOST_SECONDS}
+    slow = {case.workload for case, use in measured.uses.items() if use.cpu_seconds > MAX_SECONDS}
     uses = {
         name: use
         for name, use in measured.workloads().items()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import Annotation
 from torchperf_ci.bench.results import CaseResult, RunSetting, metrics, unmeasured
-from torchperf_ci.bench.worker.protocol import FEWEST_SAMPLES, LONG_STEP
+from torchperf_ci.bench.worker.protocol import LONG_STEP, MIN_SAMPLES
 from torchperf_ci.document import (
     Bold,
     Bullets,
@@ -102,7 +102,7 @@ def _long_step_note(results: Iterable[CaseResult]) -> str:
         result
         for result in results
         if max(result.latencies, default=0.0) >= LONG_STEP
-        and min(len(answer.seconds) for answer in result.samples) < FEWEST_SAMPLES
+        and min(len(answer.seconds) for answer in result.samples) < MIN_SAMPLES
     ]
     if not few:
         return ""
@@ -112,8 +112,8 @@ def _long_step_note(results: Iterable[CaseResult]) -> str:
     others = f" (and {counted(len(few) - 1, 'other case')} with long steps)" if len(few) > 1 else ""
     return (
         f"a step of {longest.case} takes {duration(seconds)}{others}: each process took {counted(samples, 'sample')} "
-        f"instead of at least {FEWEST_SAMPLES}, and the case took {duration(cost)}. For more samples, raise --budget "
-        f"to {FEWEST_SAMPLES * seconds:.0f}"
+        f"instead of at least {MIN_SAMPLES}, and the case took {duration(cost)}. For more samples, raise --budget "
+        f"to {MIN_SAMPLES * seconds:.0f}"
     )
 
 

@@ -93,7 +93,7 @@ def command_environment(build: InstalledBuild) -> dict[str, str]:
     }
 
 
-MOST_PRINTED = 64 * 2**20
+MAX_OUTPUT_BYTES = 64 * 2**20
 """Most bytes of either output stream; the records of a thousand benchmarks take a tenth of it."""
 
 Reader = Callable[[Path], Mapping[str, float]]
@@ -144,8 +144,8 @@ def _run(line: str, build: InstalledBuild, folder: Path, output: Path, log: Path
             left = deadline - time.monotonic()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = group.process.wait(min(max(left, 0.0), LOOK_SECONDS))
-            if max(file.stat().st_size for file in (output, log)) > MOST_PRINTED:
-                return "failed", f"it printed more than {MOST_PRINTED >> 20} MiB"
+            if max(file.stat().st_size for file in (output, log)) > MAX_OUTPUT_BYTES:
+                return "failed", f"it printed more than {MAX_OUTPUT_BYTES >> 20} MiB"
             if status is None and left <= 0:
                 return "timeout", f"it took longer than {build.settings.timeout:.0f} s"
     finally:
@@ -180,7 +180,7 @@ def _failure_of(status: int) -> tuple[str, str] | None:
 
 PAIR_SECONDS = 4.0
 """Target duration of all quads together, as for workloads. A command whose first quad takes longer gets only that."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 def measure_command_pair(
@@ -224,7 +224,7 @@ def _common_names(quads: Sequence[Quad]) -> Sequence[str]:
     names = [name for name in runs[0] if all(name in run for run in runs)]
     if not names:
         side: Side = "head"
-        printed = " and head ".join(", ".join([*run][:MOST_NAMED]) for run in quads[0][:2])
+        printed = " and head ".join(", ".join([*run][:MAX_NAMED]) for run in quads[0][:2])
         raise SideFailure(
             side, WorkerFailure("failed", f"base prints {printed}: nothing is the same in all runs")
         )

@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 PADDING = "TORCHPERF_PADDING"
 """Environment variable whose length shifts the stack, as differences between callers' environments would."""
-MOST_PADDING = 4096
+MAX_PADDING = 4096
 """Most characters of padding: a page of memory."""
 HASH_SEEDS = 2**32
 
@@ -46,7 +46,7 @@ def random_variables() -> dict[str, str]:
     Both can affect two builds differently. If they were fixed, more pairs would only make such an accidental
     difference look more certain.
     """
-    padding = "x" * random.randrange(MOST_PADDING)
+    padding = "x" * random.randrange(MAX_PADDING)
     return {"PYTHONHASHSEED": str(random.randrange(HASH_SEEDS)), PADDING: padding}
 
 
@@ -84,7 +84,7 @@ BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 LOOK_SECONDS = 0.25
 """Time between two checks of a busy worker's memory."""
 GRACE_SECONDS = 3.0
-LONGEST_LINE = 16 * 2**20
+MAX_LINE_LENGTH = 16 * 2**20
 """Most bytes of an answer; the longest valid one, all samples of a process, is a hundredth of it."""
 LOG_TAIL_LINES = 20
 
@@ -209,7 +209,7 @@ class Worker:
             if not received:
                 raise self._ended(verb)
             line += received
-            if len(line) > LONGEST_LINE:
+            if len(line) > MAX_LINE_LENGTH:
                 self._group.end()
                 raise self._failure(status="crashed", reason=f"the worker's answer to {verb} does not end")
         return bytes(line)

@@ -17,7 +17,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProbeFailure,
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation
-from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY
+from torchperf_ci.bisect.reasoning.proof import MIN_TO_VERIFY
 from torchperf_ci.console import is_terminal, say
 from torchperf_ci.document import change_text, counted, duration
 from torchperf_ci.machine.host import machine_text, read_host
@@ -42,7 +42,7 @@ PAIRS_TO_HALVE = 2
 def estimated_cost(suspects: int, probes: int, build_seconds: float) -> tuple[int, int, float]:
     """The expected builds and pairs for finding one culprit, and the seconds for all of them."""
     halvings = math.ceil(math.log2(suspects + 1))
-    builds, pairs = 2 + halvings, (PAIRS_TO_CONFIRM + FEWEST_TO_VERIFY) * probes + PAIRS_TO_HALVE * halvings
+    builds, pairs = 2 + halvings, (PAIRS_TO_CONFIRM + MIN_TO_VERIFY) * probes + PAIRS_TO_HALVE * halvings
     return builds, pairs, builds * build_seconds + pairs * BisectQuestion.pair_seconds
 
 
@@ -73,7 +73,7 @@ def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLim
 
 
 ProgressEvent = BisectReading | BuildAttempt | ProbeFailure
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 """Maximum number of suspects on a terminal."""
 _BAR = 20
 """Width of a probability bar, in columns."""
@@ -166,11 +166,11 @@ class BisectProgress:
         table.add_column(no_wrap=True, min_width=_BAR)
         table.add_column(no_wrap=True, overflow="ellipsis")
         suspects = self._likeliest()
-        for position, probability in suspects[:MOST_SHOWN]:
+        for position, probability in suspects[:MAX_SHOWN]:
             bar = "█" * max(round(_BAR * probability), 1)
             table.add_row(Text(f"{probability:6.1%}"), Text(bar), Text(self._names[position]))
-        if len(suspects) > MOST_SHOWN:
-            table.add_row("", "", Text(f"and {len(suspects) - MOST_SHOWN} more"))
+        if len(suspects) > MAX_SHOWN:
+            table.add_row("", "", Text(f"and {len(suspects) - MAX_SHOWN} more"))
         text = "; ".join(part for part in (self._spending(), self._outcome, self._activity) if part)
         # A build may take an hour: the spinner shows that the process is alive.
         return Group(table, Spinner("dots", Text(one_line(text))))

@@ -243,7 +243,7 @@ def _commit(sha: str, author: str, date: str, parents: str, subject: str, body: 
 
 _GITLINK = "160000"
 SUBMODULE_SECONDS = 30.0
-MOST_COMMITS = 20
+MAX_COMMITS = 20
 """Most commits of a submodule that are listed."""
 _SUBJECT_LENGTH = 100
 
@@ -274,8 +274,8 @@ def _note(repo: Path, sha: str, path: str, old: str, new: str) -> str:
         return f"{moved}; git submodule update --init brings the commits between them"
     if not commits:
         return f"{moved}, which has no commit that the former lacks"
-    listed = "; ".join(one_line(commit)[:_SUBJECT_LENGTH] for commit in commits[:MOST_COMMITS])
-    more = f"; and {len(commits) - MOST_COMMITS} more" if len(commits) > MOST_COMMITS else ""
+    listed = "; ".join(one_line(commit)[:_SUBJECT_LENGTH] for commit in commits[:MAX_COMMITS])
+    more = f"; and {len(commits) - MAX_COMMITS} more" if len(commits) > MAX_COMMITS else ""
     return f"{moved}, {counted(len(commits), 'commit')}: {listed}{more}"
 
 

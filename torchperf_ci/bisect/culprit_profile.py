@@ -151,7 +151,7 @@ def _function(kernel: str) -> str:
     return re.sub(r"\W", ".", name.rpartition("::")[2])
 
 
-MOST_ROWS = 50
+MAX_ROWS = 50
 """Maximum number of rows in ``culprits.json``; the attached table has all of them."""
 _OLD_NEW_NEW_OLD = (0, 1, 1, 0)
 """The order of the profiles: two of each build show how much one build varies, and drift cancels in this order."""
@@ -243,7 +243,7 @@ class CulpritProfiler:
 
 def _profile_of(probe: str, changes: ProfileChanges) -> ProfileChange:
     return ProfileChange(
-        probe, tuple(map(_operator, changes.moved[:MOST_ROWS])), changes.graph_breaks[:MOST_ROWS]
+        probe, tuple(map(_operator, changes.moved[:MAX_ROWS])), changes.graph_breaks[:MAX_ROWS]
     )
 
 

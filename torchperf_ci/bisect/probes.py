@@ -12,7 +12,7 @@ from math import isfinite
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.bench.process import LARGEST_BATCH_SIZE
+from torchperf_ci.bench.process import MAX_BATCH_SIZE
 from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.errors import UsageError
 from torchperf_ci.metrics import DOWN, GRAPH_BREAKS, LATENCY, PAIRED, UP, bisected_as
@@ -20,7 +20,7 @@ from torchperf_ci.options.option import BACKENDS, DTYPES
 from torchperf_ci.series import policy
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.points import Points, Series
-from torchperf_ci.stats.build_variance import LEAST_TAU, MOST_TAU, USUAL_TAU
+from torchperf_ci.stats.build_variance import MAX_TAU, MIN_TAU, USUAL_TAU
 from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict, commit_ends_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 UNNAMED_SERIES = "the command's number"
 """The name of the series if the command prints a number and no metric is given."""
-MOST_NAMED = 5
+MAX_NAMED = 5
 
 
 def read_command_output(output: Path, metric: str, rules: Mapping[str, Rule]) -> Mapping[str, float]:
@@ -91,7 +91,7 @@ def _cost(value: float, metric: str, rules: Mapping[str, Rule], otherwise: str =
 
 
 def _unusable(points: Points, metric: str) -> str:
-    metrics = ", ".join(list(dict.fromkeys(series.metric for series in points))[:MOST_NAMED])
+    metrics = ", ".join(list(dict.fromkeys(series.metric for series in points))[:MAX_NAMED])
     whose = f"of {metric!r} " if metric else ""
     reasons = (point.info.get("reason", "") for row in points.values() for point in row)
     why = next((f"; {reason}" for reason in reasons if reason), "")
@@ -243,7 +243,7 @@ def asks_for_clearest(earlier: Judgement, judgement: Judgement) -> bool:
 def expected_build_variance(judgement: Judgement) -> float:
     """The standard deviation between builds of the same code in the history of the worse series; their largest one."""
     taus = [luck.tau for verdict in _worse(judgement) if (luck := verdict.evidence.luck)]
-    return min(max(LEAST_TAU, *taus), MOST_TAU) if taus else USUAL_TAU
+    return min(max(MIN_TAU, *taus), MAX_TAU) if taus else USUAL_TAU
 
 
 def _worse(judgement: Judgement) -> Sequence[Verdict]:
@@ -263,7 +263,7 @@ def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:
     if not _runs(series, known):
         return f"{series.model} has no {series.metric} in mode {series.mode!r}, {series.dtype!r} and {series.backend!r}"
     size = verdict.evidence.batch_size
-    chosen = size if size and size <= LARGEST_BATCH_SIZE else None
+    chosen = size if size and size <= MAX_BATCH_SIZE else None
     return select_cases(Selection([grid], batch_size=chosen), known, device)[0]
 
 

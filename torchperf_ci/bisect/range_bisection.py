@@ -304,7 +304,7 @@ def _date(flag: str, value: str | None) -> datetime.date:
         raise UsageError(msg) from None
 
 
-MOST_NEAREST = 4
+MAX_NEAREST = 4
 """Most dates that are proposed instead of one without a nightly."""
 
 
@@ -321,7 +321,7 @@ def _nightlies_between(
     days = [nightly.date for nightly in listed]
     for day in (good, bad):
         if day not in days:
-            nearest = sorted(sorted({*days}, key=lambda other: abs(other - day))[:MOST_NEAREST])
+            nearest = sorted(sorted({*days}, key=lambda other: abs(other - day))[:MAX_NEAREST])
             msg = f"there is no nightly of {day}; the nearest ones are of {', '.join(map(str, nearest))}"
             raise UsageError(msg)
     chosen = [nightly for nightly in listed if good <= nightly.date <= bad]

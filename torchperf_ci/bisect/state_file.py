@@ -154,8 +154,8 @@ STATE_VERSION = 1
 
 _OTHERWISE = "repeat its options, name another file with --state, or delete this one to start anew"
 
-MOST_BYTES = 32 * 2**20
-MOST_EVENTS = 20_000
+MAX_BYTES = 32 * 2**20
+MAX_EVENTS = 20_000
 """Limits of a state file: more than a week of pairs of half a minute each, at a few hundred bytes per event."""
 
 _NAMES = {kind: name for name, kind in KINDS.items()}
@@ -234,7 +234,7 @@ class StateFile:
     def add(self, event: StateEvent) -> None:
         """Append ``event``, and return once it is on disk. Raises :class:`OutputDirectoryError`."""
         with _writing(Path(self._file.name)):
-            if len(self._events) >= MOST_EVENTS or self._file.tell() >= MOST_BYTES:
+            if len(self._events) >= MAX_EVENTS or self._file.tell() >= MAX_BYTES:
                 raise OSError(errno.EFBIG, "it is full")
             json_files.append_entry(self._file, _entry(event))
         self._events.append(event)
@@ -320,11 +320,11 @@ def _events_or_anew(
 
 def _events(file: IO[bytes], plan: Mapping[str, object]) -> list[StateEvent]:
     size = os.fstat(file.fileno()).st_size
-    if size > MOST_BYTES:
+    if size > MAX_BYTES:
         msg = f"{file.name} holds {size >> 20} MiB, more than any bisection writes; {_OTHERWISE}"
         raise ResumeError(msg)
     entries = json_files.read_entries(file, {"state": STATE_VERSION, **plan}, _OTHERWISE)
-    if len(entries) > MOST_EVENTS:
+    if len(entries) > MAX_EVENTS:
         msg = f"{file.name} holds {len(entries)} events, more than any bisection writes; {_OTHERWISE}"
         raise ResumeError(msg)
     reader, events = StateReader(plan), []

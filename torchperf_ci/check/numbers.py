@@ -24,11 +24,11 @@ from torchperf_ci.check.pairing import (
     runs_since_change,
 )
 from torchperf_ci.document import change_text, counted, day_of
-from torchperf_ci.metrics import DOWN, LEAST_AMOUNT
+from torchperf_ci.metrics import DOWN, MIN_AMOUNT
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
 from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
 from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
-from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
+from torchperf_ci.stats.gate import MIN_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import BASELINE, MIN_HISTORY, NEWEST
 from torchperf_ci.verdicts.verdict import BuildVariance, CommitRange, Evidence, Verdict, VerdictWord
 
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 TOO_NOISY = 3.0
 """A series that could only show a change larger than this many times ``min_effect`` is too noisy, not unchanged."""
-LARGEST_DETECTABLE = 1.0
+MAX_DETECTABLE = 1.0
 """Relative change from which on ``detectable`` is not reported: a series that only shows a doubling shows nothing."""
-SMALLEST_SHOWN_OFFSET = 0.005
+MIN_SHOWN_OFFSET = 0.005
 """Smallest offset of a machine that is reported to the reader."""
 
 
@@ -101,7 +101,7 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     if changed and (judged.up.candidate[row] or judged.down.candidate[row]):
         return changed
     detectable = share_of_log(judged.detectable[row])
-    if rule.kind == "ratio" and detectable > LARGEST_DETECTABLE:
+    if rule.kind == "ratio" and detectable > MAX_DETECTABLE:
         noise = share_of_log(judged.sigma[row])
         return GateFinding("noisy", f"too noisy to judge: runs vary by {noise:.0%}")
     if rule.kind == "ratio" and detectable > TOO_NOISY * rule.min_effect:
@@ -150,7 +150,7 @@ def _doubt(judged: Judged, side: GateSide, row: int, day: Callable[[int], str]) 
 
 def _offset(judged: Judged, row: int) -> str:
     offset = share_of_log(judged.offset[row])
-    if abs(offset) < SMALLEST_SHOWN_OFFSET:
+    if abs(offset) < MIN_SHOWN_OFFSET:
         return ""
     return f"; {change_text(offset)}, which the whole job shows, is subtracted"
 
@@ -192,14 +192,14 @@ def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: Metri
         verdict,
         effect=Effect.of_logs(judged.change[row], judged.low[row], judged.high[row], pairs=0),
         noise=share_of_log(judged.sigma[row]),
-        detectable=detectable if detectable <= LARGEST_DETECTABLE else None,
+        detectable=detectable if detectable <= MAX_DETECTABLE else None,
     )
 
 
 def _repetitions(pairings: Sequence[SeriesPairing]) -> Repetitions:
     """Return the lowest and highest repetition of each series' newest run."""
     several = [
-        pairing.newest.repetitions if len(pairing.newest.repetitions) >= FEWEST_REPETITIONS else (nan,)
+        pairing.newest.repetitions if len(pairing.newest.repetitions) >= MIN_REPETITIONS else (nan,)
         for pairing in pairings
     ]
     lowest, highest = (np.array([choose(values) for values in several]) for choose in (min, max))
@@ -214,9 +214,7 @@ def _judge_amounts(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Met
     """Judge amounts by passing the gate differences, in units of the smallest that matters, in place of logarithms."""
     matrix = _matrix(pairings)
     min_effect = np.array([log1p(rules[pairing.series].min_effect) for pairing in pairings])
-    least = [
-        max(LEAST_AMOUNT, rules[pairing.series].min_effect * abs(_level(pairing))) for pairing in pairings
-    ]
+    least = [max(MIN_AMOUNT, rules[pairing.series].min_effect * abs(_level(pairing))) for pairing in pairings]
     units = np.array(least) / min_effect
     judged = judge(
         matrix.values / units[:, None],

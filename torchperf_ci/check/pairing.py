@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Verdict
 
 
-MOST_CHARTED = 40
+MAX_CHARTED = 40
 """Most points of a series in the evidence, the newest ones."""
-MOST_SINCE = 20
+MAX_SINCE = 20
 """Newest runs among which the beginning of a change is searched for: more are a level of their own."""
-MOST_NEW_CHARTED = 20
+MAX_NEW_CHARTED = 20
 """Most new points among them, so that the chart still shows the old level."""
 
 
@@ -137,7 +137,7 @@ def runs_since_change(points: Sequence[Point], old: float, new: float, window: i
     for point in points:
         values.setdefault(point.run, []).append((float(point.value or 0) - old) / (new - old))
     best, gain, since = 0.0, 0.0, window
-    for count, of_run in enumerate([*values.values()][: -1 - MOST_SINCE : -1], 1):
+    for count, of_run in enumerate([*values.values()][: -1 - MAX_SINCE : -1], 1):
         place = median(of_run)
         gain += (max(place, -1.0) if place <= 2 else 0.0) - 0.5
         if gain > best:
@@ -152,10 +152,10 @@ def commits_around(old: Sequence[Point], new: Sequence[Point]) -> CommitRange:
 
 def chart_points(pairing: SeriesPairing) -> Sequence[MeasuredPoint]:
     """Return the points for a chart of the series, at the old level and the new."""
-    points = [*pairing.old[-MOST_CHARTED:], *pairing.new[-MOST_NEW_CHARTED:]]
+    points = [*pairing.old[-MAX_CHARTED:], *pairing.new[-MAX_NEW_CHARTED:]]
     return tuple(
         MeasuredPoint(point.value, point.commit or point.torch, point.timestamp)
-        for point in points[-MOST_CHARTED:]
+        for point in points[-MAX_CHARTED:]
         if point.value is not None
     )
 

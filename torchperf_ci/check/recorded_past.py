@@ -98,7 +98,7 @@ def _on_its_hardware(group: SeriesGroup, known: Iterable[SeriesGroup]) -> Series
 
 RECENT_POINTS = 20
 """How many of the newest points of each series are compared."""
-FEWEST_EQUAL_NUMBERS = 2
+MIN_EQUAL_NUMBERS = 2
 """How many different fine numbers must agree between an old run and a new one for them to be the same run."""
 COARSE_DIGITS = 4
 """Numbers with at most this many significant digits may be equal by chance."""
@@ -146,7 +146,7 @@ def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:
                 shared[point.run].update(filter(_is_precise, point.repetitions))
             elif point.repetitions:
                 different.add(point.run)
-    return {run for run, numbers in shared.items() if len(numbers) >= FEWEST_EQUAL_NUMBERS} - different
+    return {run for run, numbers in shared.items() if len(numbers) >= MIN_EQUAL_NUMBERS} - different
 
 
 def _is_precise(value: float) -> bool:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from torchperf_ci.check.judging import rule_of
-from torchperf_ci.check.numbers import LARGEST_DETECTABLE
+from torchperf_ci.check.numbers import MAX_DETECTABLE
 from torchperf_ci.command_output import print_json
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.points import Points, Series, SeriesGroup, without_restating
 from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matrix, sensitivity_of
-from torchperf_ci.stats.gate import FEWEST_REPETITIONS, Repetitions, judge
+from torchperf_ci.stats.gate import MIN_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
 from torchperf_ci.stats.segmentation import change_points
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torchperf_ci.stats import Floats, Ints
 
 
-FEWEST_RUNS = MIN_HISTORY + NEWEST
+MIN_RUNS = MIN_HISTORY + NEWEST
 """Fewest runs that a past must have for its newest runs to be judged."""
 SHUFFLES = 100
 """Shuffled pasts whose newest run is judged; 100 alarms give a rate to within a tenth of itself."""
@@ -77,7 +77,7 @@ class Alarms(NamedTuple):
 
 def replayed(past: GateInputs) -> Alarms:
     """Judge each run of the past by the runs before it; real changes count, too."""
-    ends = range(FEWEST_RUNS, past.values.shape[1] + 1)
+    ends = range(MIN_RUNS, past.values.shape[1] + 1)
     return _summed(_alarms(past.picked(np.arange(end))) for end in ends)
 
 
@@ -183,8 +183,8 @@ def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarm
     """
     matrix = run_matrix(points)
     runs = matrix.values.shape[1]
-    if runs < FEWEST_RUNS:
-        msg = f"the past has {counted(runs, 'run')}, and calibrating takes at least {FEWEST_RUNS}"
+    if runs < MIN_RUNS:
+        msg = f"the past has {counted(runs, 'run')}, and calibrating takes at least {MIN_RUNS}"
         raise UsageError(msg)
     past = GateInputs(
         values=log_values(matrix.values),
@@ -205,7 +205,7 @@ def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Poi
     return {
         series: [
             point._replace(
-                value=choose(point.repetitions) if len(point.repetitions) >= FEWEST_REPETITIONS else None,
+                value=choose(point.repetitions) if len(point.repetitions) >= MIN_REPETITIONS else None,
             )
             for point in row
         ]
@@ -274,7 +274,7 @@ def _series_row(sensitivity: SeriesSensitivity) -> tuple[str, ...]:
 def _percent(share: float | None) -> str:
     if share is None:
         return "–"
-    return f"{share:.1%}" if share <= LARGEST_DETECTABLE else f"> {LARGEST_DETECTABLE:.0%}"
+    return f"{share:.1%}" if share <= MAX_DETECTABLE else f"> {MAX_DETECTABLE:.0%}"
 
 
 def calibration_document(past: Alarms, shuffled: Alarms) -> Document:

@@ -117,7 +117,7 @@ FOLLOWED = (".py", ".md", ".rst")
 """Extensions of files that only Python reads, so that tracing sees every reader."""
 PLAIN_FILES = ("100644", "100755")
 """Git's modes of regular files, as opposed to links and submodules."""
-MOST_NAMED, MOST_OPERATORS_NAMED = 3, 5
+MAX_NAMED, MAX_OPERATORS_NAMED = 3, 5
 TWO_COMMITS = "--affected looks at what two commits differ in: give commits with --base and --head"
 
 
@@ -229,7 +229,7 @@ class ChangedOperators:
         """Why a case is not affected."""
         if not self.operators:
             return "no file that this build is made from changes"
-        names = _named(sorted(self.operators), ", ", MOST_OPERATORS_NAMED)
+        names = _named(sorted(self.operators), ", ", MAX_OPERATORS_NAMED)
         return f"on base, it runs none of the operators whose sources changed: {names}"
 
     def by(self, case: Case, settings: Settings, scratch: Path) -> str:
@@ -359,6 +359,6 @@ def _git(repo: Path) -> Git:
     return Git(repo, Deadline.after(ASK_SECONDS))
 
 
-def _named(names: Sequence[str], between: str, most: int = MOST_NAMED) -> str:
+def _named(names: Sequence[str], between: str, most: int = MAX_NAMED) -> str:
     more = len(names) - most
     return between.join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -15,9 +15,9 @@ from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, PAIRED, STATUS, UP
 from torchperf_ci.series import policy
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Series
-from torchperf_ci.stats.comparison import FEWEST_ALIKE, judge_pairs
+from torchperf_ci.stats.comparison import MIN_PAIRS_ALIKE, judge_pairs
 from torchperf_ci.stats.effect_estimates import geometric_mean, paired_effect
-from torchperf_ci.stats.sequential_test import ALPHA, FEWEST_PAIRS, Decision, boundaries
+from torchperf_ci.stats.sequential_test import ALPHA, MIN_PAIRS, Decision, boundaries
 from torchperf_ci.verdicts.verdict import Evidence, SuiteMean, Verdict, VerdictWord
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ VERDICT_OF_DECISION: Mapping[sequential_test.Word, VerdictWord] = {
     "none": "unchanged",
     "open": "noisy",
 }
-MOST_TIMES = 1_000_000
+MAX_TIMES = 1_000_000
 """Largest likelihood ratio that is printed. A larger one is not meaningful, because no machine is that reliable."""
 
 
@@ -73,12 +73,12 @@ def judge_latency(
 ) -> Verdict:
     """Return the verdict on latency after the last pair. ``ended`` says why there are no more pairs.
 
-    With fewer than ``FEWEST_PAIRS`` pairs the noise is unknown, so values derived from it are left out.
+    With fewer than ``MIN_PAIRS`` pairs the noise is unknown, so values derived from it are left out.
     """
     if not compared.pairs:
         return Verdict(series(LATENCY), "noisy", f"{ended} before its first pair")
     decision = decided(compared, session, min_effect, last=True)
-    enough = len(compared.pairs) >= FEWEST_PAIRS
+    enough = len(compared.pairs) >= MIN_PAIRS
     return Verdict(
         series(LATENCY),
         VERDICT_OF_DECISION[decision.word],
@@ -106,9 +106,9 @@ def judge_latency(
 def _looks_slower(decision: Decision, compared: ComparedCase, min_effect: float) -> bool:
     """Whether an open case is more likely slower; with few pairs, whether each of them shows a change that matters."""
     least = math.log1p(min_effect)
-    if decision.word != "open" or len(compared.pairs) < FEWEST_ALIKE:
+    if decision.word != "open" or len(compared.pairs) < MIN_PAIRS_ALIKE:
         return False
-    if len(compared.pairs) < FEWEST_PAIRS:
+    if len(compared.pairs) < MIN_PAIRS:
         return min(compared.log_ratios) >= least
     return decision.increase > 0 and math.log(decision.effect.ratio) >= least / 2
 
@@ -118,7 +118,7 @@ def _why_latency(
 ) -> str:
     pairs, change = decision.effect.pairs, f"a change of {min_effect:.1%} or more"
     confirm, refute = boundaries(cases)
-    by_likelihood = pairs >= FEWEST_PAIRS
+    by_likelihood = pairs >= MIN_PAIRS
     match decision.word:
         case "increase" if by_likelihood and decision.increase >= confirm:
             return (
@@ -135,8 +135,8 @@ def _why_latency(
             return f"{'slower' if decision.word == 'increase' else 'faster'}: {beside}"
         case "none":
             return f"{pairs} pairs rule out {change}"
-    if pairs < FEWEST_ALIKE:
-        return f"{ended} after {counted(pairs, 'pair')}; at least {FEWEST_ALIKE} are needed"
+    if pairs < MIN_PAIRS_ALIKE:
+        return f"{ended} after {counted(pairs, 'pair')}; at least {MIN_PAIRS_ALIKE} are needed"
     if not by_likelihood and max(decision.increase, decision.decrease) > 0:
         return f"{ended} after {pairs} pairs; they differ, but are too few to prove a change"
     return f"{ended} after {pairs} pairs; they vary by {decision.noise:.1%}, too much to detect {change}"
@@ -144,22 +144,22 @@ def _why_latency(
 
 def _times(log_ratio: float) -> str:
     """Return a likelihood ratio as text, with one or two digits."""
-    if log_ratio > math.log(MOST_TIMES):
-        return f"more than {MOST_TIMES:,} times"
+    if log_ratio > math.log(MAX_TIMES):
+        return f"more than {MAX_TIMES:,} times"
     times = math.exp(log_ratio)
     return f"{times:,.0f} times" if times >= 10 else f"{times:.2g} times"
 
 
-FEWEST_UNEQUAL = 5
-FEWEST_EQUAL = 3
+MIN_UNEQUAL = 5
+MIN_EQUAL = 3
 """Fewest pairs with equal results: it is then practically certain that the next one is equal, too."""
-_MORE_PAIRS = f"; it takes {FEWEST_UNEQUAL} pairs, or {FEWEST_EQUAL} that are equal, to judge that"
+_MORE_PAIRS = f"; it takes {MIN_UNEQUAL} pairs, or {MIN_EQUAL} that are equal, to judge that"
 
 
 def has_enough_repeats(compared: ComparedCase) -> bool:
     """Whether there are enough pairs to judge memory, graph breaks and the like, which should be equal in all pairs."""
     results = {(*pair.base.items(), *pair.head.items()) for pair in compared.pairs}
-    return len(compared.pairs) >= (FEWEST_EQUAL if len(results) == 1 else FEWEST_UNEQUAL)
+    return len(compared.pairs) >= (MIN_EQUAL if len(results) == 1 else MIN_UNEQUAL)
 
 
 def judge_steady(
@@ -287,7 +287,7 @@ def suites(comparison: Comparison) -> Iterator[SuiteMean]:
     results, for example a case that is high by chance may get no more, so the mean of all pairs would be biased.
     """
     rows = [
-        compared.log_ratios[:FEWEST_ALIKE]
+        compared.log_ratios[:MIN_PAIRS_ALIKE]
         for compared in comparison.cases
         if len(compared.pairs) > 1 and not compared.failed
     ]

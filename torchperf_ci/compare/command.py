@@ -34,7 +34,7 @@ from torchperf_ci.metrics import LATENCY
 from torchperf_ci.records.files import check_writable
 from torchperf_ci.scratch import scratch_folder
 from torchperf_ci.series.points import Series
-from torchperf_ci.stats.comparison import FEWEST_ALIKE
+from torchperf_ci.stats.comparison import MIN_PAIRS_ALIKE
 from torchperf_ci.verdicts.headline import GREEN, sign
 from torchperf_ci.verdicts.verdict import Judgement
 from torchperf_ci.verdicts.verdict_document import publish_verdicts
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from torchperf_ci.options.comparison_commands import CompareOptions
 
 
-LEAST_BUDGET, BUDGET_A_CASE = 600.0, 60.0
+MIN_BUDGET, BUDGET_A_CASE = 600.0, 60.0
 """Default budget in seconds: the minimum, and the amount per case. Most comparisons end earlier."""
 
 
@@ -73,7 +73,7 @@ def compare_builds(
         if options.affected:
             chosen = affected_cases(of_both, base, head, naming, scratch, built=bool(options.build))
         comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(chosen.cases)])
-        budget = options.budget or max(LEAST_BUDGET, BUDGET_A_CASE * len(chosen.cases))
+        budget = options.budget or max(MIN_BUDGET, BUDGET_A_CASE * len(chosen.cases))
         about_builds = notes_on_builds(options, base, head)
         if chosen.note:
             about_builds.append(chosen.note)
@@ -114,12 +114,12 @@ def _budget_note(comparison: Comparison, budget: float) -> str:
     """Say that the budget ran out and, if it was too short for the fewest pairs, how much would have been enough."""
     note = f"the budget of {budget:.0f} s ran out: raise it with --budget, or choose fewer cases"
     slowest = max(comparison.cases, key=lambda compared: compared.seconds)
-    if len(slowest.pairs) >= FEWEST_ALIKE or not slowest.pairs:
+    if len(slowest.pairs) >= MIN_PAIRS_ALIKE or not slowest.pairs:
         return note
     # At most one pair in four is a control.
-    needed = (FEWEST_ALIKE + 1) * sum(compared.seconds for compared in comparison.cases)
+    needed = (MIN_PAIRS_ALIKE + 1) * sum(compared.seconds for compared in comparison.cases)
     return (
-        f"{note}. A pair of {slowest.case} takes {duration(slowest.seconds)} and a verdict at least {FEWEST_ALIKE} "
+        f"{note}. A pair of {slowest.case} takes {duration(slowest.seconds)} and a verdict at least {MIN_PAIRS_ALIKE} "
         f"pairs: --budget {60 * math.ceil(max(needed, budget + 1) / 60)} may be enough"
     )
 

@@ -174,7 +174,7 @@ def known_to(build: ComparedBuild, case: Case) -> bool:
     return case.workload in build.under_test.known.workloads
 
 
-MOST_CHANGES = 8
+MAX_CHANGES = 8
 """Most packages that differ which a note names."""
 
 
@@ -190,9 +190,9 @@ def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
     if not changed:
         return ""
     named = [f"{name} {old or 'none'} → {new or 'none'}" for name, (old, new) in changed.items()]
-    more = [f"and {len(named) - MOST_CHANGES} more"] if len(named) > MOST_CHANGES else []
+    more = [f"and {len(named) - MAX_CHANGES} more"] if len(named) > MAX_CHANGES else []
     return (
-        f"other packages differ between base and head, too: {', '.join([*named[:MOST_CHANGES], *more])}. A change may "
+        f"other packages differ between base and head, too: {', '.join([*named[:MAX_CHANGES], *more])}. A change may "
         "come from them"
     )
 

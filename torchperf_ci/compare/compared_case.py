@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torchperf_ci.stats.effect import Effect
 
 
-MOST_LOST = 2
+MAX_LOST = 2
 """How many pairs may fail, although each side runs alone, before a case is given up."""
 
 
@@ -79,7 +79,7 @@ class ComparedCase:
     @property
     def failed(self) -> bool:
         """Whether the case is given up: a side fails alone, or too many pairs failed."""
-        return len(self.lost) >= MOST_LOST or any(not outcome.passed for outcome in self.alone.values())
+        return len(self.lost) >= MAX_LOST or any(not outcome.passed for outcome in self.alone.values())
 
 
 @dataclass
@@ -110,7 +110,7 @@ SHARE = 1 / 3
 """How far the control may be off without harm, as a share of the smallest change that matters."""
 FAR = 5.0
 """A change this many times as large as the control's largest possible error is not caused by the machine."""
-_FEWEST_SHOWN = 2
+_MIN_SHOWN = 2
 """With at most this many pairs an interval is not shown: it can be as wide as −99%…+11,000%."""
 
 
@@ -140,7 +140,7 @@ class Control:
         low, middle, high = (
             change_text(value - 1) for value in (self.effect.low, self.effect.ratio, self.effect.high)
         )
-        interval = f" ({low}…{high}, 99%)" if self.effect.pairs > _FEWEST_SHOWN else ""
+        interval = f" ({low}…{high}, 99%)" if self.effect.pairs > _MIN_SHOWN else ""
         found = f"{middle}{interval} over {self.effect.pairs} pairs of {self.case}"
         if self.void:
             return (

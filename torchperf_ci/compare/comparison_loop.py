@@ -15,7 +15,7 @@ from torchperf_ci.bench.process import find_batch_size
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.case_verdicts import has_enough_repeats, is_settled
 from torchperf_ci.document import change_text
-from torchperf_ci.stats.comparison import CONTROLS_BESIDE, FEWEST_ALIKE, FEWEST_BESIDE
+from torchperf_ci.stats.comparison import CONTROLS_BESIDE, MIN_PAIRS_ALIKE, MIN_PAIRS_WITH_CONTROLS
 from torchperf_ci.stats.noise import FLOOR
 from torchperf_ci.stats.sequential_test import boundaries
 
@@ -72,7 +72,9 @@ class BudgetAllocation:
         if compared.settled or compared.failed or pairs < 2:
             return False
         changed = abs(median(compared.log_ratios)) >= math.log1p(self.min_effect) / 2
-        wanted = pairs // 2 if pairs < FEWEST_BESIDE else max(CONTROLS_BESIDE, pairs // PAIRS_A_CONTROL)
+        wanted = (
+            pairs // 2 if pairs < MIN_PAIRS_WITH_CONTROLS else max(CONTROLS_BESIDE, pairs // PAIRS_A_CONTROL)
+        )
         return changed and controls < wanted
 
     def _seconds_needed(self, compared: ComparedCase) -> float:
@@ -80,14 +82,14 @@ class BudgetAllocation:
 
     def _pairs_needed(self, log_ratios: Sequence[float]) -> float:
         """Estimate how many pairs it takes to prove that there is no change that matters, or that there is one."""
-        if len(log_ratios) < FEWEST_ALIKE:
-            return FEWEST_ALIKE
+        if len(log_ratios) < MIN_PAIRS_ALIKE:
+            return MIN_PAIRS_ALIKE
         delta, middle = math.log1p(self.min_effect), abs(median(log_ratios))
         spread = max(stdev(log_ratios), FLOOR)
         confirm, _ = boundaries(len(self.cases))
         alike = (STANDARD_ERRORS * spread / (delta - middle)) ** 2 if middle < delta else math.inf
         changed = 2 * confirm * (spread / middle) ** 2 if middle >= delta / 2 else math.inf
-        return max(min(alike, changed), FEWEST_ALIKE)
+        return max(min(alike, changed), MIN_PAIRS_ALIKE)
 
 
 def _pair_text(compared: ComparedCase) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.metrics import LEAST_AMOUNT, STATUS, UP, kind_of
+from torchperf_ci.metrics import MIN_AMOUNT, STATUS, UP, kind_of
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series import outcomes
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from torchperf_ci.stats.effect import Effect
 
 
-FEWEST_VALUES = 5
+MIN_VALUES = 5
 """Fewest values on each side to report a change."""
 
 
@@ -61,7 +61,7 @@ def judge_numbers(
         if rule.kind == "ratio"
         else _difference(old, new, rule)
     )
-    enough = min(len(old), len(new)) >= FEWEST_VALUES
+    enough = min(len(old), len(new)) >= MIN_VALUES
     worse = bool(rule.direction) and found.direction == (-1 if rule.direction == UP else 1)
     return Verdict(
         series,
@@ -75,15 +75,15 @@ def judge_numbers(
     )
 
 
-MOST_VALUES = 1000
+MAX_VALUES = 1000
 """Most values per side for the pairwise comparison: some tools repeat a microsecond a hundred thousand times."""
 
 
 def _thinned(values: Sequence[float]) -> Sequence[float]:
-    """Return at most ``MOST_VALUES`` values with the same quantiles."""
-    if len(values) <= MOST_VALUES:
+    """Return at most ``MAX_VALUES`` values with the same quantiles."""
+    if len(values) <= MAX_VALUES:
         return values
-    return [float(value) for value in np.quantile(values, np.linspace(0, 1, MOST_VALUES))]
+    return [float(value) for value in np.quantile(values, np.linspace(0, 1, MAX_VALUES))]
 
 
 def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int) -> _NumbersFinding:
@@ -104,7 +104,7 @@ def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: 
 
 def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) -> _NumbersFinding:
     """Compare counts, where any difference is a change, or amounts, where only a difference that matters is."""
-    least = 0.0 if rule.kind == "count" else max(LEAST_AMOUNT, rule.min_effect * abs(median(old)))
+    least = 0.0 if rule.kind == "count" else max(MIN_AMOUNT, rule.min_effect * abs(median(old)))
     above, below = min(new) - max(old) > least, min(old) - max(new) > least
     return _NumbersFinding(
         int(above) - int(below), apart=above or below, sure=above or below, none=not (above or below)
@@ -128,7 +128,7 @@ def _why_numbers(
     if not rule.direction:
         return f"{values} differ, but nothing says which way is better: give it a direction in the policy"
     if not enough:
-        return f"{values} differ; calling that a change takes {FEWEST_VALUES} on each side"
+        return f"{values} differ; calling that a change takes {MIN_VALUES} on each side"
     return (
         f"{values} differ" if found.sure else f"{values} differ, which may be chance in one of so many series"
     )

@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from torchperf_ci.document import Block, Piece
 
 
-_MOST_CULPRITS = 20
+_MAX_CULPRITS = 20
 """Maximum number of culprits in a document; the file has all of them."""
-_MOST_ATTACHED = 20
+_MAX_ATTACHED = 20
 """Maximum number of profile files, and of commands that open them."""
 _MARKS_AND_TEXTS: Mapping[BisectionStatus, tuple[str, str]] = {
     "found": ("🎯", ""),
@@ -185,23 +185,23 @@ def _found_text(culprits: Sequence[Culprit]) -> str:
 
 
 def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:
-    for culprit in culprits[:_MOST_CULPRITS]:
+    for culprit in culprits[:_MAX_CULPRITS]:
         yield Heading(culprit_name(culprit))
         yield OnlyOn("terminal", [Paragraph(byline(culprit))])
         yield OnlyOn("page", [Paragraph((byline(culprit), *culprit_links(culprit, server)))])
         yield from map(Paragraph, details(culprit))
         yield effects_table(culprit)
         yield from inside_blocks(culprit)
-    if (hidden := len(culprits) - _MOST_CULPRITS) > 0:
+    if (hidden := len(culprits) - _MAX_CULPRITS) > 0:
         yield Paragraph(f"and {counted(hidden, 'more culprit')}; the file lists all of them")
 
 
 def _look_further(inside: ProfileChange) -> list[Block]:
     """The attached profiles, and the commands that open them."""
-    files = ", ".join(inside.files[:_MOST_ATTACHED])
+    files = ", ".join(inside.files[:_MAX_ATTACHED])
     return [
         Paragraph(f"Saved with the culprits: {files}" if files else ""),
-        Commands(inside.commands[:_MOST_ATTACHED]),
+        Commands(inside.commands[:_MAX_ATTACHED]),
     ]
 
 

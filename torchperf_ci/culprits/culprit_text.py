@@ -28,7 +28,7 @@ _LIST_LENGTH = 2000
 _SHA_LENGTH = 10
 _SHA = re.compile(r"[0-9a-f]{40,64}")
 _DAY_LENGTH = len("2026-11-01")
-_MOST_MOVED = 10
+_MAX_MOVED = 10
 """Maximum rows of a table of profile changes; the largest matter most, and the profiles have the rest."""
 
 
@@ -135,7 +135,7 @@ def effects_table(culprit: Culprit) -> Table:
 def profile_table(culprit: Culprit) -> Table:
     """What changed inside a step of the probe; without rows if there are no profiles or nothing stands out."""
     rows = [_operator_row(operator) for operator in culprit.inside.moved] if culprit.inside else []
-    return _table(("change (ms)", "ms per step", "times per step", "kind", "name"), rows, most=_MOST_MOVED)
+    return _table(("change (ms)", "ms per step", "times per step", "kind", "name"), rows, most=_MAX_MOVED)
 
 
 def result_tables(bisection: Bisection) -> list[Table]:

@@ -203,8 +203,8 @@ def _wheel(text: str) -> WheelRequirement:
     return WheelRequirement(str(Path(text).absolute()))
 
 
-MOST_IN_A_NAME = 61
-MOST_IN_AN_ENVIRONMENT = 4093
+MAX_NAME_BYTES = 61
+MAX_ENVIRONMENT_BYTES = 4093
 """Maximum padding in characters, of the folder's name and of the environment, by which draws differ."""
 PADDING = "TORCHPERF_PADDING"
 """The variable that pads the environment."""
@@ -277,7 +277,7 @@ def open_environment(spec: BuildSpec, builder: Builder, draw: int = 0) -> Iterat
             with open_wheels([spec.requirement], str(spec), builder.python, builder.seconds) as environment:
                 yield environment
         case Revision():
-            with scratch_folder(_padding(draw, MOST_IN_A_NAME)) as folder, worktree(spec, folder) as tree:
+            with scratch_folder(_padding(draw, MAX_NAME_BYTES)) as folder, worktree(spec, folder) as tree:
                 yield _revision_environment(spec, builder, folder, tree, draw)
 
 
@@ -320,7 +320,7 @@ def _build(revision: Revision, tree: Path, folder: Path, builder: Builder, draw:
     environ = {
         **activated_environ(folder),
         **{name.upper(): value for name, value in values.items()},
-        PADDING: "x" * _padding(draw, MOST_IN_AN_ENVIRONMENT),
+        PADDING: "x" * _padding(draw, MAX_ENVIRONMENT_BYTES),
     }
     run_program(["sh", "-c", command], f"--build of {revision}", builder.seconds, cwd=tree, environ=environ)
 

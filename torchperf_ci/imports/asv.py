@@ -11,7 +11,7 @@ import math
 from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
-    LONGEST_NAME,
+    MAX_NAME_LENGTH,
     MILLISECONDS,
     TIME,
     ImportedCase,
@@ -41,7 +41,7 @@ MEMBERS = {"commit_hash", "env_name", "results"}
 _VERSION = 2
 _SECONDS = ("time_", "timeraw_")
 _BYTES = {"mem_": "memory(bytes)", "peakmem_": "peak_memory(bytes)"}
-_MOST_COMBINATIONS = 10_000
+_MAX_COMBINATIONS = 10_000
 """Most combinations of the parameters of one benchmark."""
 
 
@@ -80,7 +80,7 @@ def _cases(
 ) -> Iterator[ImportedCase | InvalidResult]:
     environment = facts({"env_name": value["env_name"]}).get("env_name", "")
     for name, row in results.items():
-        path = f'$.results["{name[:LONGEST_NAME]}"]'
+        path = f'$.results["{name[:MAX_NAME_LENGTH]}"]'
         try:
             columns = dict(zip(names, items(row, "a row of results", path), strict=False))
             described = _machine(value.get("params"), columns.get("version"))
@@ -96,8 +96,8 @@ def _combinations(
     """Yield the case name and metrics for each combination of parameters; a single one without parameters."""
     given = items(columns.get("params") or [], "a list of parameters", path)
     choices = [items(values, "the values of a parameter", path) for values in given]
-    if math.prod(map(len, choices)) > _MOST_COMBINATIONS:
-        reason = f"has more than {_MOST_COMBINATIONS} combinations of its parameters"
+    if math.prod(map(len, choices)) > _MAX_COMBINATIONS:
+        reason = f"has more than {_MAX_COMBINATIONS} combinations of its parameters"
         raise InvalidResultError(reason, path)
     result, samples = columns.get("result"), columns.get("samples")
     results = None if result is None else items(result, "a list of results", path)
@@ -156,7 +156,7 @@ def units_of(value: object) -> dict[str, str]:
     """Return the unit of each benchmark in a ``benchmarks.json``."""
     benchmarks = value if is_companion(value) and isinstance(value, dict) else {}
     return {
-        name: entry["unit"][:LONGEST_NAME]
+        name: entry["unit"][:MAX_NAME_LENGTH]
         for name, entry in benchmarks.items()
         if isinstance(entry, dict) and isinstance(entry.get("unit"), str)
     }

@@ -31,9 +31,9 @@ MILLISECONDS: Mapping[str, float] = {
     **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), 1e-6),
 }
 """Milliseconds in each unit of time."""
-LONGEST_FACT = 100
-LONGEST_NAME = 500
-_MOST_FACTS = 20
+MAX_FACT_LENGTH = 100
+MAX_NAME_LENGTH = 500
+_MAX_FACTS = 20
 _DIGITS = 12
 """Number of digits of a fingerprint, which identifies a machine in a store."""
 
@@ -147,8 +147,8 @@ def name_of(value: object, path: str) -> str:
     if not isinstance(value, str) or not value.strip():
         reason = f"{excerpt(value)} is not a name"
         raise InvalidResultError(reason, path)
-    if len(value) > LONGEST_NAME:
-        reason = f"the name has more than {LONGEST_NAME} characters; give it a shorter one"
+    if len(value) > MAX_NAME_LENGTH:
+        reason = f"the name has more than {MAX_NAME_LENGTH} characters; give it a shorter one"
         raise InvalidResultError(reason, path)
     return value
 
@@ -179,18 +179,18 @@ def numbers(value: object, path: str, scale: float = 1.0) -> list[float]:
 def status(failure: str = "", word: str = "failed") -> Metric:
     """Return the status metric of a case. ``failure`` says why it did not pass, and ``word`` is its status."""
     if failure:
-        return Metric(STATUS, [0.0], {"status": word, "reason": failure[:LONGEST_NAME]})
+        return Metric(STATUS, [0.0], {"status": word, "reason": failure[:MAX_NAME_LENGTH]})
     return Metric(STATUS, [1.0], {"status": "pass"})
 
 
 def facts(values: Mapping[str, object]) -> dict[str, str]:
-    """Return the non-empty scalar values in ``values`` as short text, at most ``_MOST_FACTS`` of them."""
+    """Return the non-empty scalar values in ``values`` as short text, at most ``_MAX_FACTS`` of them."""
     known = {
-        name[:LONGEST_FACT]: str(value)[:LONGEST_FACT]
+        name[:MAX_FACT_LENGTH]: str(value)[:MAX_FACT_LENGTH]
         for name, value in values.items()
         if isinstance(value, str | int | float) and value != ""
     }
-    return dict(list(known.items())[:_MOST_FACTS])
+    return dict(list(known.items())[:_MAX_FACTS])
 
 
 def parameters(values: object, kind: str = "param") -> dict[str, str]:
@@ -225,7 +225,7 @@ def machine(
 def system_version(system: object, release: object) -> str:
     """Return a text such as ``Linux 6.8``, without the patch level, which changes often."""
     version = ".".join(str(release).split("-", maxsplit=1)[0].split(".")[:2])
-    return f"{system} {version}"[:LONGEST_FACT]
+    return f"{system} {version}"[:MAX_FACT_LENGTH]
 
 
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
@@ -239,7 +239,7 @@ def commit_stamp(sha: object, branch: object, seconds: int | None) -> dict[str, 
         if (
             isinstance(branch, str) and branch and "(" not in branch
         ):  # pytest-benchmark: (detached head), (unknown)
-            stamp["head_branch"] = branch[:LONGEST_NAME]
+            stamp["head_branch"] = branch[:MAX_NAME_LENGTH]
     if seconds:
         stamp["timestamp"] = seconds
     return stamp

@@ -244,7 +244,7 @@ def _any_has(named: set[str], listed: object) -> bool:
 
 
 DIRECTIONS = {"customSmallerIsBetter": DOWN, "customBiggerIsBetter": UP}
-_LONGEST_UNIT = 40
+_MAX_UNIT_LENGTH = 40
 
 
 def is_for_github_action(value: object) -> bool:
@@ -289,8 +289,8 @@ def _action_case(direction: str, entry: object, path: str) -> ImportedCase:
 
 
 def _action_unit(value: object, path: str) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST_UNIT:
-        reason = f"is not a unit of at most {_LONGEST_UNIT} characters"
+    if not isinstance(value, str) or len(value) > _MAX_UNIT_LENGTH:
+        reason = f"is not a unit of at most {_MAX_UNIT_LENGTH} characters"
         raise InvalidResultError(reason, f"{path}.unit")
     return value.strip()
 

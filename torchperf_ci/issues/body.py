@@ -204,9 +204,9 @@ def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueCon
     )
 
 
-_LONGEST_SENTENCE, _LONGEST_DETAIL = 300, 600
+_MAX_SENTENCE_LENGTH, _MAX_DETAIL_LENGTH = 300, 600
 """Maximum lengths of texts from outside."""
-_MOST_WARNINGS = 5
+_MAX_WARNINGS = 5
 _CLOSES = "This issue closes automatically when the numbers recover."
 _IF_MEANT = ("If this change is intended, add the label ", Code(EXPECTED_LABEL), ".")
 
@@ -219,7 +219,7 @@ def _opening(finding: IssueFinding, context: IssueContext) -> Iterator[Block]:
         yield from _opening_of_broken(finding)
     else:
         yield from _opening_without_culprit(finding)
-    yield Note([short(warning, _LONGEST_SENTENCE) for warning in finding.warnings[:_MOST_WARNINGS]])
+    yield Note([short(warning, _MAX_SENTENCE_LENGTH) for warning in finding.warnings[:_MAX_WARNINGS]])
 
 
 def _opening_of_culprit(finding: IssueFinding, culprit: Culprit, context: IssueContext) -> Iterator[Block]:
@@ -231,7 +231,7 @@ def _opening_of_culprit(finding: IssueFinding, culprit: Culprit, context: IssueC
     effect = (f" Measured against {before}: ", Bold(effect_text(culprit.effect)), f"{pairs}.")
     yield Paragraph((Bold(f"Culprit: {culprit_name(culprit)}"), *who, ".", *effect))
     for detail in details(culprit):
-        yield Paragraph(short(detail, _LONGEST_DETAIL))
+        yield Paragraph(short(detail, _MAX_DETAIL_LENGTH))
     yield Paragraph((Bold("Next step:"), f" fix or revert it. {_CLOSES} ", *_IF_MEANT))
 
 
@@ -244,7 +244,7 @@ def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
         step = f"bisect it between {ends.good} and {ends.bad}"
     else:
         step = "find out between which commits it got worse, and bisect it"
-    why = f" to have caused it. {short(finding.why, _LONGEST_SENTENCE)}"
+    why = f" to have caused it. {short(finding.why, _MAX_SENTENCE_LENGTH)}"
     found_later = "If a culprit is found later, it will be named here."
     yield Paragraph((Bold(_what_got_worse(finding)), ", and ", Bold("no commit is proven"), why))
     yield Paragraph((Bold("Next step:"), f" {step}. {found_later} {_CLOSES} ", *_IF_MEANT))
@@ -254,7 +254,9 @@ def _opening_of_broken(finding: IssueFinding) -> Iterator[Block]:
     runs = max((verdict.evidence.failing for verdict in finding.verdicts), default=0)
     since = f", in the last {counted(runs, 'run')}" if runs else ""
     model, where = finding.rows[0].series.model, on_machines(finding.rows)
-    yield Paragraph((Bold(f"{short(model, _LONGEST_SENTENCE)} fails"), f" {where}{since}. Its last error:"))
+    yield Paragraph(
+        (Bold(f"{short(model, _MAX_SENTENCE_LENGTH)} fails"), f" {where}{since}. Its last error:")
+    )
     yield Commands([one_line(finding.why)])
     yield Paragraph(
         (Bold("Next step:"), " run it on its own. This issue closes automatically when it passes again.")
@@ -288,7 +290,7 @@ def _environment(finding: IssueFinding) -> Table:
             else:
                 change = f"{before or '–'} → {after or '–'}"
                 facts.append((f"{what}, last at the old level → first at the new", change))
-    known = [(fact, short(value, _LONGEST_SENTENCE)) for fact, value in dict.fromkeys(facts) if value]
+    known = [(fact, short(value, _MAX_SENTENCE_LENGTH)) for fact, value in dict.fromkeys(facts) if value]
     return Table([Column("fact"), Column("value", "prose")], known)
 
 
@@ -299,9 +301,9 @@ def _how_bisected(bisection: Bisection) -> Folded:
     return Folded(
         f"How it was bisected: {cost(bisection)}",
         [
-            *(Paragraph(f"{short(sentence, _LONGEST_SENTENCE)}.") for sentence in sentences if sentence),
+            *(Paragraph(f"{short(sentence, _MAX_SENTENCE_LENGTH)}.") for sentence in sentences if sentence),
             Commands(repeat_commands(bisection)),
-            Note([short(note, _LONGEST_SENTENCE) for note in (why, *bisection.notes) if note]),
+            Note([short(note, _MAX_SENTENCE_LENGTH) for note in (why, *bisection.notes) if note]),
             *evidence_tables(bisection),
         ],
     )

@@ -353,7 +353,7 @@ def _storable(memory: IssueMemory) -> IssueMemory:
     return parse_memory(memory_line(memory)) or memory
 
 
-_MOST_SUSPECTS = 200
+_MAX_SUSPECTS = 200
 """Their fingerprints take 4 kB of the memory. A later commit of a larger set gets its own issue."""
 
 
@@ -365,7 +365,7 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
     """
     if memory is None:
         rows = _one_row_per_series(finding.rows)
-        suspects = finding.suspects[:_MOST_SUSPECTS]
+        suspects = finding.suspects[:_MAX_SUSPECTS]
         return IssueMemory(finding.kind, (finding.fingerprint,), rows, night, night, suspects=suspects)
     is_part = finding.suspects and finding.names & {*memory.fingerprints, *memory.suspects}
     is_proven = any(subject.kind == "culprit" and not subject.suspects for subject in (memory, finding))
@@ -377,7 +377,7 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
         ),
         rows=_one_row_per_series((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
-        suspects=() if is_proven else memory.suspects or finding.suspects[:_MOST_SUSPECTS],
+        suspects=() if is_proven else memory.suspects or finding.suspects[:_MAX_SUSPECTS],
     )
 
 

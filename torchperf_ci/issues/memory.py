@@ -160,7 +160,7 @@ def _row_to_json(row: IssueRow, positions: Mapping[str, int]) -> dict[str, objec
 
 
 _LARGEST = 1e300
-_MOST_PAIRS = 1_000_000
+_MAX_PAIRS = 1_000_000
 """The largest numbers that the schema allows."""
 
 
@@ -174,7 +174,7 @@ def _rounded_effect(effect: Effect | None) -> Effect | None:
     if effect is None or ratio is None:
         return None
     low, high = _digits(effect.low), _digits(effect.high)
-    return Effect(ratio, low or 0.0, high or inf, min(effect.pairs, _MOST_PAIRS))
+    return Effect(ratio, low or 0.0, high or inf, min(effect.pairs, _MAX_PAIRS))
 
 
 def _digits(value: float | None) -> float | None:

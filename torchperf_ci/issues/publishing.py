@@ -95,7 +95,7 @@ def _range_now(action: IssueAction) -> CommitEnds | None:
 def new_evidence_comment(rows: Sequence[IssueRow], context: IssueContext) -> str:
     """Report that more series show the same change."""
     seen = Paragraph((f"Also seen on the night of {context.night}: ", Bold(what_got_worse(rows))))
-    return _comment([seen, series_table(largest_first(rows), _MOST_ROWS)])
+    return _comment([seen, series_table(largest_first(rows), _MAX_ROWS)])
 
 
 def located_comment(finding: IssueFinding, context: IssueContext) -> str:
@@ -164,7 +164,7 @@ def duplicate_comment(number: int) -> str:
     return f"Same as #{number}, which stays open.\n"
 
 
-_MOST_ROWS = 20
+_MAX_ROWS = 20
 """Maximum rows of a table in a comment; the issue has all of them."""
 
 
@@ -179,7 +179,7 @@ def _culprit_words(culprit: Culprit, context: IssueContext) -> tuple[Piece, ...]
 def _levels_table(memory: IssueMemory, now: Mapping[Series, float]) -> Sequence[Block]:
     if memory.kind == "broken":
         return ()
-    return (recovery_table(largest_first(memory.rows), now, _MOST_ROWS),)
+    return (recovery_table(largest_first(memory.rows), now, _MAX_ROWS),)
 
 
 _ROUNDS = 4

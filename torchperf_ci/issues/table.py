@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Series
 
 
-LONGEST_NAME = 60
+MAX_NAME_LENGTH = 60
 """Maximum length of a name from outside."""
-_LONGEST_HEAD = 300
+_MAX_HEAD_LENGTH = 300
 
 
 def largest_first(rows: Iterable[IssueRow]) -> list[IssueRow]:
@@ -33,7 +33,7 @@ def what_got_worse(rows: Sequence[IssueRow]) -> str:
         return ""
     worst = largest_first(rows)[0]
     others = len({row.series.model for row in rows}) - 1
-    model = short(worst.series.model, LONGEST_NAME)
+    model = short(worst.series.model, MAX_NAME_LENGTH)
     subject = f"{model} and {others} more, up to" if others else model
     return " ".join(part for part in (subject, change_in_words(worst), on_machines(rows)) if part)
 
@@ -63,7 +63,7 @@ def machine_names(rows: Iterable[IssueRow]) -> dict[str, str]:
     names = list(dict.fromkeys(_machine(row.series) for row in rows))
     brief_names = [_MAKER_AND_MEMORY.sub("", name) for name in names]
     return {
-        name: short(brief if brief_names.count(brief) == 1 else name, LONGEST_NAME)
+        name: short(brief if brief_names.count(brief) == 1 else name, MAX_NAME_LENGTH)
         for name, brief in zip(names, brief_names, strict=True)
     }
 
@@ -140,7 +140,9 @@ def _table(
     names = (*_CASE_FIELDS, "benchmark", "repo")
     differing = [name for name in names if len({getattr(row.series, name) for row in rows}) > 1]
     same = [getattr(rows[0].series, name) for name in _CASE_FIELDS if name not in differing] if rows else []
-    head = short(" ".join(("benchmark,", *filter(None, same))), _LONGEST_HEAD) if any(same) else "benchmark"
+    head = (
+        short(" ".join(("benchmark,", *filter(None, same))), _MAX_HEAD_LENGTH) if any(same) else "benchmark"
+    )
     whole = [(_benchmark_name(row.series, differing), *rest) for row, rest in zip(rows, cells, strict=True)]
     return Table([Column(head), *columns], whole, most=most)
 
@@ -148,12 +150,12 @@ def _table(
 def _benchmark_name(series: Series, differing: Iterable[str]) -> str:
     """The model, and the other fields that distinguish it in this table."""
     parts = (getattr(series, name) for name in ("model", *differing))
-    return " ".join(short(part, LONGEST_NAME) for part in parts if part)
+    return " ".join(short(part, MAX_NAME_LENGTH) for part in parts if part)
 
 
 def _metric_name(series: Series) -> str:
     """The metric without its unit, which is shown with the numbers."""
-    return short(name_and_unit(series.metric)[0], LONGEST_NAME)
+    return short(name_and_unit(series.metric)[0], MAX_NAME_LENGTH)
 
 
 def _machine(series: Series) -> str:

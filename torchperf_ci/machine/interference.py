@@ -42,7 +42,7 @@ NOTICEABLE = 0.05
 """The same share if tasks wait for a CPU. Below it, a workload with more threads than CPUs waits for itself."""
 WARNING_MARK = "⚠ "
 """The beginning of a sentence that a reader must not overlook."""
-SHORTEST_SECONDS = 0.5
+MIN_SECONDS = 0.5
 """The shortest observation from which shares are computed; the kernel counts in ticks of 10 ms."""
 
 
@@ -177,7 +177,7 @@ def interference_note(observed: Sequence[Mapping[str, str]], which: str = "") ->
 
 def busy_warning(before: CounterSnapshot) -> str:
     """Warn, before a measurement, if other work has kept this machine busy since ``before``; else empty."""
-    time.sleep(max(before.moment + SHORTEST_SECONDS - time.monotonic(), 0.0))
+    time.sleep(max(before.moment + MIN_SECONDS - time.monotonic(), 0.0))
     words = describe_interference([interference_between(before, read_counters())])
     return f"{WARNING_MARK}this machine is busy: {words}; expect noise until that ends" if words else ""
 
@@ -206,7 +206,7 @@ def power_limit_note(cases: Sequence[Sequence[Mapping[str, str]]]) -> str:
 
 def _others(observed: Sequence[Mapping[str, str]]) -> Iterator[str]:
     """Sentences on what others did meanwhile."""
-    if sum(_numbers(observed, "seconds")) < SHORTEST_SECONDS:
+    if sum(_numbers(observed, "seconds")) < MIN_SECONDS:
         return
     yield from _other_work(observed)
     if (steal := _mean(observed, "cpu_steal") or 0) > STEAL_LIMIT:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 INDEX = "packed/index"
 PACK_BYTES = 256 * 2**20
 """Most bytes of files in one pack, uncompressed; the pack itself is about fifty times smaller."""
-_MOST_UNPACKED = 2 * PACK_BYTES
+_MAX_UNPACKED_BYTES = 2 * PACK_BYTES
 _TAGS = "tags"
 """Name of the first member, whose lines are a file's tag, a space and its key."""
 _PACK = re.compile(r"packed/(\d{4}-\d{2})(\.\d+)?\.tar\.gz")
@@ -143,7 +143,7 @@ class _LimitedReader(io.RawIOBase):
 
     def __init__(self, stream: gzip.GzipFile) -> None:
         self._stream = stream
-        self._left = _MOST_UNPACKED
+        self._left = _MAX_UNPACKED_BYTES
 
     def readable(self) -> bool:
         return True
@@ -152,7 +152,7 @@ class _LimitedReader(io.RawIOBase):
         data = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(data)
         if self._left < 0:
-            msg = f"unpacks to more than {mebibytes(_MOST_UNPACKED)}"
+            msg = f"unpacks to more than {mebibytes(_MAX_UNPACKED_BYTES)}"
             raise OverLimitError(msg)
         return data
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.metrics import bisected_as
-from torchperf_ci.plan.jobs import MOST_JOBS, MeasurementJob, unique_name
+from torchperf_ci.plan.jobs import MAX_JOBS, MeasurementJob, unique_name
 from torchperf_ci.records.files import job_folder
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.verdicts.verdict import CommitEnds, Judgement, Verdict, read_verdicts, write_verdicts
@@ -113,7 +113,7 @@ def budget_shares(count: int, budget: float) -> tuple[int, int]:
     It is shared equally by as many as can have :data:`LEAST` seconds each, but at least one. A share is at most
     :data:`LONGEST` seconds.
     """
-    fitting = min(count, max(1, int(budget // LEAST)), MOST_JOBS)
+    fitting = min(count, max(1, int(budget // LEAST)), MAX_JOBS)
     return fitting, ceil(min(budget / fitting, LONGEST)) if fitting else 0
 
 

@@ -42,7 +42,7 @@ _BISECTION_COLUMNS = (
     Column("most minutes", "number"),
 )
 _LEFT_OUT_COLUMNS = (Column("what"), Column("why", "prose"))
-_MOST_LINES = 20
+_MAX_LINES = 20
 """Most lines printed on what is left out; the summary has more."""
 _LINE_LENGTH = 300
 _WAITS = "the budget is too small for it beside what changed more"
@@ -132,9 +132,9 @@ def _print_matrix(rows: Collection[Any], document: Document, options: PlanOption
 
 def _say_first(lines: Sequence[str]) -> None:
     """Write lines to stderr, and only the first ones if there are many."""
-    hidden = len(lines) - _MOST_LINES
+    hidden = len(lines) - _MAX_LINES
     more = [f"and {hidden} more"] if hidden > 0 else []
-    say(*(short(line, _LINE_LENGTH) for line in [*lines[:_MOST_LINES], *more]))
+    say(*(short(line, _LINE_LENGTH) for line in [*lines[:_MAX_LINES], *more]))
 
 
 def jobs_document(jobs: Sequence[MeasurementJob]) -> Document:

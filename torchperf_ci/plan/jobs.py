@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
-LONGEST_NAME = 80
+MAX_NAME_LENGTH = 80
 """Most characters of a name. Artifacts and files add to it, and a file's name has at most 255 bytes."""
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 def unique_name(taken: set[str], *parts: str) -> str:
     """Join ``parts`` to a name of safe characters that is not ``taken`` yet in any case, if need be with a number."""
-    wanted = _UNSAFE.sub("-", "-".join(parts)).strip("-.")[:LONGEST_NAME] or "job"
+    wanted = _UNSAFE.sub("-", "-".join(parts)).strip("-.")[:MAX_NAME_LENGTH] or "job"
     name, number = wanted, 1
     while name.casefold() in taken:
         number += 1
@@ -35,7 +35,7 @@ def unique_name(taken: set[str], *parts: str) -> str:
     return name
 
 
-MOST_JOBS = 256
+MAX_JOBS = 256
 """Most jobs that GitHub creates from one matrix: https://docs.github.com/actions/reference/limits"""
 _EXAMPLE = """\
 no runners are configured, so nothing can run anywhere; write into torchperf.yml, for example:
@@ -85,10 +85,10 @@ def jobs_of(config: Config) -> Sequence[MeasurementJob]:
         for runner in suite.runners or config.runners
         for number in range(1, suite.shards + 1)
     ]
-    if len(jobs) > MOST_JOBS:
+    if len(jobs) > MAX_JOBS:
         most, _ = Counter(job.suite for job in jobs).most_common(1)[0]
         msg = (
-            f"{len(jobs)} jobs exceed GitHub's limit of {MOST_JOBS} per matrix: give fewer shards to suite {most!r}, "
+            f"{len(jobs)} jobs exceed GitHub's limit of {MAX_JOBS} per matrix: give fewer shards to suite {most!r}, "
             "which has the most, or plan two files, with --config"
         )
         raise UsageError(msg)

@@ -63,8 +63,8 @@ PUT_SECONDS = 20.0
 ROOT = "v3/"
 """Prefix of every key: the database ingests objects from there only."""
 
-_MOST_PROBLEMS = 20
-_LONGEST_PROBLEM = 300
+_MAX_PROBLEMS = 20
+_MAX_PROBLEM_LENGTH = 300
 
 
 class _Members(msgspec.Struct):
@@ -174,7 +174,7 @@ def _records(content: str) -> Sequence[LocatedRecord]:
     if refused or not reading.records:
         why = f"the database would refuse the content (reasons: {len(refused)})"
         message = why if refused else "content holds no record"
-        problems = [problem[:_LONGEST_PROBLEM] for problem in refused[:_MOST_PROBLEMS]]
+        problems = [problem[:_MAX_PROBLEM_LENGTH] for problem in refused[:_MAX_PROBLEMS]]
         raise RefusedRequestError(HTTPStatus.UNPROCESSABLE_ENTITY, message, problems=problems)
     return reading.records
 

@@ -52,7 +52,7 @@ def kind_of_judged(text: str) -> str:
     return next((kind for kind in ("culprits", "verdicts") if isinstance(members.get(kind), list)), "")
 
 
-_LONGEST_MESSAGE = 300
+_MAX_MESSAGE_LENGTH = 300
 """Characters of an unexpected error that a message quotes."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -146,7 +146,7 @@ def guarded(parse: Callable[[], RecordsReading], content: bytes, name: str) -> R
         raise
     except Exception as error:  # noqa: BLE001  # a bug of ours; the other files matter more than a traceback
         reason = f"cannot be read, which is a bug of torchperf: {type(error).__name__}: {error}"[
-            :_LONGEST_MESSAGE
+            :_MAX_MESSAGE_LENGTH
         ]
         return refused_file(name, reason, content.decode("utf-8", "surrogateescape"))
 

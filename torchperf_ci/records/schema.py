@@ -208,7 +208,7 @@ def _defects_of_value(steps: Steps, value: object) -> Iterator[str]:
         yield f"{excerpt(value)} is not a JSON number; only benchmark_values and target_value may hold it"
 
 
-MOST_FINDINGS = 100
+MAX_FINDINGS = 100
 """Changed values of a record, or reasons to refuse it, after which no more are told."""
 
 
@@ -228,7 +228,7 @@ class RecordFinding:
 def check_record(element: Any) -> tuple[RecordFinding, ...]:
     """Return what is wrong with a decoded element; it is a valid record if nothing is ``refused``."""
     if not is_plain_json(element, MAX_DEPTH):
-        defects = islice(json_defects(element), MOST_FINDINGS)
+        defects = islice(json_defects(element), MAX_FINDINGS)
         # A value that JSON cannot hold, or that is ambiguous, is not worth validating.
         if unsafe := tuple(RecordFinding(steps, reason, "refused") for steps, reason in defects):
             return unsafe
@@ -359,8 +359,8 @@ def _first(
     for step, value in inner:
         for finding in of_null if value is None else check(value):
             checkpoint()
-            if len(findings) < MOST_FINDINGS or finding.severity == "refused":
+            if len(findings) < MAX_FINDINGS or finding.severity == "refused":
                 findings.append(finding.below(step))
-        if len(findings) >= MOST_FINDINGS and findings[-1].severity == "refused":
+        if len(findings) >= MAX_FINDINGS and findings[-1].severity == "refused":
             break
     return findings

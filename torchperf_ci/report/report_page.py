@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Verdict
 
 _PAGE = "report.html"
-_MOST_CHARTS = 10
+_MAX_CHARTS = 10
 _NAME = 100
 """Most characters of a project's name, which may come from an untrusted file."""
 _LOG_RATIOS = ("controls", "log_ratios")
@@ -42,7 +42,7 @@ def write_page(inputs: ReportInputs, folder: Path, options: ReportOptions) -> No
     documents = report_documents(inputs, github_server(os.environ))
     groups = grouped(verdict for judgement in inputs.judgements for verdict in judgement.verdicts)
     changed = (verdict for group in ("regressed", "candidate", "improved") for verdict in groups[group])
-    charts = [chart for verdict in changed if (chart := pair_chart(verdict))][:_MOST_CHARTS]
+    charts = [chart for verdict in changed if (chart := pair_chart(verdict))][:_MAX_CHARTS]
     if first := charts[0] if charts else clearest_chart(inputs.verdicts):
         documents[0] = replace(documents[0], blocks=[first, *documents[0].blocks])
     if charts[1:]:

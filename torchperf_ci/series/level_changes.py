@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from torchperf_ci.metrics import LEAST_AMOUNT
+from torchperf_ci.metrics import MIN_AMOUNT
 from torchperf_ci.series.points import Point, Series, differing_facts
 from torchperf_ci.series.policy import numbers
 from torchperf_ci.stats.effect import Effect
@@ -147,7 +147,7 @@ def ratio_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT)
 
 def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[LevelStep]]:
     """Return the steps in each row of values that may be zero or negative."""
-    units = [max(LEAST_AMOUNT / log1p(min_effect), abs(median(row))) if row else 1.0 for row in rows]
+    units = [max(MIN_AMOUNT / log1p(min_effect), abs(median(row))) if row else 1.0 for row in rows]
     scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
     return [
         [

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torchperf_ci.stats import Flags, Floats, Ints, Places
 
 
-MOST_AUTOCORRELATION = 0.9
+MAX_AUTOCORRELATION = 0.9
 CLIP = 3.0
 """Deviations are clipped at this many σ, so that a spike neither feigns nor hides autocorrelation."""
 SHARED = 2 / 3
@@ -60,7 +60,7 @@ def autocorrelations(deviations: Floats, history: Ints, fewest: int) -> tuple[Fl
     weight = between / (between + 1 / runs)
     drawn = mean + weight * (correlations - mean)
     most = np.maximum(drawn + np.sqrt(weight / runs), correlations)
-    return np.clip(drawn, 0.0, MOST_AUTOCORRELATION), np.clip(most, 0.0, MOST_AUTOCORRELATION)
+    return np.clip(drawn, 0.0, MAX_AUTOCORRELATION), np.clip(most, 0.0, MAX_AUTOCORRELATION)
 
 
 def autocorrelation_beside_step(deviations: Floats, after_step: Flags) -> Floats:
@@ -84,7 +84,7 @@ def autocorrelation_beside_step(deviations: Floats, after_step: Flags) -> Floats
     of_differences = 1 + 2 * _lag_one(np.diff(deviations, axis=1))
     usual = float(np.median(of_differences)) if len(of_differences) else 0.0
     own = of_differences - np.sqrt(2 / runs)
-    return np.asarray(np.clip(np.minimum(around, np.maximum(own, usual)), 0.0, MOST_AUTOCORRELATION))
+    return np.asarray(np.clip(np.minimum(around, np.maximum(own, usual)), 0.0, MAX_AUTOCORRELATION))
 
 
 def _lag_one(deviations: Floats) -> Floats:
@@ -116,7 +116,7 @@ INDEPENDENT = 0.8
 PAIR_CLIP = 3.0
 """Values are clipped at this many robust standard deviations, so that an outlier neither feigns nor hides
 autocorrelation."""
-FEWEST_TO_CLIP = 4
+MIN_TO_CLIP = 4
 
 _GRID = ((0.0, 0.0), *product(SHARES, AUTOCORRELATIONS))
 _PRIOR = np.log([INDEPENDENT, *[(1 - INDEPENDENT) / (len(_GRID) - 1)] * (len(_GRID) - 1)])
@@ -267,7 +267,7 @@ def _clipped(row: PairSeries) -> Floats:
         for group in np.unique(row.groups).tolist()
     }
     apart = row.values - np.array([middles[group] for group in row.groups.tolist()])
-    if apart.size < FEWEST_TO_CLIP:
+    if apart.size < MIN_TO_CLIP:
         return np.asarray(apart)
     most = PAIR_CLIP * MAD_TO_SIGMA * float(np.median(np.abs(apart)))
     return np.asarray(np.clip(apart, -most, most))

@@ -118,7 +118,7 @@ def log_likelihood(values: Floats, levels: Floats) -> Floats:
 
 TAU_COUNT = 6
 """Number of candidate values of τ."""
-LARGEST_USUAL_TAU = 0.02
+MAX_USUAL_TAU = 0.02
 """Largest candidate of τ, unless it is known to be larger: builds of compiled C++ differ by up to 1.5%."""
 FINER = 3
 """Steps per level of the finer grid on which offsets are summed over."""
@@ -128,9 +128,7 @@ _LEAST = 1e-150
 @lru_cache(maxsize=64)
 def taus(luck: float) -> Floats:
     """Return the candidates of τ, ascending, if ``luck`` is expected; only 0 if ``luck`` is 0."""
-    return _constant(
-        np.geomspace(luck / 3, max(LARGEST_USUAL_TAU, 4 * luck), TAU_COUNT) if luck else np.zeros(1)
-    )
+    return _constant(np.geomspace(luck / 3, max(MAX_USUAL_TAU, 4 * luck), TAU_COUNT) if luck else np.zeros(1))
 
 
 @lru_cache(maxsize=64)
@@ -207,9 +205,9 @@ TRIM, TRIMMED = 2.5, 0.9113
 the variance that this leaves of normal noise."""
 EFFICIENCY = 0.45
 """Degrees of freedom per difference of successive runs: less than one, since each run is in two differences."""
-LEAST_TAU, MOST_TAU = 1e-4, 0.05
+MIN_TAU, MAX_TAU = 1e-4, 0.05
 """Range of τ."""
-TAUS: Floats = np.geomspace(LEAST_TAU, MOST_TAU, 48)
+TAUS: Floats = np.geomspace(MIN_TAU, MAX_TAU, 48)
 _SIGMAS: Floats = np.geomspace(3e-4, 0.5, 120)
 
 

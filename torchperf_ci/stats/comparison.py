@@ -22,7 +22,7 @@ from torchperf_ci.stats.autocorrelation import (
 )
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.noise import FLOOR, student_of_score
-from torchperf_ci.stats.sequential_test import ALPHA, BETA, FEWEST_PAIRS, LOOKS, Decision, boundaries, decide
+from torchperf_ci.stats.sequential_test import ALPHA, BETA, LOOKS, MIN_PAIRS, Decision, boundaries, decide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from torchperf_ci.stats import Floats
 
 
-FEWEST_ALIKE = 3
+MIN_PAIRS_ALIKE = 3
 """Fewest pairs that can show that there is no change, if they agree closely."""
-FEWEST_BESIDE = 4
+MIN_PAIRS_WITH_CONTROLS = 4
 CONTROLS_BESIDE = 2
-"""Fewest control pairs that, with :data:`FEWEST_BESIDE` other pairs, can prove a change. If processes had two modes,
-whatever their shares and distance, so many pairs would look like a change at most once in 1,000 times."""
+"""Fewest control pairs that, with :data:`MIN_PAIRS_WITH_CONTROLS` other pairs, can prove a change. If processes had two
+modes, whatever their shares and distance, so many pairs would look like a change at most once in 1,000 times."""
 
 
 OFTEN = 10.0
@@ -68,7 +68,7 @@ def judge_pairs(
     row, rest = _pair_series(tuple(readings)), [_pair_series(tuple(other)) for other in others if other]
     pairs, controls = row.values[row.groups == 0], row.values[row.groups < 0]
     decision = decide(pairs, min_effect, cases=cases)
-    if pairs.size < FEWEST_PAIRS:
+    if pairs.size < MIN_PAIRS:
         decision = replace(decision, effect=student_effect(pairs, 0.95))
     if decision.word in ("increase", "decrease") and not _is_beyond_memory(
         row, rest, decision, min_effect, cases
@@ -119,7 +119,7 @@ def _beside(
 
     The spread of control pairs is taken around 0, so it grows if the machine favors one side.
     """
-    if pairs.size < FEWEST_BESIDE or controls.size < CONTROLS_BESIDE:
+    if pairs.size < MIN_PAIRS_WITH_CONTROLS or controls.size < CONTROLS_BESIDE:
         return None
     change = float(pairs.mean() - controls.mean())
     sign = 1.0 if change > 0 else -1.0
@@ -136,8 +136,8 @@ def _beside(
 
 def _is_alike(pairs: Floats, decision: Decision, min_effect: float, last: bool) -> bool:
     """Whether the interval excludes a change of ``min_effect``; it is wider while further decisions may follow."""
-    if pairs.size < FEWEST_ALIKE:
+    if pairs.size < MIN_PAIRS_ALIKE:
         return False
-    last = last and pairs.size >= FEWEST_PAIRS
+    last = last and pairs.size >= MIN_PAIRS
     effect = decision.effect if last else student_effect(pairs, 1 - BETA / OFTEN)
     return 1 / (1 + min_effect) < effect.low and effect.high < 1 + min_effect

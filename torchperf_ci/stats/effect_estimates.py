@@ -53,7 +53,7 @@ def _signed_rank_quantile(n: int, alpha: float) -> int:
     return int(np.searchsorted(np.cumsum(ways), alpha, side="right"))
 
 
-MOST_EXACT = 400
+MAX_EXACT = 400
 """Most differences for which the exact distribution is used; its at most C(40, 20) cases fit into int64."""
 
 
@@ -62,7 +62,7 @@ def shift_effect(old: Floats, new: Floats, confidence: float = 0.95) -> Effect:
 
     The estimate is the median of all m·n differences new − old; the interval runs between two of them, the k-th from
     either end, k by the Mann–Whitney distribution (Hollander, Wolfe & Chicken, *Nonparametric Statistical Methods*,
-    §4.3), beyond :data:`MOST_EXACT` differences by its large-sample approximation. If m and n are too small for
+    §4.3), beyond :data:`MAX_EXACT` differences by its large-sample approximation. If m and n are too small for
     ``confidence`` (below 4 and 4 for 95%, 5 and 5 for 99%) it is ``(0, ∞)``. Autocorrelated noise makes it too narrow.
     """
     differences = np.sort(np.subtract.outer(new, old), axis=None)
@@ -74,7 +74,7 @@ def shift_effect(old: Floats, new: Floats, confidence: float = 0.95) -> Effect:
 @lru_cache(maxsize=1024)
 def _rank(m: int, n: int, confidence: float) -> int:
     """Return the largest k with P(U < k) ≤ (1 − confidence)/2 under the null; below 1 if there is none."""
-    if m * n > MOST_EXACT:
+    if m * n > MAX_EXACT:
         z = NormalDist().inv_cdf((1 + confidence) / 2)
         return floor(m * n / 2 - z * sqrt(m * n * (m + n + 1) / 12))
     ways = _ways(m, n)

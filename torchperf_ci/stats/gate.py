@@ -48,11 +48,11 @@ def adjusted(p: Floats, fewest: int = 0) -> Floats:
     return q
 
 
-FEWEST_REPETITIONS = 3
+MIN_REPETITIONS = 3
 """Fewest processes of one run that must agree before the run can be proof by itself."""
 SINGLE_RUN_HISTORY = 10
 """Fewest past runs of a series with which a single new run can be proof."""
-LEAST_FACTOR = 1.5
+MIN_FACTOR = 1.5
 """Smallest factor that one run can prove."""
 BEYOND = 2.0
 """A single run must be this many times as far off as any run of any series has ever been, because a spike may hit all
@@ -65,7 +65,7 @@ MOVED_MANY, MOVED_SHARE = 4, 1 / 3
 
 class Repetitions(NamedTuple):
     """The lowest and the highest repetition of the newest run, as logarithms, shape (series,), NaN where there are
-    fewer than :data:`FEWEST_REPETITIONS`."""
+    fewer than :data:`MIN_REPETITIONS`."""
 
     lowest: Floats
     highest: Floats
@@ -99,7 +99,7 @@ def smallest_proof(settled: Floats, min_effect: Floats) -> Floats:
     known = settled[~np.isnan(settled).all(axis=1)]
     seen = np.abs(known - row_median(known)[:, None])
     farthest = np.nanmax(seen) if seen.size else 0.0
-    return np.maximum(min_effect, max(np.log(LEAST_FACTOR), BEYOND * farthest))
+    return np.maximum(min_effect, max(np.log(MIN_FACTOR), BEYOND * farthest))
 
 
 def _moved_together(scores: Floats, jobs: Ints) -> Flags:
@@ -122,7 +122,7 @@ LATE_FROM = 2.0
 """Score that the second longest window must reach for the longest one, which is for late proof, to be looked at."""
 WINDOW_OVERLAP = 2.5
 """Factor on the smallest of the five windows' tail probabilities. It is not five, because the windows share runs."""
-FEWEST_TESTS = 10
+MIN_TESTS = 10
 """A family of fewer tests is judged as if it had this many: a single series is tested every night, and these nights
 form a family as well."""
 FALSE_DISCOVERIES = 0.005
@@ -374,7 +374,7 @@ def _rates(tails: Floats, worse: Ints) -> tuple[Floats, Floats]:
     rise, fall = tails
     first, second = np.where(turned, fall, rise), np.where(turned, rise, fall)
     for members in (worse != 0, worse == 0):
-        first[members], second[members] = (adjusted(side[members], FEWEST_TESTS) for side in (first, second))
+        first[members], second[members] = (adjusted(side[members], MIN_TESTS) for side in (first, second))
     return np.where(turned, second, first), np.where(turned, first, second)
 
 

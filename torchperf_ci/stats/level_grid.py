@@ -68,7 +68,7 @@ def matters(change: Floats, min_effect: float) -> Flags:
     return np.asarray(change >= min_effect / 2 - 1e-9)
 
 
-MOST_MULTIPLICATIONS = 2**18
+MAX_MULTIPLICATIONS = 2**18
 """Most multiplications in a product that is computed by a single thread."""
 
 
@@ -79,10 +79,10 @@ def small_product(left: Floats, right: Floats) -> Floats:
     mostly wait for each other, the more so the busier the machine is.
     """
     (rows, inner), columns = left.shape, right.shape[1]
-    if rows * inner * columns <= MOST_MULTIPLICATIONS:
+    if rows * inner * columns <= MAX_MULTIPLICATIONS:
         return np.asarray(left @ right)
     if rows < columns:
         return np.asarray(small_product(right.T, left.T).T)
     # A single row would use a routine that starts threads sooner.
-    step = max(MOST_MULTIPLICATIONS // (inner * columns), 2)
+    step = max(MAX_MULTIPLICATIONS // (inner * columns), 2)
     return np.concatenate([left[first : first + step] @ right for first in range(0, rows, step)])

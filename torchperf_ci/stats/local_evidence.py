@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torchperf_ci.stats import Flags, Floats, Places
 
 
-MOST_AROUND = 100
+MAX_AROUND = 100
 """Most points around a change that count for the size of noise; more would outvote those at the change."""
 
 
@@ -46,7 +46,7 @@ class RankedWindows:
 
         The others are the deviations of the series' other values from their levels: ``below`` is how many of them are
         below each value, ``upto`` how many below or equal. They are ranked together with the window, and their
-        variation counts as if up to MOST_AROUND of them were in it: a step that is larger than all other noise is clear
+        variation counts as if up to MAX_AROUND of them were in it: a step that is larger than all other noise is clear
         however few runs it has, and one no larger than their variation is not a step however well it is separated.
         """
         k, n, sizes = self._left, self._runs, self._scores.sizes[self._rows]
@@ -57,7 +57,7 @@ class RankedWindows:
         old, new = before / k, (scores.sum(axis=1) - before) / (n - k)
         between = (old - new) ** 2 * k * (n - k) / n
         more = sizes - n
-        counted = np.minimum(more, MOST_AROUND)
+        counted = np.minimum(more, MAX_AROUND)
         around = counted * (self._scores.squares[self._rows] - inside) / np.maximum(more, 1)
         within = inside - k * old**2 - (n - k) * new**2 + around
         found = (n + counted) * np.log1p(between / np.maximum(within, 1e-9))

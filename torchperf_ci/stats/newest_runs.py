@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from torchperf_ci.stats import Flags, Floats, Ints, Places
 
 
-FEWEST_SERIES = 30
+MIN_SERIES = 30
 """Fewest series in a job with which what they share can be separated from what is their own."""
-FEWEST_JOBS = 8
+MIN_JOBS = 8
 """Fewest jobs of a group with which the size of its ordinary offsets is known."""
 ORDINARY = 3.0
 """An offset is ordinary up to this many standard deviations of the offsets of its group."""
@@ -55,7 +55,7 @@ def machine_offsets(
     pair = pair.reshape(-1)
     weights = 1 / np.maximum(sigma, STEADIEST)[rows]
     median, count = _weighted_medians(residuals[usable], weights, pair, pairs.shape[1])
-    known = count >= FEWEST_SERIES
+    known = count >= MIN_SERIES
     ordinary = _ordinary(np.where(known, median, np.nan), pairs[0])
     offsets[usable] = np.where(known, np.clip(median, -ordinary, ordinary), 0.0)[pair]
     return offsets
@@ -78,7 +78,7 @@ def _ordinary(medians: Floats, group: Ints) -> Floats:
     for one in np.unique(group):
         members = group == one
         known = np.abs(medians[members & ~np.isnan(medians)])
-        if known.size >= FEWEST_JOBS:
+        if known.size >= MIN_JOBS:
             largest[members] = ORDINARY * 1.4826 * np.median(known)
     return largest
 

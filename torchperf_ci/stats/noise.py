@@ -134,7 +134,7 @@ PRIOR_DF = 4.0
 """Degrees of freedom of the prior, a Student distribution with tails about as heavy as those of benchmarks."""
 PRIOR_WEIGHT = 500.0
 """Weight of the prior in observations."""
-MOST_SCORE = 4.5
+MAX_SCORE = 4.5
 """Largest score of a single run (1 in 300,000), however far it is off."""
 _KNOTS = np.concatenate([np.linspace(0.0, 4.0, 81), np.geomspace(4.2, 200.0, 80)])
 
@@ -147,14 +147,14 @@ class Tails:
     down: Floats
 
     def score(self, z: Floats, df: Floats) -> Floats:
-        """Convert deviations of ``z`` σ to scores: standard normal if nothing has changed, at most :data:`MOST_SCORE`.
+        """Convert deviations of ``z`` σ to scores: standard normal if nothing has changed, at most :data:`MAX_SCORE`.
 
         ``df``, which must broadcast with ``z``, are the degrees of freedom of the σ that z was divided by: with few of
         them Student's distribution may have the heavier tails, and is then used instead.
         """
         seen = np.where(z >= 0, np.interp(z, _KNOTS, self.up), -np.interp(-z, _KNOTS, self.down))
         student = score_of_student(z, df)
-        return np.clip(np.where(np.abs(student) < np.abs(seen), student, seen), -MOST_SCORE, MOST_SCORE)
+        return np.clip(np.where(np.abs(student) < np.abs(seen), student, seen), -MAX_SCORE, MAX_SCORE)
 
     def deviation(self, score: Floats, df: Floats) -> Floats:
         """Return the deviation in σ that has this positive ``score`` in either direction."""

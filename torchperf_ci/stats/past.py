@@ -1,6 +1,6 @@
 """Which runs of a series form its past, and to which levels it has gone before, only to return.
 
-An excursion is a stretch of at most :data:`LONGEST_EXCURSION` runs that lies above the runs on both sides of it. Not
+An excursion is a stretch of at most :data:`MAX_EXCURSION` runs that lies above the runs on both sides of it. Not
 excursions are: a step that stays, the end of a level that was there from the beginning, and a level that stayed for
 longer.
 """
@@ -118,7 +118,7 @@ def _clearest_step(values: Floats) -> tuple[Places, Flags]:
     return begins, is_clear
 
 
-LONGEST_EXCURSION = 30
+MAX_EXCURSION = 30
 """Runs of the longest excursion; what stays for more than a month of nights is a level."""
 SHORT = 15
 """Most runs that the previous level may have lasted to count as an excursion downwards, although nothing like it was
@@ -127,7 +127,7 @@ NEARLY, FARTHEST = 1.5, 2.0
 """An excursion is alike if it is between 1/1.5 times and twice as high as the rise."""
 HALF = 2
 """An excursion that lasted half as many runs as the rise makes it unremarkable: how long excursions last is chance."""
-SHORTEST_EXCURSION = 2
+MIN_EXCURSION = 2
 """Runs of the shortest excursion; a spike is not one."""
 SMOOTH = 5
 """Width, in runs, of the running median that removes spikes from a series."""
@@ -149,7 +149,7 @@ def last_excursions(values: Floats, runs: int, level: Floats) -> Ints:
     rose = off >= off.mean(axis=1, keepdims=True) / 2
     count = rose.sum(axis=1)
     rise = np.where(rose, off, 0.0).sum(axis=1) / np.maximum(count, 1)
-    enough = np.maximum(SHORTEST_EXCURSION, -(-count // HALF))
+    enough = np.maximum(MIN_EXCURSION, -(-count // HALF))
     for fewest in np.unique(enough).tolist():
         alike = np.flatnonzero(enough == fewest)
         if values.shape[1] < runs + fewest + 2:
@@ -172,9 +172,7 @@ def _last_excursions(values: Floats, runs: int, fewest: int, rise: Floats) -> In
 
 def _excursion_above(past: Floats, runs: int, rise: Floats) -> tuple[Ints, Ints]:
     """Return the length of the last excursion of at least ``runs``, 0 if there is none, and how many runs followed."""
-    ground = np.maximum(
-        _opened(_running_median(past, SMOOTH)), _running_median(past, 2 * LONGEST_EXCURSION + 1)
-    )
+    ground = np.maximum(_opened(_running_median(past, SMOOTH)), _running_median(past, 2 * MAX_EXCURSION + 1))
     above = _running(np.minimum, past, runs) - _running(np.maximum, ground, runs)
     is_like = (above >= rise[:, None] / NEARLY) & (above <= rise[:, None] * FARTHEST)
     length, ago = _last_stretch(is_like)
@@ -205,13 +203,13 @@ def _last_stretch(flags: Flags) -> tuple[Ints, Ints]:
 
 
 def _opened(values: Floats) -> Floats:
-    """Return ``values`` without stretches of at most :data:`LONGEST_EXCURSION` runs above both of their sides.
+    """Return ``values`` without stretches of at most :data:`MAX_EXCURSION` runs above both of their sides.
 
     This is the morphological opening of the series (Serra, *Image Analysis and Mathematical Morphology*, 1982): for
-    each run, the highest of the minima of all stretches of LONGEST_EXCURSION + 1 runs that contain it. Values beyond
+    each run, the highest of the minima of all stretches of MAX_EXCURSION + 1 runs that contain it. Values beyond
     both ends count as infinite.
     """
-    width = LONGEST_EXCURSION + 1
+    width = MAX_EXCURSION + 1
     beyond = np.pad(values, ((0, 0), (width - 1, width - 1)), constant_values=np.inf)
     return _running(np.maximum, _running(np.minimum, beyond, width), width)
 

@@ -203,7 +203,7 @@ PER_GAP = 9
 """Most builds of a gap that are considered; information is a smooth and concave function of the position."""
 HOPE = 1 / 16
 """Smallest chance that a commit among others that could not be built can be."""
-LEAST_BITS = 1e-3
+MIN_BITS = 1e-3
 """A reading that is expected to tell fewer bits counts as uninformative."""
 
 
@@ -258,7 +258,7 @@ def most_informative(posterior: Posterior, series: int, price: Price) -> ProbeCh
     chance = price.chance[positions]
     gained = bits * chance
     rates = gained / (build + chance * price.reading * np.array(REPEATS)[:, np.newaxis])
-    rates[:, gained.max(axis=0) < LEAST_BITS] = 0.0
+    rates[:, gained.max(axis=0) < MIN_BITS] = 0.0
     best = int(rates.max(axis=0).argmax())
     if not rates[:, best].any():
         return None

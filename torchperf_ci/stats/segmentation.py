@@ -28,7 +28,7 @@ SURE = 1.5
 the few changes found where there are none, hardly any is as clear."""
 CLIP = 2.0
 """Scores are clipped here for the autocorrelation, so that a few outliers neither feign nor hide it."""
-MOST_AUTOCORRELATION = 0.8
+MAX_AUTOCORRELATION = 0.8
 """Largest autocorrelation assumed; what looks like more is due to levels."""
 
 
@@ -211,7 +211,7 @@ def _evidence_discount(scores: Floats) -> float:
         return 1.0
     scores = np.minimum(np.maximum(scores, -CLIP), CLIP)
     correlation = float(scores[1:] @ scores[:-1]) / max(float(scores @ scores), 1e-9)
-    memory = min(max(0.0, correlation), MOST_AUTOCORRELATION)
+    memory = min(max(0.0, correlation), MAX_AUTOCORRELATION)
     return (1 - memory) / (1 + memory)
 
 

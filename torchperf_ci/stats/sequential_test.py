@@ -40,7 +40,7 @@ ALPHA = 0.01
 """Probability that any of the cases judged together is called slower although none is."""
 BETA = 0.05
 """Probability that a case which is slower by ``min_effect`` is called unchanged."""
-FEWEST_PAIRS = 6
+MIN_PAIRS = 6
 """Fewest pairs that give a bounded distribution-free 95% interval."""
 LOOKS = 4.0
 """How many times more often pairs agree by luck if one looks after every pair, up to forty, instead of once; from
@@ -102,7 +102,7 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decis
     """Decide from paired log-ratios ln(head/base), shape (n,), in the order taken, on a change of ``min_effect``.
 
     ``cases`` is the number of cases that are judged together and share alpha. An increase requires at least
-    ``FEWEST_PAIRS``, a log-likelihood ratio of ``ln((1 − beta)/alpha)``, an estimate of at least half of
+    ``MIN_PAIRS``, a log-likelihood ratio of ``ln((1 − beta)/alpha)``, an estimate of at least half of
     ``min_effect``, and a distribution-free interval above 1 (see :func:`_is_up`); a decrease likewise. The decision is
     "none" if the log-likelihood ratios of both least changes are at most ``ln(beta/(1 − alpha))``.
     """
@@ -172,7 +172,7 @@ def _detectable(noise: float, pairs: int, delta: float, cases: int) -> float:
 
 
 def _word(log_ratios: Floats, pair_evidence: PairEvidence, delta: float, cases: int) -> Word:
-    if log_ratios.size < FEWEST_PAIRS:
+    if log_ratios.size < MIN_PAIRS:
         return "open"
     confirm, refute = boundaries(cases)
     if pair_evidence.increase[0, -1] >= confirm and _is_up(log_ratios, delta, cases):

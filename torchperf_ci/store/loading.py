@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from torchperf_ci.places.place import PlacedObject
 
 
-_MOST_MEMORY = 2 << 30
+_MAX_MEMORY_BYTES = 2 << 30
 """Most memory, in bytes, that the engine may use for a batch: about ten times what a full one of valid records uses."""
-_MOST_IN_VAIN = 2
+_MAX_IN_VAIN = 2
 """Most objects that the engine may list for each one that it reads."""
 
 
@@ -83,7 +83,7 @@ class S3Reader:
         paths = [f"{self.bucket}/{key}" for key in keys]
         sql = statement("load_s3").replace("/* objects */", source)
         # Only memory bounds the unpacked size; beyond it, smaller batches are tried. A server has its own limit.
-        sql += f", max_memory_usage = {_MOST_MEMORY}" if self._embedded else ""
+        sql += f", max_memory_usage = {_MAX_MEMORY_BYTES}" if self._embedded else ""
         given = {**parameters, "paths": paths, "structure": structure, "compression": compression}
         store.run(sql, given)
 
@@ -93,7 +93,7 @@ class S3Reader:
             return keys[0]
         stem = os.path.commonprefix(keys)  # noqa: RUF071 - S3 lists by characters, not by folders
         below = bisect_right(self._listed, f"{stem}\U0010ffff") - bisect_left(self._listed, stem)
-        return f"{stem}**" if below <= _MOST_IN_VAIN * len(keys) else f"{{{','.join(keys)}}}"
+        return f"{stem}**" if below <= _MAX_IN_VAIN * len(keys) else f"{{{','.join(keys)}}}"
 
     def _source(self, glob: str, form: str) -> tuple[str, dict[str, object]]:
         """Return the call of the table function, and the parameters to bind, which include the bucket."""

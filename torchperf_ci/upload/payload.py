@@ -169,8 +169,8 @@ CompleteRecord = Mapping[str, Any]
 """A record that has all fields from which its key is made."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST_PART = 120
-_LONGEST_PATH = 400
+_MAX_PART_LENGTH = 120
+_MAX_PATH_LENGTH = 400
 """Longest repository or branch in a key: 1,024 characters must hold both, and four more parts."""
 
 _MARK = 8
@@ -208,7 +208,7 @@ def device_type(record: CompleteRecord) -> str:
 
 def safe(name: object) -> str:
     """Return ``name`` as one part of a key: characters other than letters, digits and ``. _ -`` become ``_``."""
-    replaced = _UNSAFE.sub("_", str(name))[:_LONGEST_PART].lstrip(".")
+    replaced = _UNSAFE.sub("_", str(name))[:_MAX_PART_LENGTH].lstrip(".")
     return replaced or "_"
 
 
@@ -228,7 +228,7 @@ def _split_name(file: str) -> tuple[str, str]:
 
 def _path(name: object) -> str:
     path = "/".join(safe(part) for part in str(name).split("/") if part) or "_"
-    return path if len(path) <= _LONGEST_PATH else distinct(path.replace("/", " "))
+    return path if len(path) <= _MAX_PATH_LENGTH else distinct(path.replace("/", " "))
 
 
 API_LIMIT = 6_000_000

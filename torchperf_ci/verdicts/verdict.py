@@ -22,7 +22,7 @@ from torchperf_ci.stats.effect import Effect
 COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
 DIGEST = re.compile(r"[0-9a-f]{10}")
 _REPOSITORIES = (attrgetter("commit"), attrgetter("torch"))
-LARGEST_NUMBER = 1e15
+MAX_NUMBER = 1e15
 """Larger numbers are ignored, because they cannot be drawn."""
 MIN_CHANCE = 0.01
 """If luck alone explains a change with more than this probability, luck is not ruled out."""
@@ -215,7 +215,7 @@ def _time(value: object) -> float:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < LARGEST_NUMBER
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < MAX_NUMBER
 
 
 VerdictWord = Literal[

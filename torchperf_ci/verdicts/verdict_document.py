@@ -314,9 +314,9 @@ def _commands(verdict: Verdict, reproduction: RepeatOptions) -> list[str]:
     return compare_lines(reproduction, *ends, verdict.series) if ends else []
 
 
-MOST_POINTS = 40
-_FEWEST_POINTS = 4
-_LEAST_NOISE = 0.001
+MAX_POINTS = 40
+_MIN_POINTS = 4
+_MIN_NOISE = 0.001
 
 
 def clearest_chart(verdicts: Iterable[Verdict]) -> Chart | None:
@@ -327,12 +327,12 @@ def clearest_chart(verdicts: Iterable[Verdict]) -> Chart | None:
 
 def _clearness(verdict: Verdict) -> float:
     """The size of the change in units of its noise."""
-    return round(verdict.size / max(verdict.noise or 0.0, _LEAST_NOISE), 3) if verdict.size < inf else 0.0
+    return round(verdict.size / max(verdict.noise or 0.0, _MIN_NOISE), 3) if verdict.size < inf else 0.0
 
 
 def _chart_of(verdict: Verdict) -> Chart | None:
-    points = verdict.evidence.points[-MOST_POINTS:]
-    if len(points) < _FEWEST_POINTS:
+    points = verdict.evidence.points[-MAX_POINTS:]
+    if len(points) < _MIN_POINTS:
         return None
     series = verdict.series
     name, unit = name_and_unit(series.metric)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torchperf_ci.series.policy import MetricRule
     from torchperf_ci.store.client import Store
 
-MOST_OPERATORS = 3
+MAX_OPERATORS = 3
 """Most operators that are named for a culprit, the largest change of time first."""
 
 
@@ -97,7 +97,7 @@ class ProvenCulprit:
     def entry(self) -> Mapping[str, object]:
         """The culprit with facts of its bisection: ``command`` repeats it, ``inside`` are operators that changed."""
         culprit, bisection = self.culprit, self.bisection
-        moved = culprit.inside.moved[:MOST_OPERATORS] if culprit.inside else ()
+        moved = culprit.inside.moved[:MAX_OPERATORS] if culprit.inside else ()
         return {
             "culprit": self.evidence,
             "author": culprit.author,

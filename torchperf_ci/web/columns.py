@@ -21,7 +21,7 @@ SHOWN_DIGITS = 4
 """Significant digits that the pages show."""
 _WHOLE, _LARGE = 1000, 10**6
 """Range in which the pages show whole numbers."""
-_SMALLEST_UNIT = -307
+_MIN_UNIT_EXPONENT = -307
 
 
 def value_columns(results: Sequence[tuple[Series, Point]], digits: int) -> dict[str, object]:
@@ -104,7 +104,7 @@ def _units(value: float | None, extreme: float | None, way: int) -> float | None
     short = short_number(extreme, SHOWN_DIGITS)
     if value is None or short is None:
         return None
-    unit = float(f"1e{max(int(f'{value:e}'.partition('e')[2]) - 3, _SMALLEST_UNIT)}")
+    unit = float(f"1e{max(int(f'{value:e}'.partition('e')[2]) - 3, _MIN_UNIT_EXPONENT)}")
     there, here = short / unit, floor(value / unit + 0.5)
     return 0 if isclose(there, here) else _whole(float(f"{way * (there - here):.12g}"))
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MOST_BODY = 256 * 1024
+MAX_BODY_BYTES = 256 * 1024
 """Most bytes of the body of a query."""
 BODY_SECONDS = 10.0
 """Longest time, in seconds, for a client to send a query."""
@@ -141,11 +141,11 @@ class Endpoints:
     async def query(self, request: Request) -> Response:
         """Respond to the query API of the benchmark infrastructure's wiki; the name after ``/run/`` is ignored."""
         try:
-            body = await read_body(request, MOST_BODY, BODY_SECONDS)
+            body = await read_body(request, MAX_BODY_BYTES, BODY_SECONDS)
         except asyncio.TimeoutError:
             raise HTTPException(408, f"the query took more than {BODY_SECONDS:g} s") from None
-        if len(body) > MOST_BODY:
-            raise HTTPException(413, f"the query has more than {MOST_BODY} bytes")
+        if len(body) > MAX_BODY_BYTES:
+            raise HTTPException(413, f"the query has more than {MAX_BODY_BYTES} bytes")
         query, form = parse_query(body, request.query_params.multi_items())
         packed = _accepts_gzip(request)
         answer = await self._in_thread(self._service.query, query, form, packed)

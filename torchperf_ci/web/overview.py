@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 NEWEST_CULPRITS = 5
-MOST_SERIES = 20
+MAX_SERIES = 20
 """Most series that are listed for a cause, which is as many as a chart shows."""
 _DAY = 86_400
 _WEEK = 7 * _DAY
@@ -223,7 +223,7 @@ def _causes(
             "last_commit": worst.change.last_commit,
             "first_commit": worst.change.first_commit,
             "count": len(entries),
-            "series": [entry.series for entry in entries[:MOST_SERIES]],
+            "series": [entry.series for entry in entries[:MAX_SERIES]],
             "name": worst.name,
             "unit": worst.unit,
             **{field: getattr(worst.change, field) for field in ("old", "new", "ratio")},

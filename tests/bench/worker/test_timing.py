@@ -104,7 +104,7 @@ def test_sampling_stops_at_the_target(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda n: 0.01 * (1 + 0.002 * (n % 3)))
     result = timing.sample(clock, clock.step, inner=1, target=0.01, budget=60)
     assert result.converged
-    assert len(result.seconds) == timing.MIN_SAMPLES
+    assert len(result.seconds) == timing.FIRST_LOOK
 
 
 def test_sampling_that_cannot_reach_the_target_ends_with_the_budget(on: Callable[..., Clockwork]) -> None:

@@ -17,7 +17,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     SuspectRange,
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation
-from torchperf_ci.bisect.reasoning.proof import MOST_PAIRS
+from torchperf_ci.bisect.reasoning.proof import MAX_PAIRS
 from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
 
 N = 70
@@ -91,7 +91,7 @@ def test_however_much_slower_the_first_build_of_bad_is_by_luck_its_rebuilds_deci
     assert not ended.investigation.regressed
     first, anew = luck.first_and_anew
     assert (np.median(first), np.median(anew)) == (pytest.approx(0.18, abs=0.02), pytest.approx(0, abs=0.02))
-    assert len(ended.facts.readings) < MOST_PAIRS
+    assert len(ended.facts.readings) < MAX_PAIRS
 
 
 @pytest.mark.parametrize(("first", "whole", "is_luck"), [(0.18, "unknown", True), (0.0, "not slower", False)])

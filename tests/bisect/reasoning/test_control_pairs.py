@@ -10,7 +10,7 @@ import pytest
 
 from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading, PlannedPair, SuspectRange
 from torchperf_ci.bisect.reasoning.proof import (
-    MOST_PAIRS,
+    MAX_PAIRS,
     PAIRS_PER_CONTROL,
     KnownLuck,
     alpha_shares,
@@ -74,7 +74,7 @@ def test_a_mode_of_the_machine_is_no_change(turns) -> None:
     assert not is_beyond_memory(moody, "time", STEP, 0.03)
 
 
-@pytest.mark.parametrize(("pairs", "word"), [(12, "open"), (MOST_PAIRS, "unknown")])
+@pytest.mark.parametrize(("pairs", "word"), [(12, "open"), (MAX_PAIRS, "unknown")])
 def test_what_the_machine_may_have_made_wants_more_pairs_until_it_has_had_them_all(pairs, word) -> None:
     moody = facts(0.0, lambda place: 0.03 * (place >= 20), pairs)
     fresh = [reading.log_ratios["time"] for reading in moody.readings if reading.purpose == "verify"]

@@ -19,7 +19,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     SuspectRange,
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
-from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_VERIFY, MOST_PAIRS
+from torchperf_ci.bisect.reasoning.proof import MAX_PAIRS, MIN_TO_VERIFY
 
 if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.culprit_search import CulpritSearch
@@ -47,7 +47,7 @@ def test_the_culprit_is_named(culprit, noise) -> None:
 def test_what_is_proven_stays_proven_when_bad_looks_fast_later() -> None:
     """A probe of several series is read on after one of them is clear."""
     ended = bisected(a_range({35: 1.07}))
-    fast = [BisectReading("p", 0, N, {"s": 0.0}, "confirm")] * 3 * MOST_PAIRS
+    fast = [BisectReading("p", 0, N, {"s": 0.0}, "confirm")] * 3 * MAX_PAIRS
     facts = replace(ended.facts, readings=(*ended.facts.readings, *fast))
     [evidence] = Investigation(a_range({}).question(), facts).regressed
     assert evidence.confirmation.word == "not slower"
@@ -63,7 +63,7 @@ def test_five_hundred_commits_take_little_more_than_seventy() -> None:
 def test_one_suspect_is_proven_as_well() -> None:
     ended = bisected(a_range({1: 1.07}, n=1))
     assert ended.culprits == {"s": steps(1)}
-    assert sum(reading.purpose == "verify" for reading in ended.facts.readings) >= FEWEST_TO_VERIFY
+    assert sum(reading.purpose == "verify" for reading in ended.facts.readings) >= MIN_TO_VERIFY
 
 
 def test_spikes_do_not_matter() -> None:
@@ -74,7 +74,7 @@ def test_spikes_do_not_matter() -> None:
 def test_every_culprit_rests_on_fresh_pairs_of_itself_and_the_one_before() -> None:
     ended = bisected(a_range({37: 1.07}))
     pairs = [r.purpose for r in ended.facts.readings if (r.base, r.head) == (36, 37)]
-    assert pairs.count("verify") >= FEWEST_TO_VERIFY
+    assert pairs.count("verify") >= MIN_TO_VERIFY
     (evidence,) = ended.investigation.regressed
     assert len(evidence.tried[SuspectRange(36, 37)].log_ratios) == pairs.count("verify")
 
@@ -178,7 +178,7 @@ def test_a_noisy_probe_does_not_hold_up_a_clear_one() -> None:
     proven = max(place for place, r in enumerate(ended.facts.readings) if r.purpose == "verify")
     before = [reading.probe for reading in ended.facts.readings[:proven]]
     assert before.count("q") <= 9
-    assert sum(reading.probe == "q" for reading in ended.facts.readings) <= MOST_PAIRS
+    assert sum(reading.probe == "q" for reading in ended.facts.readings) <= MAX_PAIRS
 
 
 @pytest.mark.parametrize("place", [19, 20])

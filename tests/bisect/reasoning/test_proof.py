@@ -10,9 +10,9 @@ import pytest
 
 from torchperf_ci.bisect.reasoning import proof
 from torchperf_ci.bisect.reasoning.proof import (
-    FEWEST_TO_CONFIRM,
-    FEWEST_TO_VERIFY,
-    MOST_PAIRS,
+    MAX_PAIRS,
+    MIN_TO_CONFIRM,
+    MIN_TO_VERIFY,
     KnownLuck,
     Proof,
     may_be_proven_yet,
@@ -55,15 +55,15 @@ def blocks(count: int, effect: float, luck: float, seed: int, noise: float = 0.0
 
 
 def test_a_suspicion_takes_few_pairs_and_a_name_more() -> None:
-    assert confirmed(pairs(FEWEST_TO_CONFIRM - 1, 0.15)).word == "open"
-    assert confirmed(pairs(FEWEST_TO_CONFIRM, 0.15)).word == "slower"
-    assert confirmed(pairs(FEWEST_TO_CONFIRM + 1)).word == "slower"
-    assert verified(pairs(FEWEST_TO_VERIFY - 1, 0.2)).word == "open"
-    assert verified(pairs(FEWEST_TO_VERIFY, 0.2)).word == "slower"
+    assert confirmed(pairs(MIN_TO_CONFIRM - 1, 0.15)).word == "open"
+    assert confirmed(pairs(MIN_TO_CONFIRM, 0.15)).word == "slower"
+    assert confirmed(pairs(MIN_TO_CONFIRM + 1)).word == "slower"
+    assert verified(pairs(MIN_TO_VERIFY - 1, 0.2)).word == "open"
+    assert verified(pairs(MIN_TO_VERIFY, 0.2)).word == "slower"
 
 
 def test_below_what_machines_jump_by_a_name_takes_more() -> None:
-    assert verified(pairs(FEWEST_TO_VERIFY)).word == "open"
+    assert verified(pairs(MIN_TO_VERIFY)).word == "open"
     assert verified(pairs(9)).word == "slower"
     assert math.exp(BEYOND_MODES) > 1.07
 
@@ -81,7 +81,7 @@ def test_the_more_cases_the_more_it_takes() -> None:
 
 
 def test_what_is_not_clear_in_the_end_is_unknown() -> None:
-    noisy = pairs(MOST_PAIRS, 0.03, 0.3)
+    noisy = pairs(MAX_PAIRS, 0.03, 0.3)
     assert confirmed(noisy[:-1]).word == "open"
     assert confirmed(noisy).word == verified(noisy).word == "unknown"
     assert verified(noisy, some()).word == "unknown"
@@ -94,7 +94,7 @@ def test_before_the_first_pair_everything_is_open() -> None:
 
 
 def test_no_number_of_pairs_of_two_builds_proves_what_luck_may_have_made() -> None:
-    many = pairs(MOST_PAIRS - 1, 0.03)
+    many = pairs(MAX_PAIRS - 1, 0.03)
     assert verified(many).word == "slower"
     assert verified(many, some()).word == "open", "other builds are to be made"
     found = verified(many, some(rebuilds=False))
@@ -137,7 +137,7 @@ def test_what_rebuilding_makes_go_away_is_luck() -> None:
 
 def test_a_refuted_step_is_worth_more_pairs_until_it_is_refuted_for_good() -> None:
     narrowly, clearly = verified([0.02, -0.004] * 4), verified(pairs(30, 0.0))
-    unclear = [0.06, -0.02] * MOST_PAIRS
+    unclear = [0.06, -0.02] * MAX_PAIRS
     assert (narrowly.word, clearly.word) == ("not slower", "not slower")
     assert may_be_proven_yet(narrowly)
     assert not may_be_proven_yet(clearly)

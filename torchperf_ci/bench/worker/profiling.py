@@ -35,7 +35,7 @@ PEAK_STEPS = 3
 PEAK_SECONDS = 10.0
 """After this time no further step is made for the peak."""
 LEAK_STEPS = 60
-FEWEST_LEAK_STEPS = 20
+MIN_LEAK_STEPS = 20
 
 
 def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) -> Peak:
@@ -72,7 +72,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
             gc.collect()
             on_device.append(device.memory_allocated())
             on_host.append(allocated_memory())
-    if len(on_host) < FEWEST_LEAK_STEPS:
+    if len(on_host) < MIN_LEAK_STEPS:
         return Leak()
     return Leak(_slope(on_device), _slope(on_host), len(on_host))
 

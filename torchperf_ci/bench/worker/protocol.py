@@ -106,7 +106,7 @@ class Settling:
     settled: bool
 
 
-FEWEST_SAMPLES = 5
+MIN_SAMPLES = 5
 """Samples that a process takes at least, unless they would take very long."""
 LONG_STEP = 1.0
 """Seconds from which on a step is long: the time is checked after each, and there may be fewer samples."""

@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from torchperf_ci.bench.worker.protocol import FEWEST_SAMPLES, LONG_STEP, Samples, Settling, WarmUp
+from torchperf_ci.bench.worker.protocol import LONG_STEP, MIN_SAMPLES, Samples, Settling, WarmUp
 
 if TYPE_CHECKING:
     from torchperf_ci.bench.worker.step import BuiltStep
     from torchperf_ci.machine.devices.interface import Device
 
 
-MIN_SAMPLES = 10
+FIRST_LOOK = 10
 MAX_SAMPLES = 5_000
 """More samples are never needed for a precision of 1% and would bloat the record."""
 CHUNK_SECONDS = 0.1
 """Time between two checks of the stopping rule; also the work queued on a device before a synchronization."""
-WINDOW = FEWEST_SAMPLES
+WINDOW = MIN_SAMPLES
 LONG_SECONDS = 50.0
 """After this time warm-up and samples end, however few steps they had, unless ``--budget`` is longer."""
 STABLE_WITHIN = 0.01
@@ -81,7 +81,7 @@ def sample(
     early stop likely, and not before the device has been sampled for its ``timing.total`` seconds.
     """
     values: list[float] = []
-    steps, next_look, half_width = 0, MIN_SAMPLES, math.inf
+    steps, next_look, half_width = 0, FIRST_LOOK, math.inf
     least, limit = device.timing.total, max(budget, LONG_SECONDS)
     with _garbage_collector_off():
         settling = _settle(device, step, inner, budget) if device.timing.load else None

@@ -228,7 +228,7 @@ def unbuilt_devices() -> list[str]:
 
 TIMED_SECONDS = 0.5
 """Once the timed steps add up to this many seconds, no further step is timed."""
-MOST_TIMED = 5
+MAX_TIMED = 5
 _EXPLICIT = ("CPU", "CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
 _NEEDS_TORCH = re.compile(r"torch(?![\w.-])")
 _CALL = re.compile(r"(?<![\w.])(?:(F|(?:nn\.)?functional)|torch((?:\.\w+)*))\.(\w+)\(")
@@ -335,7 +335,7 @@ def used_by(step: Callable[[], object]) -> ApiUse:
 
 def _cpu_seconds(step: Callable[[], object]) -> float:
     taken = list[float]()
-    while len(taken) < MOST_TIMED and sum(taken) < TIMED_SECONDS:
+    while len(taken) < MAX_TIMED and sum(taken) < TIMED_SECONDS:
         start = time.process_time()
         step()
         taken.append(time.process_time() - start)

@@ -63,7 +63,7 @@ REVERTS_IN_VAIN = 0.05
 """The prior probability that a commit which claims to revert another one does not remove its effect."""
 CLEARLY_SLOW = math.log(0.95 / 0.05) + math.log((1 - REVERTS_IN_VAIN) / REVERTS_IN_VAIN)
 """The evidence from which on a build is clearly still slow after a revert."""
-MOST_PAIRS_OF_REVERT = 20
+MAX_PAIRS_OF_REVERT = 20
 """If the result is unclear after so many pairs, the build is neither as slow nor as fast as without the revert."""
 
 
@@ -84,7 +84,7 @@ class RevertedSuspect:
     @property
     def is_open(self) -> bool:
         """Whether more pairs of that build may show that it is as slow as before the revert."""
-        return self.place is not None and not self._lasts and self._pairs < MOST_PAIRS_OF_REVERT
+        return self.place is not None and not self._lasts and self._pairs < MAX_PAIRS_OF_REVERT
 
     @property
     def is_gone(self) -> bool:
@@ -153,7 +153,7 @@ def reverted_suspects(
 
 TWO_CAUSES = math.log(1 / 20)
 """Series are not given a common cause if two causes are twenty times as likely."""
-MOST_EXPECTED, PAIRS_BESIDE = 12, 20
+MAX_EXPECTED, PAIRS_BESIDE = 12, 20
 """A search ends after so many times the expected pairs, plus some.
 
 Of 320 simulated searches for one culprit, half took up to 1.8 times the expected pairs, and a hundredth 8 times or
@@ -166,7 +166,7 @@ Many small commits before the culprit may add up to :data:`torchperf_ci.stats.le
 """
 LIKELIER = 0.5
 """The probability that a step needs to be tried when no pair is informative: more than all others together."""
-LEAST_BITS = 0.02
+MIN_BITS = 0.02
 """The least information that a pair is assumed to yield, so that the budget is finite."""
 
 
@@ -319,7 +319,7 @@ class CulpritSearch:
 
     @property
     def _budget(self) -> float:
-        return MOST_EXPECTED * self._expected + PAIRS_BESIDE
+        return MAX_EXPECTED * self._expected + PAIRS_BESIDE
 
     @cached_property
     def _taken(self) -> int:
@@ -340,7 +340,7 @@ class CulpritSearch:
         decision = self.members[0].confirm(self.segment).decision
         spread = math.hypot(one.sigma, math.sqrt(2) * one.tau)
         distance = math.log(decision.effect.ratio) / spread if decision else 0.0
-        return math.log2(suspects) / max(capacity(distance), LEAST_BITS)
+        return math.log2(suspects) / max(capacity(distance), MIN_BITS)
 
     def suspects(self) -> dict[int, float]:
         """The smallest set of positions with 95% of the probability (the credible set), each with its own."""

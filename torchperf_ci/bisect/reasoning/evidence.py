@@ -48,11 +48,11 @@ class SuspectRange:
 Purpose = Literal["confirm", "locate", "verify", "control"]
 """The purpose of a pair. A ``control`` measures the same build twice, so that its result cannot come from the code."""
 
-MOST_BY_CHANCE = 2
+MIN_SYSTEMATIC_FAILURES = 2
 """If so many builds in a row fail, and fail again when retried, their failure is not taken for chance."""
 TRIES = 3
 """How often a commit is built before its failure counts, if something depends on it."""
-MOST_REPEATS = 3
+MAX_REPEATS = 3
 """If so many rebuilds in a row come out identical to other builds of their commits, no more are made."""
 
 
@@ -154,9 +154,9 @@ class BisectFacts:
 
     @property
     def repeated(self) -> bool:
-        """Whether rebuilding commits gives identical builds: the last :data:`MOST_REPEATS` rebuilds were."""
-        latest = [build.repeated for build in self.builds if build.ok and build.draw][-MOST_REPEATS:]
-        return len(latest) == MOST_REPEATS and all(latest)
+        """Whether rebuilding commits gives identical builds: the last :data:`MAX_REPEATS` rebuilds were."""
+        latest = [build.repeated for build in self.builds if build.ok and build.draw][-MAX_REPEATS:]
+        return len(latest) == MAX_REPEATS and all(latest)
 
     @cached_property
     def wasted(self) -> frozenset[tuple[int, int]]:
@@ -179,15 +179,16 @@ class BisectFacts:
     def unsettled(self) -> frozenset[int]:
         """The unusable positions whose builds have failed so few times that it may have been chance.
 
-        Positions are excluded if :data:`MOST_BY_CHANCE` unbuilt ones in the same gap have failed in all their tries:
-        then it was not chance.
+        Positions are excluded if :data:`MIN_SYSTEMATIC_FAILURES` unbuilt ones in the same gap have failed in all their
+        tries: then it was not chance.
         """
         tries = self.tries
         return frozenset(
             position
             for position in self._unbuilt - self._failing
             if tries[position] < TRIES
-            and sum(tries[place] >= TRIES for place in self._unbuilt_around(position)) < MOST_BY_CHANCE
+            and sum(tries[place] >= TRIES for place in self._unbuilt_around(position))
+            < MIN_SYSTEMATIC_FAILURES
         )
 
     @cached_property

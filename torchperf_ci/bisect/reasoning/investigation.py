@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.reasoning.culprit_search import CulpritSearch
 from torchperf_ci.bisect.reasoning.evidence import PlannedPair, series_of, with_order
-from torchperf_ci.bisect.reasoning.proof import FEWEST_TO_CONFIRM, with_control
+from torchperf_ci.bisect.reasoning.proof import MIN_TO_CONFIRM, with_control
 from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Investigation:
             series.probe: series for series in reversed(self.series) if series.confirmation.word == "open"
         }
         for probe in sorted(self.probes, key=lambda probe: asked[probe]):
-            if asked[probe] < FEWEST_TO_CONFIRM if first else probe in undecided:
+            if asked[probe] < MIN_TO_CONFIRM if first else probe in undecided:
                 series = undecided.get(probe)
                 yield (
                     series.pair(series.whole, "confirm") if series else PlannedPair(probe, *whole, "confirm")

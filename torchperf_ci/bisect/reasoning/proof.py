@@ -24,7 +24,7 @@ from torchperf_ci.stats.autocorrelation import (
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.sequential_test import (
     BEYOND_MODES,
-    FEWEST_PAIRS,
+    MIN_PAIRS,
     Decision,
     block_interval,
     boundaries,
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 ProofWord = Literal["slower", "not slower", "open", "unknown"]
 
-MOST_PAIRS = 60
+MAX_PAIRS = 60
 """A result that is not clear after so many pairs is too noisy or too small to be worth another hour."""
-FEWEST_TO_VERIFY = 6
+MIN_TO_VERIFY = 6
 """The fewest fresh pairs to name a culprit; the interval in the issue comes from these alone."""
-FEWEST_BUILDS = 3
+MIN_BUILDS = 3
 """The fewest builds of each commit to name a culprit, if rebuilds are possible; they are used for nothing else."""
-FEWEST_TO_CONFIRM = 3
+MIN_TO_CONFIRM = 3
 """The fewest pairs of bad and good to start a search, which names nobody.
 
 One more is needed for an effect below :data:`torchperf_ci.stats.sequential_test.BEYOND_MODES`.
@@ -60,7 +60,7 @@ It is lower than elsewhere: such an answer rests on one or two builds, whose luc
 """
 REFUTED_FOR_GOOD = 3
 """A step is measured no further once the evidence against it is so many times what "not slower" needs."""
-MOST_OF_A_BUILD = 20
+MAX_PAIRS_WITHOUT_REBUILDS = 20
 """The most pairs of two builds that cannot be rebuilt; more could not rule out luck either."""
 
 
@@ -125,7 +125,7 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
     found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(cases, BETA_OF_REBUILDS)
     if _enough(decision) and found.increase >= confirm and _matters(decision, min_effect):
         return Proof("slower", log_ratios, decision, found, of_code=_of_code(blocks, luck))
-    if len(log_ratios) >= FEWEST_PAIRS and found.least <= refute:
+    if len(log_ratios) >= MIN_PAIRS and found.least <= refute:
         is_luck = len(blocks) > 1 and mostly_slower(next(iter(blocks.values())), min_effect)
         of_code = _of_code(blocks, luck)
         return Proof("not slower", log_ratios, decision, found, is_luck=is_luck, of_code=of_code)
@@ -133,9 +133,9 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
 
 
 def verified(blocks: Blocks, min_effect: float, luck: KnownLuck, shares: int = 1) -> Proof:
-    """Whether head is slower than base, from at least :data:`FEWEST_TO_VERIFY` pairs of builds made for this test.
+    """Whether head is slower than base, from at least :data:`MIN_TO_VERIFY` pairs of builds made for this test.
 
-    There must be at least :data:`FEWEST_BUILDS` new draws of both. If rebuilds are not possible, the existing builds
+    There must be at least :data:`MIN_BUILDS` new draws of both. If rebuilds are not possible, the existing builds
     are used, and the effect must be larger than luck can explain. ``shares`` is the number of parts that the chance of
     taking luck for the code is divided into (see :func:`alpha_shares`).
     """
@@ -147,13 +147,13 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck, shares: int = 1
         return Proof(_verifying_word(decision, log_ratios), log_ratios, decision)
     is_up, is_none = decision.word == "increase", decision.word in ("none", "decrease")
     found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(shares)
-    enough = len(log_ratios) >= FEWEST_TO_VERIFY and (len(blocks) >= FEWEST_BUILDS or not luck.rebuilds)
+    enough = len(log_ratios) >= MIN_TO_VERIFY and (len(blocks) >= MIN_BUILDS or not luck.rebuilds)
     word = undecided(log_ratios)
     if is_up and enough and found.increase >= confirm:
         word = "slower"
     elif enough and (found.least <= refute or (is_none and not luck.rebuilds)):
         word = "not slower"
-    elif not luck.rebuilds and len(log_ratios) >= MOST_OF_A_BUILD and is_up:
+    elif not luck.rebuilds and len(log_ratios) >= MAX_PAIRS_WITHOUT_REBUILDS and is_up:
         word = "unknown"
     is_luck, of_code = is_up and word != "slower", _of_code(blocks, luck) if word != "open" else None
     return Proof(word, log_ratios, decision, found, is_luck, not luck.rebuilds, of_code=of_code)
@@ -168,7 +168,7 @@ def may_be_proven_yet(proof: Proof) -> bool:
         proof.of_pairs is None
         or proof.of_these_builds
         or proof.coarse
-        or len(proof.log_ratios) >= 2 * MOST_PAIRS
+        or len(proof.log_ratios) >= 2 * MAX_PAIRS
     ):
         return False
     _, refute = boundaries(1)
@@ -208,12 +208,12 @@ def _confirming_word(
 def mostly_slower(log_ratios: Sequence[float], min_effect: float) -> bool:
     """Whether pairs of two builds agree that head is slower, but for one in five that is spoiled; it names nobody."""
     alike = sum(ratio > 0 for ratio in log_ratios) >= 0.8 * len(log_ratios)
-    return alike and len(log_ratios) >= FEWEST_TO_CONFIRM and median(log_ratios) >= math.log1p(min_effect)
+    return alike and len(log_ratios) >= MIN_TO_CONFIRM and median(log_ratios) >= math.log1p(min_effect)
 
 
 def _enough(decision: Decision) -> bool:
     small = math.log(decision.effect.ratio) < BEYOND_MODES
-    return decision.effect.pairs >= FEWEST_TO_CONFIRM + small
+    return decision.effect.pairs >= MIN_TO_CONFIRM + small
 
 
 def _matters(decision: Decision, min_effect: float) -> bool:
@@ -223,14 +223,14 @@ def _matters(decision: Decision, min_effect: float) -> bool:
 def _verifying_word(decision: Decision, log_ratios: Sequence[float]) -> ProofWord:
     if decision.word in ("none", "decrease"):
         return "not slower"
-    if decision.word == "increase" and len(log_ratios) >= FEWEST_TO_VERIFY:
+    if decision.word == "increase" and len(log_ratios) >= MIN_TO_VERIFY:
         return "slower"
     return undecided(log_ratios)
 
 
 def undecided(log_ratios: Sequence[float]) -> ProofWord:
     """The word for pairs that decide neither way."""
-    return "open" if len(log_ratios) < MOST_PAIRS else "unknown"
+    return "open" if len(log_ratios) < MAX_PAIRS else "unknown"
 
 
 PAIRS_PER_CONTROL = 3

@@ -24,8 +24,8 @@ from torchperf_ci.bisect.reasoning.evidence import (
     readings_within,
 )
 from torchperf_ci.bisect.reasoning.proof import (
-    FEWEST_BUILDS,
-    MOST_PAIRS,
+    MAX_PAIRS,
+    MIN_BUILDS,
     KnownLuck,
     Proof,
     alpha_shares,
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
 
 PAIRS_PER_BLOCK = 3
 """The fewest pairs of a block."""
-MOST_BLOCKS = MOST_PAIRS // PAIRS_PER_BLOCK
-MOST_FAILED_DRAWS = 3
+MAX_BLOCKS = MAX_PAIRS // PAIRS_PER_BLOCK
+MAX_FAILED_DRAWS = 3
 """After so many failed rebuilds of a commit, no more are tried."""
 
 
@@ -74,11 +74,11 @@ class BuildDraws:
             return False
         ends = (self.segment.before, self.segment.after)
         failed = [build.position for build in self.facts.builds if build.draw and not build.ok]
-        return all(failed.count(end) < MOST_FAILED_DRAWS for end in ends)
+        return all(failed.count(end) < MAX_FAILED_DRAWS for end in ends)
 
     @property
     def _fewest(self) -> int:
-        return FEWEST_BUILDS if self.fresh else 1
+        return MIN_BUILDS if self.fresh else 1
 
     @cached_property
     def blocks(self) -> dict[tuple[int, int], list[float]]:
@@ -99,7 +99,7 @@ class BuildDraws:
         latest, count = list(blocks.items())[-1]
         if count < PAIRS_PER_BLOCK:
             return latest
-        if len(blocks) < MOST_BLOCKS and (len(blocks) < self._fewest or self._new_is_better(blocks, proof)):
+        if len(blocks) < MAX_BLOCKS and (len(blocks) < self._fewest or self._new_is_better(blocks, proof)):
             return self._new()
         return min(blocks, key=blocks.__getitem__)
 

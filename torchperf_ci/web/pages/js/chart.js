@@ -5,7 +5,7 @@ import { save } from "./table.js";
 
 const COLOURS = 10;
 const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
-const MOST_SPREADS = 1500;
+const MAX_SPREADS = 1500;
 const HEIGHT = 360;
 const NARROW = 600;
 const MONTH = 28 * 86_400;
@@ -138,7 +138,7 @@ function beneath(plot, rows) {
 }
 
 function above(plot, rows) {
-  const few = rows.length * rows[0].points.length <= MOST_SPREADS;
+  const few = rows.length * rows[0].points.length <= MAX_SPREADS;
   const marks = new Map();
   rows.forEach((row, index) => {
     if (row.by === null) return;
