@@ -15,7 +15,7 @@ from slowed_repository import Repository, make_repository
 
 from torchperf_ci.bench import pairs
 from torchperf_ci.bench.pairs import Pair
-from torchperf_ci.bisect import laboratory
+from torchperf_ci.bisect import laboratory, search
 from torchperf_ci.culprits.culprit import read_culprits
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
@@ -65,7 +65,7 @@ def points(repository: Repository, old: int, new: int) -> Evidence:
 
 
 def test_what_got_worse_is_found_in_the_range_of_its_evidence(
-    bisect_verdicts, bisect, repository: Repository
+    bisect_verdicts, bisect, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = verdict("status", "broken", model="smallnet/blocks")
     verdicts = (verdict(evidence=points(repository, 0, 1)), broken)
@@ -81,8 +81,17 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
     checks = next(one for one in inside.moved if one.name == "aten::any")
     assert (checks.old_count, checks.new_count) == (2, 14)
     assert [(bisect.out.parent / file).stat().st_size > 0 for file in inside.files] == [True] * 3
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
     assert bisect_verdicts(*verdicts), "the same call again"
     assert read_culprits(bisect.out).culprits == location.culprits
+    with monkeypatch.context() as next_night:
+        next_night.setattr(search, "_build_good", lambda *_: pytest.fail("an answered search is built again"))
+        assert bisect_verdicts(*verdicts)
+        answered = read_culprits(bisect.out)
+        assert [culprit.effect for culprit in answered.culprits] == [location.culprits[0].effect]
+        assert answered.culprits[0].inside.files == (), "they are among the earlier job's artifacts"
+        with pytest.raises(pytest.fail.Exception):
+            bisect_verdicts(*verdicts, more=("--min-effect", "0.5"))
 
 
 def test_a_search_goes_on_in_the_next_nights_job_though_more_series_got_worse_since(

@@ -14,9 +14,10 @@ from torchperf_ci.bisect.probes import asks_for_clearest, check_metric
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
+from torchperf_ci.culprits.culprit import read_culprits, write_culprits
 from torchperf_ci.culprits.culprit_document import publish_bisection
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import UsageError, VerdictsError
+from torchperf_ci.errors import CulpritsError, UsageError, VerdictsError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.records.files import check_writable
@@ -27,7 +28,7 @@ from torchperf_ci.verdicts.verdict import Judgement, read_verdicts, write_verdic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchperf_ci.culprits.culprit import Bisection
+    from torchperf_ci.culprits.culprit import Bisection, Culprit
     from torchperf_ci.options.comparison_commands import BisectOptions
 
 
@@ -85,7 +86,8 @@ def bisect_command(options: BisectOptions) -> int:
     if not options.dry_run:
         check_writable(out)
         check_writable(state)
-    judgement = _verdicts_to_bisect(options, state) if options.verdicts else None
+    is_nightly = bool(options.verdicts) and in_actions() and not options.dry_run
+    judgement = _verdicts_to_bisect(options, state, is_nightly) if options.verdicts else None
     builder = builder_kind(options)
     if options.command:
         check_command(options.command, builder)
@@ -93,24 +95,28 @@ def bisect_command(options: BisectOptions) -> int:
     least = options.min_effect or policy.rule_of_metric(options.metric or LATENCY, config.policy).min_effect
     options = replace(options, out=str(out), min_effect=least)
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
-    bisection = bisect(BisectRequest(options, config, judgement), state, limits)
+    bisection = _earlier_answer(state, asked, judgement) if is_nightly else None
+    bisection = bisection or bisect(BisectRequest(options, config, judgement), state, limits)
     if bisection is None:
         return 0
-    publish_bisection(with_repeat_command(bisection, asked, judgement), out, json_output=options.json)
+    bisection = with_repeat_command(bisection, asked, judgement)
+    if is_nightly:
+        write_culprits(_beside(state, "culprits"), bisection)
+    publish_bisection(bisection, out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
     return 0 if is_answered else INCONCLUSIVE
 
 
-def _verdicts_to_bisect(options: BisectOptions, state: Path) -> Judgement:
+def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -> Judgement:
     """The verdicts; in a job, those by which an earlier one began the search, if they have the clearest of these.
 
     They are kept next to the state file. From night to night, some series get worse by history or no longer do, and the
     search would begin anew with each of them.
     """
     judgement = read_verdicts(Path(options.verdicts or ""))
-    if options.dry_run or not in_actions():
+    if not is_nightly:
         return judgement
-    kept = state.with_name(f"{state.name}.verdicts.json")
+    kept = _beside(state, "verdicts")
     with suppress(VerdictsError):
         earlier = read_verdicts(kept)
         if asks_for_clearest(earlier, judgement):
@@ -118,6 +124,29 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path) -> Judgement:
             return earlier
     write_verdicts(kept, judgement)
     return judgement
+
+
+def _earlier_answer(state: Path, options: BisectOptions, judgement: Judgement | None) -> Bisection | None:
+    """The answer that an earlier night's job found to this search, so that nothing is built again; None without one.
+
+    The files of its profiles are among that job's artifacts.
+    """
+    kept = _beside(state, "culprits")
+    with suppress(CulpritsError):
+        answer = read_culprits(kept)
+        again = with_repeat_command(answer, options, judgement)
+        if answer.status != "inconclusive" and answer.command == again.command:
+            say(f"an earlier job has answered this: {kept}")
+            return replace(answer, culprits=tuple(map(_without_files, answer.culprits)))
+    return None
+
+
+def _without_files(culprit: Culprit) -> Culprit:
+    return replace(culprit, inside=replace(culprit.inside, files=())) if culprit.inside else culprit
+
+
+def _beside(state: Path, name: str) -> Path:
+    return state.with_name(f"{state.name}.{name}.json")
 
 
 def _check_options(options: BisectOptions) -> None:
