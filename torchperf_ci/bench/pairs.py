@@ -195,17 +195,13 @@ def start_pair(
     head_first: bool = False,
 ) -> Iterator[tuple[PairWorker, PairWorker]]:
     """Start the workers of base and head, which import torch on ``cpus`` (empty: any) until they are made ready."""
+    sides: tuple[tuple[Side, Settings], ...] = (("base", base), ("head", head))
+    started: dict[Side, PairWorker] = {}
     with ExitStack() as stack:
-
-        def started_worker(side: Side, settings: Settings) -> PairWorker:
+        for side, settings in sides[::-1] if head_first else sides:
             free, variables = replace(settings, cpus=cpus), {**IDLE, **random_variables()}
             worker = stack.enter_context(open_worker(case, free, scratch / side, variables))
-            return PairWorker(side, worker, settings.timeout)
-
-        sides: tuple[tuple[Side, Settings], ...] = (("base", base), ("head", head))
-        started = {
-            side: started_worker(side, settings) for side, settings in (sides[::-1] if head_first else sides)
-        }
+            started[side] = PairWorker(side, worker, settings.timeout)
         yield started["base"], started["head"]
 
 
@@ -213,9 +209,8 @@ def _refuse_another_workload(base: PairWorker, head: PairWorker) -> None:
     """Raise :class:`SideFailure` if the workload's config differs, as it may between two releases of a library."""
     before, now = (worker.answers.build and worker.answers.build.config for worker in (base, head))
     if before != now:
-        side: Side = "head"
         reason = f"the workload is another one: its config is {now}, base's {before}"
-        raise SideFailure(side, WorkerFailure("unsupported", reason))
+        raise SideFailure(side="head", failure=WorkerFailure("unsupported", reason))
 
 
 def _import_torch(*workers: PairWorker) -> None:

@@ -6,7 +6,6 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,7 +34,7 @@ from torchperf_ci.machine.interference import is_void, watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.machine.devices.interface import Device, GpuReading
@@ -217,18 +216,16 @@ def build(conversation: WorkerConversation, case: Case, settings: Settings) -> B
     )
 
 
-@contextmanager
 def open_worker(
     case: Case, settings: Settings, scratch: Path, more: Mapping[str, str] | None = None
-) -> Iterator[Worker]:
-    """Open a worker with the case's own compiler cache under ``scratch``: cold the first time, then warm.
+) -> Worker:
+    """Start a worker with the case's own compiler cache under ``scratch``: cold the first time, then warm.
 
     ``more`` are environment variables in addition to those of every worker.
     """
     folder = cache_of(case, scratch).parent
     folder.mkdir(parents=True, exist_ok=True)
-    with start_worker(settings, folder, more) as worker:
-        yield worker
+    return start_worker(settings, folder, more)
 
 
 def start_worker(settings: Settings, folder: Path, more: Mapping[str, str] | None = None) -> Worker:

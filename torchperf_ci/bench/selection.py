@@ -220,11 +220,6 @@ def python_under_test(path: str | None, flag: str = PYTHON_FLAG) -> str:
     return str(Path(executable).absolute())
 
 
-def suite_files(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the suites that are Python files or TorchBench checkouts, as absolute paths."""
-    return tuple(_absolute(name) for name in names if name.endswith(".py") or name.startswith(TORCHBENCH))
-
-
 def _absolute(name: str) -> str:
     """Make the path in a suite's name absolute, because a worker may run in another directory than the caller."""
     if name.startswith(TORCHBENCH):
@@ -275,10 +270,11 @@ def settings_of(
 ) -> Settings:
     """Return the settings of a run, with the defaults of :class:`Settings` for what is not given."""
     members = [member for name in suite or list(config.suites) for member in _suite_members(name, config)]
+    files = [member for member in members if member.endswith(".py") or member.startswith(TORCHBENCH)]
     return Settings(
         python=python_under_test(python),
         device=device or "auto",
-        files=suite_files(members),
+        files=tuple(map(_absolute, files)),
         timeout=timeout,
         threads=threads or Settings.threads,
     )
