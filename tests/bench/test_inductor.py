@@ -67,7 +67,7 @@ def outcome(case: Case, settings: Settings, scratch: Path, *, first: bool) -> Pr
 def test_the_first_process_compiles_cold_and_the_second_warm(settings: Settings, tmp_path: Path) -> None:
     case = Case("compiled/breaks", "training", "fp32", "inductor", 4)
     outcomes = [outcome(case, settings, tmp_path, first=number == 0) for number in range(2)]
-    setting = RunSetting("nightly", settings, {}, {}, "", host_is_device=True)
+    setting = RunSetting("nightly", settings, {}, {}, "")
     assert [(o.status, o.reason) for o in outcomes] == [("pass", "")] * 2
     found = {metric.name: metric.values for metric in metrics(CaseResult(case, outcomes), setting)}
     assert len(found["compile_time(s)"]) == len(found["warm_compile_time(s)"]) == 1

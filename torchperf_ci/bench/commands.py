@@ -228,7 +228,6 @@ def _setting(
         runner=runner_entry(device.identity(), fingerprint),
         dependencies=_dependencies(environment),
         fingerprint=fingerprint.digest,
-        host_is_device=settings.device == "cpu",
         anchor=anchor,
     )
 
