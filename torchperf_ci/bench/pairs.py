@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.process import ProcessOutcome
-    from torchperf_ci.machine.devices.interface import Device
 
 
 _T = TypeVar("_T")
@@ -223,11 +222,9 @@ def _import_torch(*workers: PairWorker) -> None:
 BRIEF_SECONDS = 0.1
 
 
-def measure_alone(
-    case: Case, settings: Settings, device: Device, scratch: Path, *, first: bool
-) -> ProcessOutcome:
+def measure_alone(case: Case, settings: Settings, scratch: Path, *, first: bool) -> ProcessOutcome:
     """Run one side of a failed pair briefly, only to see whether it works: together, memory may have been short."""
-    return measure(case, replace(settings, budget=BRIEF_SECONDS, target_ci=1.0), device, scratch, first=first)
+    return measure(case, replace(settings, budget=BRIEF_SECONDS, target_ci=1.0), scratch, first=first)
 
 
 def calibrated_steps(*workers: tuple[WorkerConversation, int]) -> int:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.machine.devices.interface import Device, GpuReading
+    from torchperf_ci.machine.devices.interface import GpuReading
 
 
 _T = TypeVar("_T")
@@ -138,7 +138,6 @@ class WorkerConversation:
 def measure(
     case: Case,
     settings: Settings,
-    device: Device,
     scratch: Path,
     *,
     first: bool,
@@ -156,7 +155,7 @@ def measure(
         # A process that fails before sampling, such as by a timeout, may have been disturbed, so observe all of it.
         forget_choices(cache_of(case, scratch), keep_graphs=True)  # because a warm start is measured as well
         with (
-            watch_interference(device, closely=False) as whole,
+            watch_interference(settings.hardware, closely=False) as whole,
             open_worker(case, settings, scratch) as worker,
         ):
             conversation = WorkerConversation(worker, settings.timeout, report_phase)
@@ -166,7 +165,7 @@ def measure(
                 return ProcessOutcome("unsupported", NOTHING_COMPILED, answers=answers)
             if first and case.compiled and not (agreement := conversation.ask("agreement", Agreement)).agrees:
                 return ProcessOutcome("inaccurate", _disagreement(agreement), answers=answers)
-            observed = _sample(conversation, inner, settings, device)
+            observed = _sample(conversation, inner, settings)
             missing = _inspect(conversation, case, settings, first=first)
     except WorkerFailure as failure:
         return ProcessOutcome(
@@ -271,15 +270,13 @@ def _imported_from(path: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _sample(
-    conversation: WorkerConversation, inner: int, settings: Settings, device: Device
-) -> dict[str, str]:
+def _sample(conversation: WorkerConversation, inner: int, settings: Settings) -> dict[str, str]:
     """Take the samples and return what was observed meanwhile.
 
     Clock, power and temperature of a GPU are those during the samples only, without the settling before them.
     """
     read: list[GpuReading] = []
-    with watch_interference(device, readings=read) as observed:
+    with watch_interference(settings.hardware, readings=read) as observed:
         answer = conversation.ask(
             "sample", Samples, inner=inner, target=settings.target_ci, budget=settings.budget
         )

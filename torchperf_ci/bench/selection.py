@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.config import Config, Suite
-    from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
     from torchperf_ci.options.measurement_commands import RunOptions
 
@@ -140,11 +139,6 @@ class EnvironmentUnderTest:
     known: KnownWorkloads
     unavailable: Mapping[str, str]
     imported: Sequence[str] = ()
-
-    @property
-    def device(self) -> Device:
-        """The backend of the resolved device."""
-        return self.settings(Settings("", "")).hardware
 
     def settings(self, settings: Settings) -> Settings:
         """``settings`` with the resolved device."""
