@@ -174,7 +174,7 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
     return EnvironmentUnderTest(answer.environment, known, answer.unavailable, answer.imported)
 
 
-def error_of(failure: WorkerFailure, settings: Settings, flag: str = "--python") -> Exception:
+def error_of(failure: WorkerFailure, settings: Settings, flag: str = PYTHON_FLAG) -> Exception:
     """Return the user-facing error for a worker that fails because of the given Python, suite or device."""
     python = settings.python
     if failure.reason.startswith("BadSuiteFileError: "):
