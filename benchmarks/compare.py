@@ -27,7 +27,6 @@ from torchperf_ci.compare.case_verdicts import judge_latency
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
 from torchperf_ci.compare.comparison_loop import BudgetAllocation, PairRunner, measure_rounds
 from torchperf_ci.console import Progress
-from torchperf_ci.machine.devices import device
 from torchperf_ci.series.points import Series
 
 SLOWER = 0.03
@@ -94,7 +93,7 @@ def thresholded(runner: PairRunner) -> tuple[dict[str, str], float]:
     for _ in range(PROCESSES):
         for name, case in CASES.items():
             for side, settings in runner.sides():
-                outcome = measure(case, settings, runner.device, runner.scratch / side, first=False)
+                outcome = measure(case, settings, runner.scratch / side, first=False)
                 medians[name, side].append(median(outcome.answers.sample.seconds))
     ratios = {name: median(medians[name, "head"]) / median(medians[name, "base"]) for name in CASES}
     return {name: worded(ratio) for name, ratio in ratios.items()}, (time.monotonic() - start) / len(CASES)
@@ -120,7 +119,7 @@ def two_sides(folder: Path) -> PairRunner:
         pythons[side].chmod(0o755)
     files = (str(folder / "suite.py"),)
     base, head = (Settings(str(pythons[side]), "cpu", files, budget=1.0) for side in ("base", "head"))
-    return PairRunner(*on_same_cpus(base, head), device("cpu"), folder)
+    return PairRunner(*on_same_cpus(base, head), folder)
 
 
 def main() -> None:

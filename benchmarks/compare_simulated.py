@@ -32,7 +32,6 @@ from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_c
 from torchperf_ci.compare.comparison_loop import BudgetAllocation, PairRunner, measure_rounds
 from torchperf_ci.config import Config
 from torchperf_ci.console import Progress
-from torchperf_ci.machine.devices import device
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.series.points import Series
 
@@ -169,7 +168,7 @@ def compared(session: Session) -> list[str]:
     """The verdicts of the cases."""
     cases = [Case(f"case/{number}", "inference", "fp32", "eager", 1) for number in range(session.world.cases)]
     comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(cases)])
-    runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path())
+    runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), Path())
     budget = SECONDS_A_CASE * len(cases)
     comparison_loop.time = session  # type: ignore[assignment]  # the clock of the simulation
     comparison_loop.measure_pair = session.measure_pair  # type: ignore[assignment]  # and its pairs

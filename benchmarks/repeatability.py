@@ -22,7 +22,6 @@ from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import measure_pair, on_same_cpus
 from torchperf_ci.bench.process import WorkerConversation, build, measure, open_worker
 from torchperf_ci.bench.worker.protocol import Block, FirstStep
-from torchperf_ci.machine.devices import device
 
 CASES = (
     Case("vision/resnet18", "inference", "fp32", "eager", 1),
@@ -45,7 +44,7 @@ def plain_loop(case: Case, settings: Settings, scratch: Path) -> float:
 
 def harness(case: Case, settings: Settings, scratch: Path) -> float:
     """The value that ``torchperf run`` reports."""
-    outcomes = [measure(case, settings, device("cpu"), scratch, first=False) for _ in range(PROCESSES)]
+    outcomes = [measure(case, settings, scratch, first=False) for _ in range(PROCESSES)]
     return median(median(outcome.answers.sample.seconds) for outcome in outcomes)
 
 

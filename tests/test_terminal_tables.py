@@ -70,7 +70,6 @@ def run() -> Document:
         {"type": "Xeon", "extra_info": {}},
         {"pytorch": Dependency(sha="abc")},
         "",
-        host_is_device=True,
     )
     return run_document([*results, CaseResult(short, (failed,))], setting)
 

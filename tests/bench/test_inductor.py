@@ -13,7 +13,6 @@ import pytest
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.process import ProcessOutcome, measure
 from torchperf_ci.bench.results import CaseResult, RunSetting, metrics
-from torchperf_ci.machine.devices import device as device_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,13 +60,13 @@ def settings(torch_python: str, tmp_path: Path) -> Settings:
 
 
 def outcome(case: Case, settings: Settings, scratch: Path, *, first: bool) -> ProcessOutcome:
-    return measure(case, settings, device_of("cpu"), scratch, first=first)
+    return measure(case, settings, scratch, first=first)
 
 
 def test_the_first_process_compiles_cold_and_the_second_warm(settings: Settings, tmp_path: Path) -> None:
     case = Case("compiled/breaks", "training", "fp32", "inductor", 4)
     outcomes = [outcome(case, settings, tmp_path, first=number == 0) for number in range(2)]
-    setting = RunSetting("nightly", settings, {}, {}, "", host_is_device=True)
+    setting = RunSetting("nightly", settings, {}, {}, "")
     assert [(o.status, o.reason) for o in outcomes] == [("pass", "")] * 2
     found = {metric.name: metric.values for metric in metrics(CaseResult(case, outcomes), setting)}
     assert len(found["compile_time(s)"]) == len(found["warm_compile_time(s)"]) == 1

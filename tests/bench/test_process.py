@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.process import (
     MAX_TIMEOUTS,
     STEPS_GRANTED,
@@ -26,12 +27,11 @@ from torchperf_ci.bench.process import (
 )
 from torchperf_ci.bench.worker.protocol import Block, Description, Done, FirstStep
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
-from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
 
 if TYPE_CHECKING:
-    from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.case import Case
 
 Measure = Callable[..., ProcessOutcome]
 
@@ -39,7 +39,7 @@ Measure = Callable[..., ProcessOutcome]
 @pytest.fixture
 def outcome_of(faulty: Callable[[str], Case], quick: Settings, tmp_path: Path) -> Measure:
     def outcome(name: str, *, first: bool = False, **changes: object) -> ProcessOutcome:
-        return measure(faulty(name), replace(quick, **changes), device_of("cpu"), tmp_path, first=first)
+        return measure(faulty(name), replace(quick, **changes), tmp_path, first=first)
 
     return outcome
 
@@ -111,7 +111,7 @@ def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
     monkeypatch.setattr("torchperf_ci.bench.process.available_memory", lambda: 2**31)
     # However steady the steps are, sampling must not end before the memory is full.
     settings = replace(quick, budget=60, target_ci=1e-9)
-    outcome = measure(faulty("allocates"), settings, device_of("cpu"), tmp_path, first=False)
+    outcome = measure(faulty("allocates"), settings, tmp_path, first=False)
     assert outcome.status == "oom"
     assert "the limit is 1843 MiB" in outcome.reason
 
@@ -243,10 +243,11 @@ class Readable(Cpu):
 
 
 def test_what_a_gpu_showed_under_the_samples_is_kept_and_heat_voids_them(
-    faulty: Callable[[str], Case], quick: Settings, tmp_path: Path
+    faulty: Callable[[str], Case], quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Settings, "hardware", Readable())
     settings = replace(quick, budget=1.0, target_ci=1e-9)
-    outcome = measure(faulty("fine"), settings, Readable(), tmp_path, first=False)
+    outcome = measure(faulty("fine"), settings, tmp_path, first=False)
     told = {name: outcome.observed.get(name) for name in ("gpu_sm_mhz", "gpu_watts", "gpu_celsius")}
     assert told == {"gpu_sm_mhz": "1395", "gpu_watts": "698", "gpu_celsius": "56"}
     assert float(outcome.observed["energy_watts"]) == pytest.approx(698, rel=0.001)

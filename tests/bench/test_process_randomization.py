@@ -15,7 +15,6 @@ from torchperf_ci.bench.pairs import measure_pair, on_same_cpus, start_pair
 from torchperf_ci.bench.process import cache_of, measure, open_worker
 from torchperf_ci.bench.user_command import InstalledBuild, command_environment
 from torchperf_ci.bench.worker_client import MAX_PADDING, PADDING, forget_choices, random_variables
-from torchperf_ci.machine.devices import device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,7 +82,7 @@ def test_idle_threads_of_an_arm_leave_the_cpus_to_the_other(
 
 def test_the_processes_of_a_run_have_draws_of_their_own(settings: Settings, tmp_path: Path) -> None:
     """That they start warm all the same is seen in test_inductor.py, where all compile the same."""
-    outcomes = [measure(CASE, settings, device("cpu"), tmp_path / "s", first=False) for _ in range(2)]
+    outcomes = [measure(CASE, settings, tmp_path / "s", first=False) for _ in range(2)]
     assert [one.status for one in outcomes] == ["pass"] * 2
     assert timed(settings) == ["40", "44"]
 

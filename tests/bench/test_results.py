@@ -24,10 +24,10 @@ SETTING = RunSetting(
     runner={"name": "cpu", "type": "Xeon_2c"},
     dependencies={"pytorch": Dependency(repo="pytorch/pytorch", sha="abc", version="2.13.0")},
     fingerprint="0123456789ab",
-    host_is_device=True,
 )
 
 
+ON_CUDA = replace(SETTING, settings=replace(SETTING.settings, device="cuda"))
 ANCHORED = replace(SETTING, anchor=Anchor("python", "torch 2.12.0 cafe"))
 PAIR = Pair((math.log(1.1), math.log(1.2), math.log(1.3)), 0.5, 0.6)
 
@@ -93,7 +93,7 @@ def test_the_throughput_is_the_batch_over_the_latency_that_people_read(latencies
 
 
 def test_an_accelerators_host_memory_is_a_series_of_its_own() -> None:
-    found = values(CaseResult(CASE, [passing(0.1, first=True)]), replace(SETTING, host_is_device=False))
+    found = values(CaseResult(CASE, [passing(0.1, first=True)]), ON_CUDA)
     assert found["peak_memory(MiB)"] == [3.0]
     assert found["host_peak_memory(MiB)"] == [300.0]
     assert found["host_memory_leak(KiB/iter)"] == [0.5]
@@ -240,9 +240,8 @@ def test_a_look_that_was_lost_is_told_and_the_number_kept() -> None:
 def test_memory_that_graphs_hold_says_so() -> None:
     plain = passing(0.1)
     held = replace(plain, answers=replace(plain.answers, peak=replace(plain.answers.peak, held=True)))
-    accelerator = replace(SETTING, host_is_device=False)
     for outcome, extra in ((plain, {}), (held, {"method": "reserved"})):
-        found = by_name(CaseResult(CASE, [outcome]), accelerator)
+        found = by_name(CaseResult(CASE, [outcome]), ON_CUDA)
         assert found["peak_memory(MiB)"]["metric"].get("extra_info", {}) == extra
 
 

@@ -26,7 +26,6 @@ SETTING = RunSetting(
     {"type": "Xeon", "extra_info": {}},
     {"pytorch": Dependency(sha="abc")},
     "",
-    True,
 )
 QUIET = {"seconds": "3.000", "cpus": "2", "load": "1.00", "other_cpus": "0.05", "cpu_pressure": "0.010"}
 BUSY = {"seconds": "3.000", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}

@@ -21,7 +21,6 @@ from torchperf_ci.environments.build_environment import BuildEnvironment
 from torchperf_ci.environments.cache import EnvironmentCache
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
-from torchperf_ci.machine.devices import device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,7 +89,7 @@ def a_laboratory(tmp_path: Path, opened) -> Iterator[Callable[..., Laboratory]]:
                     (tmp_path / revision.sha).mkdir()
                     (tmp_path / revision.sha / file).write_text(source)
             settings = Settings("no python", "cpu", (str(tmp_path / "suite.py"),), budget=0.2, timeout=60)
-            return Laboratory(revisions, environments, [probe], settings, device("cpu"), tmp_path / "scratch")
+            return Laboratory(revisions, environments, [probe], settings, tmp_path / "scratch")
 
         yield make
 

@@ -23,7 +23,6 @@ from torchperf_ci.compare.comparison_loop import (
     measure_rounds,
 )
 from torchperf_ci.console import Progress
-from torchperf_ci.machine.devices import device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,7 +83,7 @@ def script(clock, a_pair, monkeypatch) -> Script:
         change = 0.0 if base == head else script.changes.get(name, 0.0)
         return a_pair(change + (-script.favour if head_first else script.favour))
 
-    def measure(case, settings, device, scratch, *, first):
+    def measure(case, settings, scratch, *, first):
         script.log.append(f"{settings.python} alone {case.workload}")
         assert first == case.compiled
         return script.head_alone.get(case.workload, PASS) if settings.python == "head" else PASS
@@ -114,7 +113,7 @@ def run(script):
         pairs: Mapping[str, int] = MappingProxyType({}),
         allocation: BudgetAllocation | None = None,
     ) -> list[str]:
-        runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), device("cpu"), Path("scratch"))
+        runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), Path("scratch"))
         shown = Progress(budget, timed=True)
         counted = CountedAllocation(comparison.cases, 0.03, pairs)
         measure_rounds(comparison, runner, budget, allocation or counted, shown)

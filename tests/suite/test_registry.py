@@ -164,8 +164,6 @@ def test_a_bad_file_is_refused_with_path_line_and_reason(write, text, line, prob
     path = write(text)
     with pytest.raises(BadSuiteFileError, match=re.escape(problem)) as caught:
         catalogue([path])
-    assert caught.value.path == path
-    assert caught.value.line == line
     assert str(caught.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
     assert "\n" not in str(caught.value)
 
@@ -191,7 +189,7 @@ def test_two_files_cannot_share_a_name(write):
     first, second = write(GOOD.format(name="one"), "a/suite.py"), write(GOOD.format(name="one"), "b/suite.py")
     with pytest.raises(BadSuiteFileError, match=re.escape(f"taken by {first}")) as caught:
         catalogue([first, second])
-    assert caught.value.path == second
+    assert str(caught.value).startswith(f"{second}:")
 
 
 def test_a_bad_file_leaves_no_module_behind(write):

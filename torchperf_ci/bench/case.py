@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 
@@ -73,7 +74,7 @@ class Settings:
     hip: bool = False
     seen: TorchGpu = UNKNOWN_GPU
 
-    @property
+    @cached_property
     def hardware(self) -> Device:
         """The backend of the device, which measures on it and knows its vendor's tools."""
         return device(self.device, self.hip, self.seen)

@@ -73,14 +73,14 @@ def run_command(options: RunOptions) -> int:
     identity = identity_fields(options.repo, os.environ)
     changed = uncommitted_note(Path(options.repo), "but the records name its commit") if options.repo else ""
     console.say(f"{plan}; records go to {out}", *filter(None, [changed, busy_warning(before)]))
-    with tuned(under_test.device) if options.tune else nullcontext() as tuning:
+    with tuned(settings.hardware) if options.tune else nullcontext() as tuning:
         if not options.no_pin:
-            settings = replace(settings, cpus=quiet_cpus(settings.threads, under_test.device))
+            settings = replace(settings, cpus=quiet_cpus(settings.threads, settings.hardware))
         setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
         setting = replace(setting, identity=identity)
         # Set before anything can fail, so that a later step finds what an interrupted run has saved.
         actions.set_output("records-dir", str(out.absolute()))
-        results = run(RunPlan(cases, setting, under_test.device, out, options.resume))
+        results = run(RunPlan(cases, setting, out, options.resume))
     _publish_results(results, setting, out, json_output=options.json)
     failed = summary.failed_cases(results)
     if failed and options.on_failure != "warn":
@@ -189,7 +189,7 @@ def _plan_text(
 ) -> str:
     pairs = f" and pairs with {anchor.build}" if anchor else ""
     each = f"{counted(settings.processes, 'process', 'processes')}{pairs} each"
-    gpu = "" if settings.device == "cpu" else f" ({under_test.device.identity().type})"
+    gpu = "" if settings.device == "cpu" else f" ({settings.hardware.identity().type})"
     where = f"on {settings.device}{gpu} with torch {under_test.environment.torch_version}"
     return f"{counted(len(cases), 'case')}, {each}, {where}: about {duration(seconds)}"
 
@@ -218,7 +218,7 @@ def _setting(
     anchor: Anchor | None,
     tuning: TuningReport | None,
 ) -> RunSetting:
-    environment, device = under_test.environment, under_test.device
+    environment, device = under_test.environment, settings.hardware
     fingerprint = take_fingerprint(
         device, environment.observed, environment.comparable, tuning, cpus=settings.cpus
     )
@@ -228,7 +228,6 @@ def _setting(
         runner=runner_entry(device.identity(), fingerprint),
         dependencies=_dependencies(environment),
         fingerprint=fingerprint.digest,
-        host_is_device=settings.device == "cpu",
         anchor=anchor,
     )
 

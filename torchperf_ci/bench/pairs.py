@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.bench.process import ProcessOutcome
-    from torchperf_ci.machine.devices.interface import Device
 
 
 _T = TypeVar("_T")
@@ -195,17 +194,13 @@ def start_pair(
     head_first: bool = False,
 ) -> Iterator[tuple[PairWorker, PairWorker]]:
     """Start the workers of base and head, which import torch on ``cpus`` (empty: any) until they are made ready."""
+    sides: tuple[tuple[Side, Settings], ...] = (("base", base), ("head", head))
+    started: dict[Side, PairWorker] = {}
     with ExitStack() as stack:
-
-        def started_worker(side: Side, settings: Settings) -> PairWorker:
+        for side, settings in sides[::-1] if head_first else sides:
             free, variables = replace(settings, cpus=cpus), {**IDLE, **random_variables()}
             worker = stack.enter_context(open_worker(case, free, scratch / side, variables))
-            return PairWorker(side, worker, settings.timeout)
-
-        sides: tuple[tuple[Side, Settings], ...] = (("base", base), ("head", head))
-        started = {
-            side: started_worker(side, settings) for side, settings in (sides[::-1] if head_first else sides)
-        }
+            started[side] = PairWorker(side, worker, settings.timeout)
         yield started["base"], started["head"]
 
 
@@ -213,9 +208,8 @@ def _refuse_another_workload(base: PairWorker, head: PairWorker) -> None:
     """Raise :class:`SideFailure` if the workload's config differs, as it may between two releases of a library."""
     before, now = (worker.answers.build and worker.answers.build.config for worker in (base, head))
     if before != now:
-        side: Side = "head"
         reason = f"the workload is another one: its config is {now}, base's {before}"
-        raise SideFailure(side, WorkerFailure("unsupported", reason))
+        raise SideFailure(side="head", failure=WorkerFailure("unsupported", reason))
 
 
 def _import_torch(*workers: PairWorker) -> None:
@@ -228,11 +222,9 @@ def _import_torch(*workers: PairWorker) -> None:
 BRIEF_SECONDS = 0.1
 
 
-def measure_alone(
-    case: Case, settings: Settings, device: Device, scratch: Path, *, first: bool
-) -> ProcessOutcome:
+def measure_alone(case: Case, settings: Settings, scratch: Path, *, first: bool) -> ProcessOutcome:
     """Run one side of a failed pair briefly, only to see whether it works: together, memory may have been short."""
-    return measure(case, replace(settings, budget=BRIEF_SECONDS, target_ci=1.0), device, scratch, first=first)
+    return measure(case, replace(settings, budget=BRIEF_SECONDS, target_ci=1.0), scratch, first=first)
 
 
 def calibrated_steps(*workers: tuple[WorkerConversation, int]) -> int:

@@ -6,7 +6,6 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -35,10 +34,10 @@ from torchperf_ci.machine.interference import is_void, watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.machine.devices.interface import Device, GpuReading
+    from torchperf_ci.machine.devices.interface import GpuReading
 
 
 _T = TypeVar("_T")
@@ -139,7 +138,6 @@ class WorkerConversation:
 def measure(
     case: Case,
     settings: Settings,
-    device: Device,
     scratch: Path,
     *,
     first: bool,
@@ -157,7 +155,7 @@ def measure(
         # A process that fails before sampling, such as by a timeout, may have been disturbed, so observe all of it.
         forget_choices(cache_of(case, scratch), keep_graphs=True)  # because a warm start is measured as well
         with (
-            watch_interference(device, closely=False) as whole,
+            watch_interference(settings.hardware, closely=False) as whole,
             open_worker(case, settings, scratch) as worker,
         ):
             conversation = WorkerConversation(worker, settings.timeout, report_phase)
@@ -167,7 +165,7 @@ def measure(
                 return ProcessOutcome("unsupported", NOTHING_COMPILED, answers=answers)
             if first and case.compiled and not (agreement := conversation.ask("agreement", Agreement)).agrees:
                 return ProcessOutcome("inaccurate", _disagreement(agreement), answers=answers)
-            observed = _sample(conversation, inner, settings, device)
+            observed = _sample(conversation, inner, settings)
             missing = _inspect(conversation, case, settings, first=first)
     except WorkerFailure as failure:
         return ProcessOutcome(
@@ -217,18 +215,16 @@ def build(conversation: WorkerConversation, case: Case, settings: Settings) -> B
     )
 
 
-@contextmanager
 def open_worker(
     case: Case, settings: Settings, scratch: Path, more: Mapping[str, str] | None = None
-) -> Iterator[Worker]:
-    """Open a worker with the case's own compiler cache under ``scratch``: cold the first time, then warm.
+) -> Worker:
+    """Start a worker with the case's own compiler cache under ``scratch``: cold the first time, then warm.
 
     ``more`` are environment variables in addition to those of every worker.
     """
     folder = cache_of(case, scratch).parent
     folder.mkdir(parents=True, exist_ok=True)
-    with start_worker(settings, folder, more) as worker:
-        yield worker
+    return start_worker(settings, folder, more)
 
 
 def start_worker(settings: Settings, folder: Path, more: Mapping[str, str] | None = None) -> Worker:
@@ -274,15 +270,13 @@ def _imported_from(path: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _sample(
-    conversation: WorkerConversation, inner: int, settings: Settings, device: Device
-) -> dict[str, str]:
+def _sample(conversation: WorkerConversation, inner: int, settings: Settings) -> dict[str, str]:
     """Take the samples and return what was observed meanwhile.
 
     Clock, power and temperature of a GPU are those during the samples only, without the settling before them.
     """
     read: list[GpuReading] = []
-    with watch_interference(device, readings=read) as observed:
+    with watch_interference(settings.hardware, readings=read) as observed:
         answer = conversation.ask(
             "sample", Samples, inner=inner, target=settings.target_ci, budget=settings.budget
         )

@@ -16,7 +16,7 @@ from torchperf_ci.bench.worker.protocol import Phases, ProfiledSteps
 from torchperf_ci.records.files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
@@ -106,9 +106,8 @@ def stable_name(name: str) -> str:
     return _HASH.sub("…", _REGION.sub("", name))[:NAME_LENGTH]
 
 
-def _sum_of_costs(parts: Iterable[Cost]) -> Cost:
-    together = list(parts)
-    return Cost(sum(part.ms for part in together), sum(part.count for part in together))
+def _sum_of_costs(parts: Sequence[Cost]) -> Cost:
+    return Cost(sum(part.ms for part in parts), sum(part.count for part in parts))
 
 
 def _first_words(reason: str) -> str:

@@ -53,7 +53,6 @@ class RunSetting:
     runner: Mapping[str, Any]
     dependencies: Mapping[str, Dependency]
     fingerprint: str
-    host_is_device: bool
     anchor: Anchor | None = None
     identity: Mapping[str, str | int] = field(default_factory=dict)
 
@@ -183,7 +182,7 @@ def metrics(result: CaseResult, setting: RunSetting) -> Iterator[Metric]:
     yield from _speed(result)
     if setting.anchor and result.ratios:
         yield _anchored(result, setting.anchor)
-    yield from _memory(result, host_is_device=setting.host_is_device)
+    yield from _memory(result, host_is_device=setting.settings.device == "cpu")
     yield from _constants(result)
     if result.case.compiled:
         yield from _compilation(result)

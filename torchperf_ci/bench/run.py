@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case
-    from torchperf_ci.machine.devices.interface import Device
 
 
 OTHERWISE = "repeat its options or start anew in --out"
@@ -128,7 +127,6 @@ class RunPlan:
 
     cases: Sequence[Case]
     setting: RunSetting
-    device: Device
     out: Path
     resume: bool = False
 
@@ -228,7 +226,7 @@ def _one_process(
             size = find_batch_size(case, settings, scratch)
             journal.add(JournalLine(case.key, batch_size=size))
         sized = _sized(case, journal)
-        outcome = measure(sized, settings, plan.device, scratch, first=first, report_phase=report_phase)
+        outcome = measure(sized, settings, scratch, first=first, report_phase=report_phase)
     except WorkerFailure as failure:
         outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
     journal.add(JournalLine(case.key, outcome))

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.config import Config, Suite
-    from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
     from torchperf_ci.options.measurement_commands import RunOptions
 
@@ -141,11 +140,6 @@ class EnvironmentUnderTest:
     unavailable: Mapping[str, str]
     imported: Sequence[str] = ()
 
-    @property
-    def device(self) -> Device:
-        """The backend of the resolved device."""
-        return self.settings(Settings("", "")).hardware
-
     def settings(self, settings: Settings) -> Settings:
         """``settings`` with the resolved device."""
         environment = self.environment
@@ -180,7 +174,7 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
     return EnvironmentUnderTest(answer.environment, known, answer.unavailable, answer.imported)
 
 
-def error_of(failure: WorkerFailure, settings: Settings, flag: str = "--python") -> Exception:
+def error_of(failure: WorkerFailure, settings: Settings, flag: str = PYTHON_FLAG) -> Exception:
     """Return the user-facing error for a worker that fails because of the given Python, suite or device."""
     python = settings.python
     if failure.reason.startswith("BadSuiteFileError: "):
@@ -218,11 +212,6 @@ def python_under_test(path: str | None, flag: str = PYTHON_FLAG) -> str:
         msg = f"there is no Python at {path}: give the one that has torch with {flag}"
         raise EnvironmentUnderTestError(msg)
     return str(Path(executable).absolute())
-
-
-def suite_files(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the suites that are Python files or TorchBench checkouts, as absolute paths."""
-    return tuple(_absolute(name) for name in names if name.endswith(".py") or name.startswith(TORCHBENCH))
 
 
 def _absolute(name: str) -> str:
@@ -275,10 +264,11 @@ def settings_of(
 ) -> Settings:
     """Return the settings of a run, with the defaults of :class:`Settings` for what is not given."""
     members = [member for name in suite or list(config.suites) for member in _suite_members(name, config)]
+    files = [member for member in members if member.endswith(".py") or member.startswith(TORCHBENCH)]
     return Settings(
         python=python_under_test(python),
         device=device or "auto",
-        files=suite_files(members),
+        files=tuple(map(_absolute, files)),
         timeout=timeout,
         threads=threads or Settings.threads,
     )

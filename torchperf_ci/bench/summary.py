@@ -159,12 +159,13 @@ def _row(result: CaseResult, *, anchored: bool) -> tuple[Words, ...]:
         return (*name, "void" if result.void else "", *[""] * (3 + anchored), status)
     widths = [answer.half_width for answer in result.samples if answer.half_width is not None]
     peaks = [peak.device / 2**20 for peak in result.answers(lambda answers: answers.peak)]
+    change = change_text(median(result.ratios) - 1) if result.ratios else "not measured"
     return (
         *name,
         _duration(median(latencies)),
         "unknown" if len(widths) < len(result.samples) else f"{median(widths):.1%}",
         "" if (apart := relative_spread(latencies)) is None else f"{apart:.1%}",
-        *([_change(result.ratios)] if anchored else []),
+        *([change] if anchored else []),
         f"{median(peaks):,.0f} MiB" if peaks else "not measured",
         status,
     )
@@ -208,18 +209,10 @@ def results_as_json(results: Iterable[CaseResult], setting: RunSetting) -> list[
             "void": result.void or None,
             "spread": relative_spread(result.latencies),
             "not_measured": {} if result.failure else unmeasured(result),
-            "metrics": _medians(result, setting),
+            "metrics": {metric.name: median(metric.values) for metric in metrics(result, setting)},
         }
         for result in results
     ]
-
-
-def _medians(result: CaseResult, setting: RunSetting) -> dict[str, float]:
-    return {metric.name: median(metric.values) for metric in metrics(result, setting) if metric.values}
-
-
-def _change(ratios: Sequence[float]) -> str:
-    return change_text(median(ratios) - 1) if ratios else "not measured"
 
 
 def _duration(seconds: float) -> str:

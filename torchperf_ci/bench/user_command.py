@@ -223,11 +223,9 @@ def _common_names(quads: Sequence[Quad]) -> Sequence[str]:
     runs = [run for quad in quads for run in quad]
     names = [name for name in runs[0] if all(name in run for run in runs)]
     if not names:
-        side: Side = "head"
         printed = " and head ".join(", ".join([*run][:MAX_NAMED]) for run in quads[0][:2])
-        raise SideFailure(
-            side, WorkerFailure("failed", f"base prints {printed}: nothing is the same in all runs")
-        )
+        reason = f"base prints {printed}: nothing is the same in all runs"
+        raise SideFailure(side="head", failure=WorkerFailure("failed", reason))
     return names
 
 

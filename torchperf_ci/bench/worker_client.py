@@ -20,7 +20,7 @@ from torchperf_ci.machine.host import oom_kills
 from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 
 _T = TypeVar("_T")
@@ -62,15 +62,11 @@ def forget_choices(cache: Path, *, keep_graphs: bool = False) -> bool:
     ``keep_graphs`` keeps the graphs, which load quickly, and with them the choices of products and paddings.
     """
     forgotten = False
-    for path in [*_files(cache)]:
+    for path in [path for path in cache.rglob("*") if not path.is_dir()]:
         if not _stays(path.relative_to(cache), keep_graphs=keep_graphs):
             path.unlink(missing_ok=True)
             forgotten = True
     return forgotten
-
-
-def _files(cache: Path) -> Iterator[Path]:
-    return (path for path in cache.rglob("*") if not path.is_dir())
 
 
 def _stays(path: Path, *, keep_graphs: bool) -> bool:

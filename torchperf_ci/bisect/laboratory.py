@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.environments.cache import EnvironmentCache
-    from torchperf_ci.machine.devices.interface import Device
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,6 @@ class WorkloadPairing:
     """
 
     probe: WorkloadProbe
-    device: Device
     scratch: Path
 
     def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
@@ -80,9 +78,8 @@ class WorkloadPairing:
     def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build that failed if it also fails alone; beside the other one, memory may have been short."""
         suspect = base if failure.side == "base" else head
-        alone = measure_alone(
-            self.probe.case, suspect.installed.settings, self.device, suspect.installed.scratch, first=False
-        )
+        settings, scratch = suspect.installed.settings, suspect.installed.scratch
+        alone = measure_alone(self.probe.case, settings, scratch, first=False)
         if not alone.passed:
             why = _failure_text(WorkerFailure(alone.status, alone.reason, alone.log))
             return ProbeFailure(self.probe.name, suspect.position, why)
@@ -168,9 +165,9 @@ TRIES = 2
 class Laboratory:
     """Builds and measures ``sources``, the commits or nightlies of a range by position.
 
-    The batch sizes of the ``probes`` are already fixed. ``settings`` name the resolved device, whose backend is
-    ``device``; Python and path are filled in for each build, and all builds use the same CPUs. Files are written
-    below ``scratch``, which belongs to this range alone.
+    The batch sizes of the ``probes`` are already fixed. ``settings`` name the resolved device; Python and path
+    are filled in for each build, and all builds use the same CPUs. Files are written below ``scratch``, which belongs
+    to this range alone.
     """
 
     def __init__(
@@ -179,7 +176,6 @@ class Laboratory:
         environments: EnvironmentCache[BuildSource],
         probes: Sequence[Probe],
         settings: Settings,
-        device: Device,
         scratch: Path,
     ) -> None:
         self._sources = sources
@@ -189,7 +185,7 @@ class Laboratory:
         self._pairings = {
             probe.name: CommandPairing(probe)
             if isinstance(probe, CommandProbe)
-            else WorkloadPairing(probe, device, scratch / "pairs")
+            else WorkloadPairing(probe, scratch / "pairs")
             for probe in probes
         }
         self._observed: list[Mapping[str, str]] = []

@@ -218,8 +218,8 @@ def resolve_setup(
         hint = UNBUILT if builder_kind(options) == "worktree" else INSTALLED
         msg = f"on the good build, {good.description}: {error}{hint}"
         raise EnvironmentUnderTestError(msg) from error
-    device = under_test.device
     settings = under_test.settings(settings)
+    device = settings.hardware
     torch = under_test.environment.torch_version if builder_kind(options) == "worktree" else ""
     if judgement is not None:
         setup = MeasurementSetup((), settings, device, torch=torch)

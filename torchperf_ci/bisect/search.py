@@ -167,9 +167,7 @@ def search(
                 build_good()
             for attempt in attempts if GOOD not in state_file.facts.built else ():
                 state_file.add(attempt)
-            laboratory = Laboratory(
-                sequence.sources, environments, setup.probes, setup.settings, setup.device, folder
-            )
+            laboratory = Laboratory(sequence.sources, environments, setup.probes, setup.settings, folder)
             if not state_file.facts.readings:
                 laboratory.try_good()
             with closing(BisectProgress(question, sequence.labels)) as progress:

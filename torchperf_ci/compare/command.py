@@ -67,7 +67,7 @@ def compare_builds(
         base, head = open_builds(stack, options, config)
         cases, naming = selected_cases(base, head, options, config), _series_naming(config, head)
         scratch = stack.enter_context(scratch_folder())
-        runner = PairRunner(*on_same_cpus(base.settings, head.settings), head.under_test.device, scratch)
+        runner = PairRunner(*on_same_cpus(base.settings, head.settings), scratch)
         of_both = [case for case in cases if known_to(base, case) and known_to(head, case)]
         chosen = AffectedCases(of_both)
         if options.affected:
@@ -135,7 +135,7 @@ def _plan_text(chosen: AffectedCases, budget: float) -> str:
 
 
 def _series_naming(config: Config, build: ComparedBuild) -> SeriesNaming:
-    machine, repo = build.under_test.device.identity(), os.environ.get("GITHUB_REPOSITORY", "")
+    machine, repo = build.settings.hardware.identity(), os.environ.get("GITHUB_REPOSITORY", "")
 
     def series(case: Case, metric: str) -> Series:
         how = (case.workload, case.mode, case.dtype, case.backend)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Settings
     from torchperf_ci.compare.compared_case import ComparedCase, Comparison
     from torchperf_ci.console import Progress
-    from torchperf_ci.machine.devices.interface import Device
 
 
 STANDARD_ERRORS = 2.2
@@ -106,7 +105,6 @@ class PairRunner:
 
     base: Settings
     head: Settings
-    device: Device
     scratch: Path
     prestarted: PrestartedWorkers = field(default_factory=PrestartedWorkers)
 
@@ -131,7 +129,7 @@ class PairRunner:
         """Run each side of a case alone, because the two together may have run out of memory."""
         for side, settings in self.sides():
             case, scratch = compared.case, self.scratch / side
-            compared.alone[side] = measure_alone(case, settings, self.device, scratch, first=case.compiled)
+            compared.alone[side] = measure_alone(case, settings, scratch, first=case.compiled)
 
     def sides(self) -> tuple[tuple[Side, Settings], ...]:
         """Return the settings of both sides by name."""

@@ -40,7 +40,8 @@ def run_program(
         except OSError as error:
             msg = f"{what}: {command[0]} does not start: {error.strerror}"
             raise EnvironmentUnderTestError(msg) from None
-        printed = _printed(log)
+        log.seek(0)
+        printed = log.read().decode(errors="replace")
         if status == 0:
             return printed
         how = f"did not finish within {seconds:.0f} s" if status is None else f"ended with {status}"
@@ -65,11 +66,6 @@ def _status(
         # After a timeout, end daemons as well. Else keep them: the server of a compiler cache serves the next build.
         group.end(daemons=status is None)
     return status
-
-
-def _printed(log: IO[bytes]) -> str:
-    log.seek(0)
-    return log.read().decode(errors="replace")
 
 
 def _tail(printed: str) -> str:

@@ -12,6 +12,7 @@ from torchperf_ci.machine.examination import (
     machine_state,
     steadiness,
 )
+from torchperf_ci.machine.host import GIB
 from torchperf_ci.machine.interference import LOAD_PER_THREAD, PRESSURE_LIMIT, STEAL_LIMIT
 from torchperf_ci.machine.tuning import DEEP_MICROSECONDS
 
@@ -26,7 +27,6 @@ COOL_MARGIN = 10
 """An idle GPU that is within so many degrees of its slowdown temperature is too warm to start."""
 HOT_CELSIUS = 75
 """The limit in °C for a GPU that does not report its own."""
-GIB = 2**30
 ENOUGH_MEMORY, ENOUGH_DISK = 4.0, 5.0
 """In GiB."""
 CLOCK_STEP = 1e-6

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices.cpu import Processor, cpuinfo, read_processor, sysctl
-from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, program_output, text
+from torchperf_ci.machine.devices.system_files import (
+    CPUS,
+    cpu_files,
+    memory_in,
+    number,
+    numbers,
+    program_output,
+    text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -24,7 +32,8 @@ if TYPE_CHECKING:
     from torchperf_ci.machine.tuning import TuningReport
 
 
-KIB = 1024
+MIB = 2**20
+GIB = 2**30
 MICROSECOND = 1e-6
 IDLE, IOWAIT, STEAL = 3, 4, 7
 """Columns of the ``cpu`` line in ``/proc/stat`` (proc(5)); ``steal`` is time that the hypervisor gave to others."""
@@ -77,7 +86,7 @@ def read_host(root: Path = Path("/")) -> Host:
     """Read this machine."""
     if platform.system() == "Darwin":
         return _read_apple()
-    memory = _meminfo(root)
+    memory = text(root / "proc/meminfo")
     ticks = cpu_ticks(root)
     pressure = text(root / "proc/pressure/cpu").partition("avg10=")[2].split(" ")[0]
     return Host(
@@ -92,9 +101,9 @@ def read_host(root: Path = Path("/")) -> Host:
         isolated=numbers(text(root / CPUS / "isolated")),
         tickless=numbers(text(root / CPUS / "nohz_full")),
         cpu_quota=_cpu_quota(root),
-        memory_total=memory.get("MemTotal", 0),
-        memory_available=memory.get("MemAvailable", 0),
-        swap_used=memory.get("SwapTotal", 0) - memory.get("SwapFree", 0),
+        memory_total=memory_in(memory, "MemTotal"),
+        memory_available=memory_in(memory, "MemAvailable"),
+        swap_used=memory_in(memory, "SwapTotal") - memory_in(memory, "SwapFree"),
         load=load(root) or 0.0,
         cpu_pressure=float(pressure) / 100 if pressure else None,
         steal=ticks[STEAL] / sum(ticks) if ticks and sum(ticks) else None,
@@ -106,7 +115,7 @@ def read_host(root: Path = Path("/")) -> Host:
 
 def machine_text(host: Host) -> str:
     """A short description of the machine: processor, CPUs, memory."""
-    memory = f", {host.memory_total / KIB**3:.0f} GiB" if host.memory_total else ""
+    memory = f", {host.memory_total / GIB:.0f} GiB" if host.memory_total else ""
     cpus = "1 CPU" if host.processor.threads == 1 else f"{host.processor.threads} CPUs"
     return f"{host.processor.model}, {cpus}{memory}"
 
@@ -140,11 +149,6 @@ def _read_apple() -> Host:
         memory_total=int(sysctl("hw.memsize") or 0),
         load=load(Path("/")) or 0.0,
     )
-
-
-def _meminfo(root: Path) -> dict[str, int]:
-    lines = (line.split() for line in text(root / "proc/meminfo").splitlines())
-    return {words[0].rstrip(":"): int(words[1]) * KIB for words in lines}
 
 
 def _chosen(words: str) -> str:
@@ -215,8 +219,6 @@ def cxx_compiler() -> str:
     return program_output(found, "--version").partition("\n")[0]
 
 
-MIB = 2**20
-GIB = 2**30
 DIGEST_LENGTH = 12
 UNKNOWN = "unknown"
 

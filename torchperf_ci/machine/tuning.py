@@ -134,10 +134,7 @@ def host_changes(root: Path) -> Iterator[TuningChange]:
 
     Each is determined only when it is due: once SMT siblings are off, later changes concern only the remaining CPUs.
     """
-    yield _smt(root)
-    yield _governor(root)
-    yield _turbo(root)
-    yield _idle_states(root)
+    yield from (change(root) for change in (_smt, _governor, _turbo, _idle_states))
 
 
 def _smt(root: Path) -> TuningChange:

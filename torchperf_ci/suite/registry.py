@@ -93,12 +93,9 @@ class Catalogue:
 
 
 class BadSuiteFileError(Exception):
-    """A user's suite file cannot be used; ``line`` is None if the problem is not in a particular line."""
+    """A user's suite file cannot be used. ``line`` is None if the problem is not in a particular line."""
 
     def __init__(self, path: Path, line: int | None, problem: str) -> None:
-        self.path = path
-        self.line = line
-        self.problem = problem
         super().__init__(f"{path}:{line}: {problem}" if line else f"{path}: {problem}")
 
 
@@ -107,7 +104,7 @@ def catalogue(files: Sequence[Path] = ()) -> Catalogue:
 
     A file's workloads form a suite named by the file's path. Raises BadSuiteFileError for a file that cannot be used.
     """
-    workloads = _built_in(PROVIDERS)
+    workloads = _built_in()
     suites = _built_in_suites(workloads)
     sources = dict.fromkeys(workloads, "the built-in suite")
     for path in dict.fromkeys(files):
@@ -126,8 +123,8 @@ def _unavailable(workloads: Mapping[str, Workload]) -> dict[str, str]:
     return {name: why for name, entry in workloads.items() if (why := reasons[tuple(entry.requires)])}
 
 
-def _built_in(providers: Sequence[str]) -> dict[str, Workload]:
-    modules = map(importlib.import_module, providers)
+def _built_in() -> dict[str, Workload]:
+    modules = map(importlib.import_module, PROVIDERS)
     return {entry.name: entry for module in modules for entry in _workloads_of(module)}
 
 

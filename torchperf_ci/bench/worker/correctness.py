@@ -99,9 +99,7 @@ def _agreement(
 def after_first_step(step: BuiltStep, returned: object) -> list[torch.Tensor]:
     """Return the results of a custom step's first run: the tensors that it returned and the updated parameters."""
     parameters = step.model.parameters() if isinstance(step.model, torch.nn.Module) else ()
-    return [
-        _comparable(tensor) for tensor in (*_tensors(returned), *(p.detach().clone() for p in parameters))
-    ]
+    return [_comparable(tensor) for tensor in _tensors([returned, *parameters])]
 
 
 def custom_step_agreement(

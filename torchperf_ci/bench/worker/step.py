@@ -233,7 +233,7 @@ def compilation_counts() -> Compilation:
     inductor = counters["inductor"]
     return Compilation(
         graphs=counters["stats"]["unique_graphs"],
-        graph_breaks=_total(counters["graph_break"]),
+        graph_breaks=counters["graph_break"].total(),
         recompiles=len(reasons),
         recompile_reasons=reasons,
         cache_hits=inductor["fxgraph_cache_hit"],
@@ -247,10 +247,6 @@ def _recompile_reason(metrics: Any) -> str:
     if hasattr(metrics, "recompile_reason"):
         return str(metrics.recompile_reason or "")
     return "not reported by this torch" if metrics.cache_size else ""
-
-
-def _total(counter: Any) -> int:
-    return int(sum(counter.values()))
 
 
 def _cpu_seconds() -> float:

@@ -20,6 +20,7 @@ from torchperf_ci.machine.devices.interface import Device, TorchGpu
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import TracebackType
 
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -57,31 +58,22 @@ def _is_lacking(error: BaseException) -> bool:
     Such an error does not fail a run, so a workload's own errors must not be mistaken for it, whatever their type.
     """
     text = f"{type(error).__name__}: {error}"
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    module = str(place.tb_frame.f_globals.get("__name__", "")) if place else ""
     # An error of torch's compiler may quote one of a kernel or of the compiler beneath it.
-    if type(error).__module__.startswith("torch.") or _is_raised_in(error, "triton"):
+    if type(error).__module__.startswith("torch.") or module.partition(".")[0] == "triton":
         return bool(_NO_KERNEL.search(text) or _NO_COMPILER.search(text))
-    if _is_raised_in_python(error):
+    if place is None or _is_raise_statement(place):
         return False
     return isinstance(error, NotImplementedError) or (
         isinstance(error, RuntimeError) and bool(_NO_KERNEL.search(text))
     )
 
 
-def _is_raised_in(error: BaseException, package: str) -> bool:
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    name = place.tb_frame.f_globals.get("__name__", "") if place else ""
-    return str(name).partition(".")[0] == package
-
-
-def _is_raised_in_python(error: BaseException) -> bool:
-    """Whether the error comes from a ``raise`` statement. Torch's kernels and dispatcher raise from C++ calls."""
-    place = error.__traceback__
-    if place is None:
-        return True
-    while place.tb_next is not None:
-        place = place.tb_next
+def _is_raise_statement(place: TracebackType) -> bool:
+    """Whether an error was raised by a ``raise`` statement. Torch's kernels and dispatcher raise from C++ calls."""
     instruction = place.tb_frame.f_code.co_code[place.tb_lasti]
     return dis.opname[instruction] in ("RAISE_VARARGS", "RERAISE")
 

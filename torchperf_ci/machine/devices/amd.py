@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
 from torchperf_ci.machine.devices.interface import (
-    UNKNOWN_GPU,
     DeviceIdentity,
     GpuCondition,
     GpuReading,
@@ -25,8 +24,6 @@ from torchperf_ci.machine.devices.system_files import program_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from torchperf_ci.machine.devices.interface import TorchGpu
 
 
 MICROJOULE = 1e-6
@@ -170,30 +167,6 @@ class AmdGpu(VendorGpu):
             raise VendorToolError(_one_line(error)) from None
 
 
-def visible_amd_gpus(seen: TorchGpu = UNKNOWN_GPU) -> list[VendorGpu]:
-    """The GPU that torch has ``seen``, or else all GPUs that torch should see, starting with the one it should use.
-
-    Raises :class:`VendorToolError` if there is none. ``ROCR_VISIBLE_DEVICES`` selects from the machine's GPUs;
-    ``HIP_VISIBLE_DEVICES`` (or its synonym for HIP, ``CUDA_VISIBLE_DEVICES``) selects from those.
-    """
-    amdsmi = _library()
-    try:
-        gpus = [AmdGpu(amdsmi, handle) for handle in amdsmi.amdsmi_get_processor_handles()]
-    except amdsmi.AmdSmiException as error:
-        raise VendorToolError(_one_line(error)) from None
-    if same := [gpu for gpu in gpus if seen.pci and _place(gpu.pci_address) == _place(seen.pci)]:
-        return [same[0]]
-    environment = os.environ
-    hip = environment.get("HIP_VISIBLE_DEVICES", environment.get("CUDA_VISIBLE_DEVICES"))
-    for choice in (environment.get("ROCR_VISIBLE_DEVICES"), hip):
-        names = [gpu.serial if "GPU-" in (choice or "") else gpu.uuid for gpu in gpus]
-        gpus = [gpus[index] for index in visible_indices(choice, names)]
-    if not gpus:
-        msg = "no GPU is visible: look at ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES"
-        raise VendorToolError(msg)
-    return [*gpus]
-
-
 def _place(pci: str) -> str:
     """The part of a PCI address that torch knows. It omits the function, which numbers the partitions of a card."""
     return pci.rpartition(".")[0]
@@ -239,7 +212,26 @@ class Rocm(ManagedGpu):
     vendor = "AMD"
 
     def visible_gpus(self) -> list[VendorGpu]:
-        return visible_amd_gpus(self._seen)
+        """The GPU that torch has seen, or else all GPUs that torch should see, starting with the one it should use.
+
+        ``ROCR_VISIBLE_DEVICES`` selects from the machine's GPUs; ``HIP_VISIBLE_DEVICES`` (or its synonym for HIP,
+        ``CUDA_VISIBLE_DEVICES``) selects from those.
+        """
+        amdsmi, pci = _library(), self._seen.pci
+        try:
+            gpus = [AmdGpu(amdsmi, handle) for handle in amdsmi.amdsmi_get_processor_handles()]
+        except amdsmi.AmdSmiException as error:
+            raise VendorToolError(_one_line(error)) from None
+        if same := [gpu for gpu in gpus if pci and _place(gpu.pci_address) == _place(pci)]:
+            return [same[0]]
+        hip = os.environ.get("HIP_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
+        for choice in (os.environ.get("ROCR_VISIBLE_DEVICES"), hip):
+            names = [gpu.serial if "GPU-" in (choice or "") else gpu.uuid for gpu in gpus]
+            gpus = [gpus[index] for index in visible_indices(choice, names)]
+        if not gpus:
+            msg = "no GPU is visible: look at ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES"
+            raise VendorToolError(msg)
+        return [*gpus]
 
     def identity(self) -> DeviceIdentity:
         """The identity with the name from ``rocminfo``, as the PyTorch benchmark infrastructure has it."""

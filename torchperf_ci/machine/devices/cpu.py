@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import platform
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,19 +82,9 @@ def _core(root: Path, cpu: int) -> tuple[str, str]:
 
 def _lscpu_model(root: Path) -> str:
     """The model name from ``lscpu``, for CPUs where the kernel reports only numbers (Arm)."""
-    output = program_output("/usr/bin/lscpu", "--json", "--sysroot", str(root))
-    rows = json.loads(output)["lscpu"] if output else []
-    names = [str(row["data"]) for row in _flat(rows) if row["field"] == "Model name:"]
+    output = program_output("/usr/bin/lscpu", "--sysroot", str(root))
+    names = re.findall(r"^ *Model name: *(\S.*)$", output, re.MULTILINE)  # newer versions indent it
     return names[0] if names and names[0] != "-" else ""
-
-
-def _flat(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-    """All rows, nested ones included: newer versions of ``lscpu`` nest the model below its vendor."""
-    return [
-        row
-        for parent in rows
-        for row in (parent, *_flat(parent.get("children", [])))  # type: ignore[arg-type]
-    ]
 
 
 def _apple() -> Processor:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
 from torchperf_ci.machine.devices.interface import (
-    UNKNOWN_GPU,
     DeviceIdentity,
     GpuCondition,
     GpuReading,
@@ -20,8 +19,6 @@ from torchperf_ci.machine.devices.interface import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from torchperf_ci.machine.devices.interface import TorchGpu
 
 
 MIB = 2**20
@@ -190,30 +187,6 @@ class NvidiaGpu(VendorGpu):
             raise VendorToolError(str(error)) from None
 
 
-def visible_nvidia_gpus(seen: TorchGpu = UNKNOWN_GPU) -> list[VendorGpu]:
-    """The GPU that torch has ``seen``, or else all GPUs that torch should see, starting with the one it should use.
-
-    Raises :class:`VendorToolError` if there is none. NVML counts in PCI order; CUDA counts the fastest first unless
-    ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. The two differ only if a machine has GPUs of different models. Of several MIG
-    instances, CUDA sees only the first in the list.
-    """
-    nvml = _library()
-    if found := _by_uuid(nvml, seen.uuid):
-        return [found]
-    choice = os.environ.get("CUDA_VISIBLE_DEVICES")
-    try:
-        if choice is not None and choice.startswith("MIG-"):
-            return [NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(choice.split(",")[0].strip()))]
-        gpus = [NvidiaGpu(nvml, handle) for handle in _handles(nvml)]
-    except nvml.NVMLError as error:
-        raise VendorToolError(str(error)) from None
-    chosen = visible_indices(choice, [gpu.uuid for gpu in gpus])
-    if not chosen:
-        msg = f"NVML lists {len(gpus)} GPUs, none is visible under CUDA_VISIBLE_DEVICES={choice}"
-        raise VendorToolError(msg)
-    return [gpus[index] for index in chosen]
-
-
 def _by_uuid(nvml: Any, uuid: str) -> NvidiaGpu | None:
     """The GPU with torch's UUID, which lacks the prefix that distinguishes a card from a MIG slice."""
     for prefix in ("GPU-", "MIG-") if uuid else ():
@@ -260,4 +233,23 @@ class Cuda(ManagedGpu):
     vendor = "NVIDIA"
 
     def visible_gpus(self) -> list[VendorGpu]:
-        return visible_nvidia_gpus(self._seen)
+        """The GPU that torch has seen, or else all GPUs that torch should see, starting with the one it should use.
+
+        NVML counts in PCI order; CUDA counts the fastest first unless ``CUDA_DEVICE_ORDER=PCI_BUS_ID``. The two differ
+        only if a machine has GPUs of different models. Of several MIG instances, CUDA sees only the first in the list.
+        """
+        nvml = _library()
+        if found := _by_uuid(nvml, self._seen.uuid):
+            return [found]
+        choice = os.environ.get("CUDA_VISIBLE_DEVICES")
+        try:
+            if choice is not None and choice.startswith("MIG-"):
+                return [NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(choice.split(",")[0].strip()))]
+            gpus = [NvidiaGpu(nvml, handle) for handle in _handles(nvml)]
+        except nvml.NVMLError as error:
+            raise VendorToolError(str(error)) from None
+        chosen = visible_indices(choice, [gpu.uuid for gpu in gpus])
+        if not chosen:
+            msg = f"NVML lists {len(gpus)} GPUs, none is visible under CUDA_VISIBLE_DEVICES={choice}"
+            raise VendorToolError(msg)
+        return [gpus[index] for index in chosen]

@@ -104,7 +104,7 @@ def reset_peak_memory() -> None:
 def peak_memory() -> int:
     """The largest resident set of this process since :func:`reset_peak_memory`, or since it started."""
     if _resettable():
-        return _kib((SELF / "status").read_text(), "VmHWM") * KIB
+        return memory_in((SELF / "status").read_text(), "VmHWM")
     # getrusage(2): kibibytes on Linux, bytes on macOS.
     unit = 1 if sys.platform == "darwin" else KIB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
@@ -119,16 +119,16 @@ def available_memory() -> int:
     """Memory available to new work without swapping; 0 if the system does not say."""
     if sys.platform != "linux":
         return 0
-    return _kib(MEMINFO.read_text(), "MemAvailable") * KIB
+    return memory_in(MEMINFO.read_text(), "MemAvailable")
 
 
 def _resettable() -> bool:
     return os.access(SELF / "clear_refs", os.W_OK)
 
 
-def _kib(lines: str, key: str) -> int:
-    """The value of a ``Key:   123 kB`` line."""
+def memory_in(lines: str, key: str) -> int:
+    """The bytes of a ``Key:   123 kB`` line; 0 if there is none."""
     for line in lines.splitlines():
         if line.startswith(f"{key}:"):
-            return int(line.split()[1])
+            return int(line.split()[1]) * KIB
     return 0
