@@ -299,7 +299,7 @@ class BranchPacking:
         """
         kept: dict[str, PlacedObject] = {}
         sound, damaged = [], []
-        packs = [key for key in self.files if key.startswith("packed/") and month_of_pack(key) == month]
+        packs = [key for key in self.files if month_of_pack(key) == month]
         for pack in self._read(packs):
             try:
                 found = [

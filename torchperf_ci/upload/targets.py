@@ -22,7 +22,7 @@ from torchperf_ci.document import counted
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
 from torchperf_ci.http_client import HttpAnswer, failure_reason, json_answer, never_arrived
 from torchperf_ci.places import REMOTE_FORMS, REMOTE_PLACES, is_api, is_store, open_place
-from torchperf_ci.places.place import PutOutcome, PutResult, UploaderCredentials
+from torchperf_ci.places.place import PutOutcome, PutResult, UploaderCredentials, outcome_of
 from torchperf_ci.upload.payload import API_LIMIT
 from torchperf_ci.upload.spool import SentRequests
 
@@ -89,13 +89,7 @@ class UploadApi:
             return dict.fromkeys(bodies, error)
         self._tried = SentRequests(self._journal, self.name)
         self._deadline = Deadline.after(self._access.deadline)
-        return {key: self._outcome(key, body) for key, body in bodies.items()}
-
-    def _outcome(self, key: str, body: bytes) -> PutOutcome:
-        try:
-            return self._put(key, body)
-        except (ConflictError, NotDeliveredError) as error:
-            return error
+        return {key: outcome_of(self._put, key, body) for key, body in bodies.items()}
 
     def _put(self, key: str, body: bytes) -> PutResult:
         request = self._request(key, body)
