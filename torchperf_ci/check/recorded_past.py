@@ -25,6 +25,8 @@ from torchperf_ci.store.migrations import is_remote, open_existing, place_access
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    GroupChoice = Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
+
 
 def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
     """Return the base branch of the job's pull request, else the records' branch, else the job's; empty if unknown."""
@@ -212,11 +214,7 @@ class PastSource:
     format_name: str = ""
     """The format of other tools' results if their content does not identify it."""
 
-    def read(
-        self,
-        benchmarks: Collection[str],
-        chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
-    ) -> RecordedPast:
+    def read(self, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         """Read the past of the groups that ``chosen`` selects from all groups of ``benchmarks`` (all if empty).
 
         Raises :class:`UsageError`, :class:`RecordsError` for a directory without a record, and errors of reading.
@@ -237,12 +235,7 @@ class PastSource:
         msg = f"--against {self.against}: there is no such directory or file; give one, a place, or `{STORE}`"
         raise UsageError(msg)
 
-    def _of_store(
-        self,
-        dsn: str,
-        benchmarks: Collection[str],
-        chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
-    ) -> RecordedPast:
+    def _of_store(self, dsn: str, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         with open_existing(dsn) as store:
             known = groups_of_store(store, benchmarks) or groups_of_store(store)
             groups = chosen(known)
@@ -252,11 +245,7 @@ class PastSource:
                 note = self._other_branches(points_of_store(store, groups, last=1))
             return RecordedPast(store.name, known, points, note)
 
-    def _of_place(
-        self,
-        benchmarks: Collection[str],
-        chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
-    ) -> RecordedPast:
+    def _of_place(self, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         end = datetime.fromtimestamp(min(self.stop or time.time(), LATEST_SECOND), timezone.utc)
         first_month = month_before(end.date(), PACKED_MONTHS)
         access = place_access(self.role, self.region)
@@ -268,9 +257,7 @@ class PastSource:
         note = self._nothing_yet() if outcome.is_empty else past.note
         return replace(past, name=self.against, note=note, refused=refused)
 
-    def _of_directory(
-        self, path: Path, chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
-    ) -> RecordedPast:
+    def _of_directory(self, path: Path, chosen: GroupChoice) -> RecordedPast:
         if self.may_be_empty and not path.exists():
             return RecordedPast(self.against, (), {}, self._nothing_yet())
         collected = points_of_records([path], self.format_name)
@@ -290,9 +277,7 @@ class PastSource:
         )
         return replace(past, points=earlier, note=note, refused=collected.refused)
 
-    def _of_points(
-        self, points: Points, chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
-    ) -> RecordedPast:
+    def _of_points(self, points: Points, chosen: GroupChoice) -> RecordedPast:
         known = {series.group for series in points}
         groups = chosen(known)
         wanted = {series: row for series, row in points.items() if series.group in groups}

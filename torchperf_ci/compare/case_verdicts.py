@@ -59,11 +59,6 @@ def decided(
     return judge_pairs(compared.readings, others, min_effect, len(session), last=last)
 
 
-def is_settled(compared: ComparedCase, session: Sequence[ComparedCase], min_effect: float) -> bool:
-    """Whether the verdict on the latency is decided, so that another pair would not change it."""
-    return decided(compared, session, min_effect).word != "open"
-
-
 def judge_latency(
     series: Callable[[str], Series],
     compared: ComparedCase,
