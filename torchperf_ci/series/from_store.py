@@ -43,9 +43,9 @@ _ALL = 2**62
 _USED_INFO = (*KEPT_INFO, "anchor", "benchmark_values_exact")
 
 
-def groups_of_store(store: Store, benchmarks: Collection[str] = (), since: int = 0) -> Sequence[SeriesGroup]:
-    """Return the groups of series in the store, of all or of some ``benchmarks``, since ``since`` (Unix seconds)."""
-    rows = store.rows(store.statement("groups"), {"benchmarks": list(benchmarks), "since": since})
+def groups_of_store(store: Store, benchmarks: Collection[str] = ()) -> Sequence[SeriesGroup]:
+    """Return the groups of series in the store, of all or of some ``benchmarks``."""
+    rows = store.rows(store.statement("groups"), {"benchmarks": list(benchmarks)})
     return [SeriesGroup(*row) for row in rows]
 
 
