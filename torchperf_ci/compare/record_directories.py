@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.compare.case_verdicts import ComparisonPolicy
-    from torchperf_ci.series.points import Point, Points, Series
+    from torchperf_ci.series.points import Point, Series
     from torchperf_ci.stats.effect import Effect
 
 
@@ -153,7 +153,8 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, format
     old, new = _in_one_repository(_collected(base, format_name), _collected(head, format_name))
     series_of_both = dict.fromkeys([*without_restating(new.points), *without_restating(old.points)])
     among = sum(series in old.points and series in new.points for series in series_of_both)
-    judged = partial(_judge_series, policy=policy, statuses=_statuses(new.points), among=among)
+    statuses = {series.case: row[-1] for series, row in new.points.items() if series.metric == STATUS}
+    judged = partial(_judge_series, policy=policy, statuses=statuses, among=among)
     verdicts = [
         judged(series, old.points.get(series, ()), new.points.get(series, ())) for series in series_of_both
     ]
@@ -185,11 +186,6 @@ def _without_repository(side: RecordedPoints) -> RecordedPoints:
     return replace(side, points={replace(series, repo=""): row for series, row in side.points.items()})
 
 
-def _statuses(points: Points) -> Mapping[Series, Point]:
-    """Return the last status of each case."""
-    return {series.case: row[-1] for series, row in points.items() if series.metric == STATUS}
-
-
 def _judge_series(
     series: Series,
     old: Sequence[Point],
@@ -198,7 +194,7 @@ def _judge_series(
     statuses: Mapping[Series, Point],
     among: int,
 ) -> Verdict:
-    """Judge one series. ``statuses`` are head's, by case; ``among`` is the number of series that both sides have."""
+    """Judge one series. ``statuses`` are head's last ones, by case; ``among`` series are on both sides."""
     if not old:
         return _new(series, new[-1])
     if not new:
