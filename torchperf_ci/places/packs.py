@@ -25,7 +25,7 @@ from torchperf_ci.places.place import (
     PlacedObject,
     check_keys,
     in_batches,
-    is_safe_key,
+    key_problem,
     same_content,
     unpacked,
 )
@@ -282,7 +282,7 @@ class BranchPacking:
 
     def _is_packable(self, path: str) -> bool:
         is_records = path.endswith(SUFFIXES) and not self.files[path].is_link
-        return is_records and not path.startswith("packed/") and is_safe_key(path)
+        return is_records and not path.startswith("packed/") and not key_problem(path)
 
     def _read(self, paths: Sequence[str]) -> Iterator[PlacedObject]:
         """Yield the files that are within the size limit."""

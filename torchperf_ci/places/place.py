@@ -116,7 +116,7 @@ def check_keys(keys: Iterable[str]) -> None:
     URL, glob, shell or database. No part is empty, ``.``, ``..`` or ``.git``, which git refuses.
     """
     for key in keys:
-        problem = _key_problem(key)
+        problem = key_problem(key)
         if problem:
             msg = (
                 f"{key!r} cannot be the key of an object: {problem}; "
@@ -125,12 +125,8 @@ def check_keys(keys: Iterable[str]) -> None:
             raise UnsafeKeyError(msg)
 
 
-def is_safe_key(key: str) -> bool:
-    """Whether :func:`check_keys` accepts the key."""
-    return not _key_problem(key)
-
-
-def _key_problem(key: str) -> str:
+def key_problem(key: str) -> str:
+    """Return why :func:`check_keys` refuses the key; empty if it is safe."""
     if len(key) > MAX_KEY:
         return f"it is longer than {MAX_KEY} characters"
     for part in key.split("/"):
