@@ -83,15 +83,8 @@ def _profiler(tool: str, kernel: str, report: str) -> str:
 def _run(case: Case, settings: Settings, options: BisectOptions) -> str:
     """The ``torchperf run`` command that measures the case briefly, in one process."""
     words = portable_options({**vars(options), "suite": options.suite or ["all"]}, ("suite",)).words
-    chosen = [
-        *words[words.index("--suite") :],
-        "--filter",
-        case.workload,
-        "--mode",
-        case.mode,
-        "--dtype",
-        case.dtype,
-    ]
+    suite = words[words.index("--suite") :]
+    chosen = [*suite, "--filter", case.workload, "--mode", case.mode, "--dtype", case.dtype]
     how = ["--backend", case.backend, "--batch-size", str(case.batch_size), "--device", settings.device]
     brief = ["--threads", str(settings.threads), "--processes", "1", "--budget", "1"]
     return shlex.join(["torchperf", "run", *chosen, *how, *brief])

@@ -139,12 +139,9 @@ class PairRunner:
 
     def control(self, compared: ComparedCase) -> None:
         """Measure base against itself, alternating which side goes first. A failure is ignored."""
-        sides, head_first = (
-            (self.base, self.base, self.scratch / "control"),
-            compared.control_begins_with_head,
-        )
+        sides = (self.base, self.base, self.scratch / "control")
         with suppress(SideFailure):
-            pair = measure_pair(compared.case, *sides, head_first=head_first)
+            pair = measure_pair(compared.case, *sides, head_first=compared.control_begins_with_head)
             compared.controls.append((len(compared.pairs), pair.log_ratio))
 
 
