@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.deadline import Deadline
@@ -105,6 +105,16 @@ class Git:
                 "need belongs in your own, git config --global)"
             )
             raise GitError(msg) from None
+
+    def blobs(self, names: Sequence[str]) -> Iterator[bytes]:
+        """Yield the contents of files, given their object names, from one call of git."""
+        output = self("cat-file", "--batch=%(objectsize)", stdin="\n".join(names).encode())
+        at = 0
+        for _ in names:
+            begin = output.index(b"\n", at) + 1
+            end = begin + int(output[at:begin])
+            yield output[begin:end]
+            at = end + 1
 
     def _run(self, arguments: Sequence[str], settings: Sequence[GitSetting], stdin: bytes) -> bytes:
         try:

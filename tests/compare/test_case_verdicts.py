@@ -10,7 +10,7 @@ import pytest
 from torchperf_ci.bench.pairs import SideFailure
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.worker_client import WorkerFailure
-from torchperf_ci.compare.case_verdicts import ComparisonPolicy, is_settled, judge_cases, suites
+from torchperf_ci.compare.case_verdicts import ComparisonPolicy, decided, judge_cases, suites
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
 from torchperf_ci.config import Config, Rule
 
@@ -135,7 +135,7 @@ def test_few_pairs_that_agree_show_no_change(judged, a_case, a_pair) -> None:
 def test_an_interval_within_what_does_not_matter_is_no_change(judged, a_compared_case) -> None:
     """Between none and the least that matters, neither is likelier; many pairs tell that it is not that."""
     compared = a_compared_case(-0.0165, pairs=56, sd=0.035)
-    assert not is_settled(compared, [compared], 0.03)  # as another look may follow
+    assert decided(compared, [compared], 0.03).word == "open"  # as another look may follow
     assert judged(compared)["latency(ms)"].verdict == "unchanged"
 
 
@@ -278,7 +278,7 @@ def test_the_suites_interval_holds_the_truth_whenever_the_cases_stop(a_case, a_p
         cases = [ComparedCase(a_case(str(number))) for number in range(6)]
         for compared in cases:
             while len(compared.pairs) < 12 and not (
-                compared.pairs and is_settled(compared, [compared], 0.03)
+                compared.pairs and decided(compared, [compared], 0.03).word != "open"
             ):
                 compared.pairs.append(a_pair(math.log1p(change) + noise.gauss(0, 0.02)))
         [suite] = suites(Comparison(cases))

@@ -158,7 +158,6 @@ def test_only_the_groups_that_are_asked_for_are_read(store: Store) -> None:
     assert list(by_model(points_of_store(store, [elsewhere]))) == ["elsewhere"]
     assert points_of_store(store, []) == {}
     assert groups_of_store(store, ["other"]) == []
-    assert [group.device for group in groups_of_store(store, since=START + 86400)] == ["cuda"]
 
 
 def test_the_points_of_a_series_share_their_facts(store: Store) -> None:

@@ -90,14 +90,7 @@ def run_command(options: RunOptions) -> int:
 
 
 def _settings(options: RunOptions, config: Config) -> Settings:
-    settings = selection.settings_of(
-        config,
-        suite=options.suite,
-        python=options.python,
-        device=options.device,
-        timeout=options.timeout,
-        threads=options.threads,
-    )
+    settings = selection.settings_of_options(options, config)
     return replace(settings, processes=options.processes, target_ci=options.target_ci, budget=options.budget)
 
 

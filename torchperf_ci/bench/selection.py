@@ -274,5 +274,17 @@ def settings_of(
     )
 
 
+def settings_of_options(options: CaseOptions, config: Config) -> Settings:
+    """Return the settings of a command that measures cases."""
+    return settings_of(
+        config,
+        suite=options.suite,
+        python=options.python,
+        device=options.device,
+        timeout=options.timeout,
+        threads=options.threads,
+    )
+
+
 def _suite_members(name: str, config: Config) -> Sequence[str]:
     return config.suites[name].workloads if name in config.suites else (name,)

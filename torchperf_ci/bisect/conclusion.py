@@ -374,15 +374,11 @@ def _credible(result: SearchResult) -> tuple[Suspect, ...]:
     for search in result.investigation.searches:
         for position, probability in search.suspects().items():
             left[position] = max(left.get(position, 0.0), probability)
-    ranked = sorted(left.items(), key=lambda item: -item[1])
+    ids, sources = result.sequence.ids, result.sequence.sources
     return tuple(
-        Suspect(result.sequence.ids[position], probability, _subject(result, position))
-        for position, probability in ranked
+        Suspect(ids[position], probability, getattr(sources[position], "subject", ""))
+        for position, probability in sorted(left.items(), key=lambda item: -item[1])
     )
-
-
-def _subject(result: SearchResult, position: int) -> str:
-    return str(getattr(result.sequence.sources[position], "subject", ""))
 
 
 def _skipped(result: SearchResult) -> tuple[SkippedCommit, ...]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.profiles import Cost, Profile, ProfileChanges, ProfileRow
+    from torchperf_ci.bench.profiles import Cost, Profile, ProfileRow
     from torchperf_ci.bisect.bisect_progress import BisectProgress
     from torchperf_ci.bisect.commits import BuildSequence, BuildSource
     from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
@@ -83,15 +83,8 @@ def _profiler(tool: str, kernel: str, report: str) -> str:
 def _run(case: Case, settings: Settings, options: BisectOptions) -> str:
     """The ``torchperf run`` command that measures the case briefly, in one process."""
     words = portable_options({**vars(options), "suite": options.suite or ["all"]}, ("suite",)).words
-    chosen = [
-        *words[words.index("--suite") :],
-        "--filter",
-        case.workload,
-        "--mode",
-        case.mode,
-        "--dtype",
-        case.dtype,
-    ]
+    suite = words[words.index("--suite") :]
+    chosen = [*suite, "--filter", case.workload, "--mode", case.mode, "--dtype", case.dtype]
     how = ["--backend", case.backend, "--batch-size", str(case.batch_size), "--device", settings.device]
     brief = ["--threads", str(settings.threads), "--processes", "1", "--budget", "1"]
     return shlex.join(["torchperf", "run", *chosen, *how, *brief])
@@ -201,17 +194,19 @@ class CulpritProfiler:
         return CulpritProfiles(inside, tuple(notes))
 
     def _profile(self, step: SuspectRange, probe: WorkloadProbe, state: StateFile) -> None:
-        if (step.before, step.after) in state.profiles:
+        positions = (step.before, step.after)
+        if positions in state.profiles:
             return
         settings, _ = on_same_cpus(self.setup.settings, self.setup.settings)
-        positions = (step.before, step.after)
         self.progress.begin_profile(*positions)
         profiles: tuple[list[Profile], list[Profile]] = ([], [])
         for side in _OLD_NEW_NEW_OLD:
             trace = None if profiles[side] else self.scratch / TRACES[side]
             profiles[side].append(self._taken(probe.case, positions[side], settings, trace))
         changes = compare_profiles(*profiles)
-        state.add(ProfiledStep(*positions, _profile_of(probe.name, changes)))
+        moved = tuple(map(_operator, changes.moved[:MAX_ROWS]))
+        inside = ProfileChange(probe.name, moved, changes.graph_breaks[:MAX_ROWS])
+        state.add(ProfiledStep(*positions, inside))
         save_profile_files(self._folder(step), changes, {name: self.scratch / name for name in TRACES})
 
     def _taken(self, case: Case, position: int, settings: Settings, trace: Path | None) -> Profile:
@@ -239,12 +234,6 @@ class CulpritProfiler:
         return out.with_name(f"{_file_name(out.stem)}.profiles") / _file_name(
             short_sha(self.sequence.ids[step.after])
         )
-
-
-def _profile_of(probe: str, changes: ProfileChanges) -> ProfileChange:
-    return ProfileChange(
-        probe, tuple(map(_operator, changes.moved[:MAX_ROWS])), changes.graph_breaks[:MAX_ROWS]
-    )
 
 
 def _operator(row: ProfileRow) -> OperatorCost:

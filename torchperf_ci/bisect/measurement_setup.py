@@ -195,14 +195,7 @@ def resolve_setup(
     Raises :class:`UsageError` if nothing is left to measure, or for an absent device, and
     :class:`EnvironmentUnderTestError` if the build does not start or cannot import a suite file.
     """
-    settings = selection.settings_of(
-        config,
-        suite=options.suite,
-        python=options.python,
-        device=options.device,
-        timeout=options.timeout,
-        threads=options.threads,
-    )
+    settings = selection.settings_of_options(options, config)
     if options.command:
         probe = CommandProbe(options.command, options.metric or "", config.policy)
         given = options.device

@@ -150,9 +150,8 @@ class WorkloadProbe:
 
     def values(self, pair: Pair) -> Mapping[str, float]:
         """The values of base for the same series, each in its own unit."""
-        ratios = self.log_ratios(pair)
-        known = {self._series(metric): metric for metric in self.metrics}
-        return {series: pair.base_value(known[series], self.case.batch_size) for series in ratios}
+        measured = (metric for metric in self.metrics if pair.worsening(metric) is not None)
+        return {self._series(metric): pair.base_value(metric, self.case.batch_size) for metric in measured}
 
     def _series(self, metric: str) -> str:
         case = self.case

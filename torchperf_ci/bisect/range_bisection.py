@@ -26,7 +26,7 @@ from torchperf_ci.bisect.measurement_setup import BisectLimits, environment_open
 from torchperf_ci.bisect.probes import commit_ranges
 from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.bisect.search import search
-from torchperf_ci.culprits.culprit import Bisection, Culprit, DependencyChange
+from torchperf_ci.culprits.culprit import Bisection, Culprit, DependencyChange, MachineTime
 from torchperf_ci.culprits.culprit_text import versions
 from torchperf_ci.environments.wheels import (
     TORCH,
@@ -78,17 +78,14 @@ class CombinedResult:
     def add_up(self, more: CombinedResult) -> None:
         """Add the cost and the measurements of a further search. The caller decides what to do with its culprits."""
         mine, others = self.bisection, more.bisection
-        seconds = replace(
-            mine.seconds,
-            measuring=mine.seconds.measuring + others.seconds.measuring,
-            building=mine.seconds.building + others.seconds.building,
-        )
+        measuring = mine.seconds.measuring + others.seconds.measuring
+        building = mine.seconds.building + others.seconds.building
         self.left = more.left
         self.bisection = replace(
             mine,
             runs=mine.runs + others.runs,
             builds=mine.builds + others.builds,
-            seconds=seconds,
+            seconds=MachineTime(measuring, building),
             credible=mine.credible + others.credible,
             skipped=mine.skipped + others.skipped,
             notes=mine.notes + others.notes,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise, takewhile
 from statistics import median
@@ -17,7 +16,7 @@ from torchperf_ci.series.points import (
     RECENT_RUNS,
     WORKLOAD_CHANGED,
     differing_facts,
-    runs_of,
+    runs_of_groups,
     without_restating,
     workload_changed,
 )
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.config import Rule
-    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
+    from torchperf_ci.series.points import Point, Points, Series
 
 
 def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, Rule]) -> MetricRule:
@@ -228,7 +227,7 @@ def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> li
     """
     measured = {series.group for series in new}
     past = {series: row for series, row in old.items() if series.group in measured}
-    recent = _recent_runs(past)
+    recent = {group: set(runs[-RECENT_RUNS:]) for group, runs in runs_of_groups(past).items()}
     return [
         missing_verdict(series, explained.get(series.case) or _why_missing(series, new), row)
         for series, row in past.items()
@@ -254,13 +253,6 @@ def missing_verdict(series: Series, why: str, old: Iterable[Point] = ()) -> Verd
         old=past[-1].value if past else None,
         evidence=Evidence(commits_around(past, ()), others={"history": len(past)}),
     )
-
-
-def _recent_runs(points: Points) -> dict[SeriesGroup, set[str]]:
-    points_of_group: dict[SeriesGroup, list[Point]] = defaultdict(list)
-    for series, row in points.items():
-        points_of_group[series.group].extend(row)
-    return {group: set(runs_of(row)[-RECENT_RUNS:]) for group, row in points_of_group.items()}
 
 
 SHOWN_DIFFERENCES = 3

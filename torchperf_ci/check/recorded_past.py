@@ -25,6 +25,8 @@ from torchperf_ci.store.migrations import is_remote, open_existing, place_access
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    GroupChoice = Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
+
 
 def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
     """Return the base branch of the job's pull request, else the records' branch, else the job's; empty if unknown."""
@@ -120,13 +122,15 @@ def without_new_runs(old: Points, new: Points, environ: Mapping[str, str] = os.e
         own.add(_run_of_this_job(environ))
     if own.isdisjoint(point.run for row in old.values() for point in row):
         own |= _runs_with_the_same_numbers(old, nameless)
-        own |= _runs_with_the_same_numbers(_at_the_same_times(old, new), new)
+        times = {point.timestamp for row in new.values() for point in row} - {0}
+        own |= _runs_with_the_same_numbers(_points_where(old, lambda point: point.timestamp in times), new)
     return {series: [point for point in row if point.run not in own] for series, row in old.items()}
 
 
-def _at_the_same_times(old: Points, new: Points) -> Points:
-    times = {point.timestamp for row in new.values() for point in row} - {0}
-    return {series: [point for point in row if point.timestamp in times] for series, row in old.items()}
+def _points_where(points: Points, is_wanted: Callable[[Point], bool]) -> Points:
+    """Return the wanted points, without series that have none."""
+    kept = {series: [point for point in row if is_wanted(point)] for series, row in points.items()}
+    return {series: row for series, row in kept.items() if row}
 
 
 def _run_of_this_job(environ: Mapping[str, str]) -> str:
@@ -212,11 +216,7 @@ class PastSource:
     format_name: str = ""
     """The format of other tools' results if their content does not identify it."""
 
-    def read(
-        self,
-        benchmarks: Collection[str],
-        chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
-    ) -> RecordedPast:
+    def read(self, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         """Read the past of the groups that ``chosen`` selects from all groups of ``benchmarks`` (all if empty).
 
         Raises :class:`UsageError`, :class:`RecordsError` for a directory without a record, and errors of reading.
@@ -237,12 +237,7 @@ class PastSource:
         msg = f"--against {self.against}: there is no such directory or file; give one, a place, or `{STORE}`"
         raise UsageError(msg)
 
-    def _of_store(
-        self,
-        dsn: str,
-        benchmarks: Collection[str],
-        chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
-    ) -> RecordedPast:
+    def _of_store(self, dsn: str, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         with open_existing(dsn) as store:
             known = groups_of_store(store, benchmarks) or groups_of_store(store)
             groups = chosen(known)
@@ -252,11 +247,7 @@ class PastSource:
                 note = self._other_branches(points_of_store(store, groups, last=1))
             return RecordedPast(store.name, known, points, note)
 
-    def _of_place(
-        self,
-        benchmarks: Collection[str],
-        chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]],
-    ) -> RecordedPast:
+    def _of_place(self, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         end = datetime.fromtimestamp(min(self.stop or time.time(), LATEST_SECOND), timezone.utc)
         first_month = month_before(end.date(), PACKED_MONTHS)
         access = place_access(self.role, self.region)
@@ -268,9 +259,7 @@ class PastSource:
         note = self._nothing_yet() if outcome.is_empty else past.note
         return replace(past, name=self.against, note=note, refused=refused)
 
-    def _of_directory(
-        self, path: Path, chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
-    ) -> RecordedPast:
+    def _of_directory(self, path: Path, chosen: GroupChoice) -> RecordedPast:
         if self.may_be_empty and not path.exists():
             return RecordedPast(self.against, (), {}, self._nothing_yet())
         collected = points_of_records([path], self.format_name)
@@ -281,26 +270,17 @@ class PastSource:
             msg = f"--against {self.against}: holds no record{why}, so there is no past; give records, or `{STORE}`"
             raise RecordsError(msg)
         past = self._of_points(collected.points, chosen)
-        then = {
-            series: [point for point in row if self._is_before(point)] for series, row in past.points.items()
-        }
-        earlier = {series: row for series, row in then.items() if row}
+        earlier = _points_where(past.points, self._is_before)
         note = (
             past.note if earlier or not past.points else "all that the past has is newer than the new records"
         )
         return replace(past, points=earlier, note=note, refused=collected.refused)
 
-    def _of_points(
-        self, points: Points, chosen: Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
-    ) -> RecordedPast:
+    def _of_points(self, points: Points, chosen: GroupChoice) -> RecordedPast:
         known = {series.group for series in points}
         groups = chosen(known)
         wanted = {series: row for series, row in points.items() if series.group in groups}
-        of_branch = {
-            series: [point for point in row if self._is_of_branch(point.branch)]
-            for series, row in wanted.items()
-        }
-        own = {series: row for series, row in of_branch.items() if row}
+        own = _points_where(wanted, self._is_of_branch)
         return RecordedPast(self.against, known, own, "" if own else self._other_branches(wanted))
 
     def _nothing_yet(self) -> str:
@@ -310,8 +290,8 @@ class PastSource:
         """Whether the point is older than the judged records, or there is no limit."""
         return not self.stop or point.timestamp < self.stop
 
-    def _is_of_branch(self, branch: str) -> bool:
-        return not (self.branch and branch) or branch == self.branch
+    def _is_of_branch(self, point: Point) -> bool:
+        return not (self.branch and point.branch) or point.branch == self.branch
 
     def _other_branches(self, points: Points) -> str:
         branches = sorted({point.branch for row in points.values() for point in row})

@@ -59,11 +59,6 @@ def decided(
     return judge_pairs(compared.readings, others, min_effect, len(session), last=last)
 
 
-def is_settled(compared: ComparedCase, session: Sequence[ComparedCase], min_effect: float) -> bool:
-    """Whether the verdict on the latency is decided, so that another pair would not change it."""
-    return decided(compared, session, min_effect).word != "open"
-
-
 def judge_latency(
     series: Callable[[str], Series],
     compared: ComparedCase,
@@ -119,22 +114,16 @@ def _why_latency(
     pairs, change = decision.effect.pairs, f"a change of {min_effect:.1%} or more"
     confirm, refute = boundaries(cases)
     by_likelihood = pairs >= MIN_PAIRS
-    match decision.word:
-        case "increase" if by_likelihood and decision.increase >= confirm:
-            return (
-                f"slower: over {pairs} pairs, {change} is {_times(decision.increase)} as likely as no change"
-            )
-        case "decrease" if by_likelihood and decision.decrease >= confirm:
-            return (
-                f"faster: over {pairs} pairs, {change} is {_times(decision.decrease)} as likely as no change"
-            )
-        case "none" if by_likelihood and decision.none >= -refute:
+    if decision.word == "none":
+        if by_likelihood and decision.none >= -refute:
             return f"over {pairs} pairs, no change is {_times(decision.none)} as likely as {change}"
-        case "increase" | "decrease":
-            beside = f"all {pairs} pairs lie beyond the {len(compared.controls)} A/A pairs"
-            return f"{'slower' if decision.word == 'increase' else 'faster'}: {beside}"
-        case "none":
-            return f"{pairs} pairs rule out {change}"
+        return f"{pairs} pairs rule out {change}"
+    if decision.word != "open":
+        slower = decision.word == "increase"
+        moved, likelihood = ("slower", decision.increase) if slower else ("faster", decision.decrease)
+        if by_likelihood and likelihood >= confirm:
+            return f"{moved}: over {pairs} pairs, {change} is {_times(likelihood)} as likely as no change"
+        return f"{moved}: all {pairs} pairs lie beyond the {len(compared.controls)} A/A pairs"
     if pairs < MIN_PAIRS_ALIKE:
         return f"{ended} after {counted(pairs, 'pair')}; at least {MIN_PAIRS_ALIKE} are needed"
     if not by_likelihood and max(decision.increase, decision.decrease) > 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,7 +56,7 @@ def compare_builds(
     options: CompareOptions,
     config: Config,
     policy: ComparisonPolicy,
-    publish: Callable[[Judgement], Judgement],
+    publish: Callable[[Judgement], None],
 ) -> Judgement:
     """Measure both builds and judge them. ``publish`` gets the judgement before the builds are removed.
 
@@ -89,7 +90,8 @@ def compare_builds(
         conditions = [comparison.disturbed, comparison.power_limited]
         notes = [*about_builds, *filter(None, conditions), *ending, *map(str, controls.values())]
         again = compared_builds.how_to_repeat(options, base, head)
-        judgement = publish(Judgement("compare", base.words, head.words, verdicts, means, notes, again))
+        judgement = Judgement("compare", base.words, head.words, verdicts, means, notes, again)
+        publish(judgement)
         if stopped:
             stopped.outcome = f"what was measured by then is in {options.out}; to start anew"
             raise stopped
@@ -161,14 +163,10 @@ def _compared(options: CompareOptions, config: Config) -> Judgement:
     repo = Path(options.repo)
     sides = {"base": options.base or "", "head": options.head or ""}
     records = [flag for flag, side in sides.items() if _are_records(side, repo)]
-    out, json_output = Path(options.out), options.json
+    out = Path(options.out)
     check_writable(out)
     policy = ComparisonPolicy(config, options.min_effect)
-
-    def publish(judgement: Judgement) -> Judgement:
-        publish_verdicts(judgement, out, json_output=json_output)
-        return judgement
-
+    publish = partial(publish_verdicts, out=out, json_output=options.json)
     if len(records) == 1:
         [flag] = records
         msg = f"--{flag} {sides[flag]} contains records, which can only be compared with other records"
@@ -176,9 +174,10 @@ def _compared(options: CompareOptions, config: Config) -> Judgement:
     if records and options.affected:
         raise UsageError(TWO_COMMITS)
     if records:
-        return publish(
-            compare_directories(Path(sides["base"]), Path(sides["head"]), policy, options.format or "")
-        )
+        base, head = map(Path, sides.values())
+        judgement = compare_directories(base, head, policy, options.format or "")
+        publish(judgement)
+        return judgement
     return compare_builds(options, config, policy, publish)
 
 

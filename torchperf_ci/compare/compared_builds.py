@@ -83,14 +83,7 @@ def open_builds(
         "base": parse_build_spec(options.base or "", repo),
         "head": parse_build_spec(options.head or "", repo),
     }
-    settings = selection.settings_of(
-        config,
-        suite=options.suite,
-        python=options.python,
-        device=options.device,
-        timeout=options.timeout,
-        threads=options.threads,
-    )
+    settings = selection.settings_of_options(options, config)
     commits = all(isinstance(spec, Revision) for spec in specs.values())
     if commits and not (options.build or settings.files):
         raise UsageError(SAME_ON_BOTH)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.bench.pairs import PrestartedWorkers, Side, SideFailure, measure_alone, measure_pair
 from torchperf_ci.bench.process import find_batch_size
 from torchperf_ci.bench.worker_client import WorkerFailure
-from torchperf_ci.compare.case_verdicts import has_enough_repeats, is_settled
+from torchperf_ci.compare.case_verdicts import decided, has_enough_repeats
 from torchperf_ci.document import change_text
 from torchperf_ci.stats.comparison import CONTROLS_BESIDE, MIN_PAIRS_ALIKE, MIN_PAIRS_WITH_CONTROLS
 from torchperf_ci.stats.noise import FLOOR
@@ -46,7 +46,7 @@ class BudgetAllocation:
         return (
             bool(compared.pairs)
             and has_enough_repeats(compared)
-            and is_settled(compared, self.cases, self.min_effect)
+            and decided(compared, self.cases, self.min_effect).word != "open"
         )
 
     def cases_of_round(self, left: float) -> list[ComparedCase]:
@@ -137,12 +137,9 @@ class PairRunner:
 
     def control(self, compared: ComparedCase) -> None:
         """Measure base against itself, alternating which side goes first. A failure is ignored."""
-        sides, head_first = (
-            (self.base, self.base, self.scratch / "control"),
-            compared.control_begins_with_head,
-        )
+        sides = (self.base, self.base, self.scratch / "control")
         with suppress(SideFailure):
-            pair = measure_pair(compared.case, *sides, head_first=head_first)
+            pair = measure_pair(compared.case, *sides, head_first=compared.control_begins_with_head)
             compared.controls.append((len(compared.pairs), pair.log_ratio))
 
 

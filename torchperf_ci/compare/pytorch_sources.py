@@ -232,10 +232,8 @@ def sources_at(git: Git, commit: str, unbuilt: Collection[str]) -> PyTorchSource
     if NATIVE_FUNCTIONS not in wanted:
         msg = f"the repository has no {NATIVE_FUNCTIONS}"
         raise UnknownEffectError(msg)
-    blobs = git(
-        "cat-file", "--batch=%(objectsize)", stdin="".join(f"{names[path]}\n" for path in wanted).encode()
-    )
-    return PyTorchSources.of(dict(zip(wanted, _contents(blobs), strict=True)))
+    texts = (blob.decode("utf-8", "replace") for blob in git.blobs([names[path] for path in wanted]))
+    return PyTorchSources.of(dict(zip(wanted, texts, strict=True)))
 
 
 def _is_source(path: str, unbuilt: Collection[str]) -> bool:
@@ -247,15 +245,6 @@ def _is_source(path: str, unbuilt: Collection[str]) -> bool:
         or path == NATIVE_FUNCTIONS
         or (path.startswith(GENERATORS) and path.endswith(".py"))
     )
-
-
-def _contents(blobs: bytes) -> Iterator[str]:
-    place = 0
-    while place < len(blobs):
-        start = blobs.index(b"\n", place) + 1
-        end = start + int(blobs[place : start - 1])
-        yield blobs[start:end].decode("utf-8", "replace")
-        place = end + 1
 
 
 def is_unbuilt(path: str, unbuilt: Collection[str]) -> bool:

@@ -12,9 +12,8 @@ import numpy as np
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.metrics import MIN_AMOUNT, STATUS, UP, kind_of
 from torchperf_ci.records.files import SUFFIXES
-from torchperf_ci.series import outcomes
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
-from torchperf_ci.series.outcomes import disturbances, not_measured, passed
+from torchperf_ci.series.outcomes import disturbances, not_measured, outcome_text, passed
 from torchperf_ci.series.points import WORKLOAD_CHANGED, differing_facts, without_restating, workload_changed
 from torchperf_ci.series.policy import MetricRule, recorded_direction, suited
 from torchperf_ci.stats.effect_estimates import shift_effect
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.compare.case_verdicts import ComparisonPolicy
-    from torchperf_ci.series.points import Point, Points, Series
+    from torchperf_ci.series.points import Point, Series
     from torchperf_ci.stats.effect import Effect
 
 
@@ -154,7 +153,8 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, format
     old, new = _in_one_repository(_collected(base, format_name), _collected(head, format_name))
     series_of_both = dict.fromkeys([*without_restating(new.points), *without_restating(old.points)])
     among = sum(series in old.points and series in new.points for series in series_of_both)
-    judged = partial(_judge_series, policy=policy, statuses=_statuses(new.points), among=among)
+    statuses = {series.case: row[-1] for series, row in new.points.items() if series.metric == STATUS}
+    judged = partial(_judge_series, policy=policy, statuses=statuses, among=among)
     verdicts = [
         judged(series, old.points.get(series, ()), new.points.get(series, ())) for series in series_of_both
     ]
@@ -186,11 +186,6 @@ def _without_repository(side: RecordedPoints) -> RecordedPoints:
     return replace(side, points={replace(series, repo=""): row for series, row in side.points.items()})
 
 
-def _statuses(points: Points) -> Mapping[Series, Point]:
-    """Return the last status of each case."""
-    return {series.case: row[-1] for series, row in points.items() if series.metric == STATUS}
-
-
 def _judge_series(
     series: Series,
     old: Sequence[Point],
@@ -199,7 +194,7 @@ def _judge_series(
     statuses: Mapping[Series, Point],
     among: int,
 ) -> Verdict:
-    """Judge one series. ``statuses`` are head's, by case; ``among`` is the number of series that both sides have."""
+    """Judge one series. ``statuses`` are head's last ones, by case; ``among`` series are on both sides."""
     if not old:
         return _new(series, new[-1])
     if not new:
@@ -220,7 +215,7 @@ def _judge_series(
 def _new(series: Series, point: Point) -> Verdict:
     """Return the verdict on a series that only head has, which also reports a failure there."""
     if kind_of(series.metric) == "outcome" and passed(point) is False:
-        why = f"fails, and base has no such record: {_because(point)}"
+        why = f"fails, and base has no such record: {outcome_text(point)}"
         return Verdict(series, "new", why, new=0.0, evidence=Evidence(failing=1))
     return Verdict(series, "new", "base has no such record", new=point.value)
 
@@ -234,7 +229,7 @@ def _measurements(points: Sequence[Point], judged_by: MetricRule) -> list[float]
 def _lacking(point: Point, judged_by: MetricRule) -> str:
     """Return why there is no number: the case failed, or the harness reported invalid values."""
     if "status" in point.info or "benchmark_values" in point.info:
-        return f": {_because(point)}"
+        return f": {outcome_text(point)}"
     return " above zero" if judged_by.kind == "ratio" else ""
 
 
@@ -243,7 +238,7 @@ def _absent(series: Series, status: Point | None) -> str:
     if status is None:
         return "head has no such record"
     if not passed(status):
-        return f"{STATUS} of its case: {_because(status)}"
+        return f"{STATUS} of its case: {outcome_text(status)}"
     why = not_measured(status).get(series.metric)
     return f"not measured: {why}" if why else "head has no such record"
 
@@ -259,17 +254,13 @@ def _judge_outcome(series: Series, old: Point, new: Point) -> Verdict:
     word: VerdictWord
     before, after = passed(old), passed(new)
     if after is None or before is None:
-        return Verdict(series, "missing", f"nothing to measure: {_because(new if after is None else old)}")
+        return Verdict(
+            series, "missing", f"nothing to measure: {outcome_text(new if after is None else old)}"
+        )
     if before == after:
         word, why = "unchanged", "passes on both" if after else "fails on both"
     elif after:
-        word, why = "fixed", f"passes on head, but not on base: {_because(old)}"
+        word, why = "fixed", f"passes on head, but not on base: {outcome_text(old)}"
     else:
-        word, why = "broken", f"passes on base, but not on head: {_because(new)}"
+        word, why = "broken", f"passes on base, but not on head: {outcome_text(new)}"
     return Verdict(series, word, why, old=float(before), new=float(after))
-
-
-def _because(point: Point) -> str:
-    reason = point.info.get("reason", "")
-    word = outcomes.outcome_word(point)
-    return f"{word}: {reason}" if reason else word

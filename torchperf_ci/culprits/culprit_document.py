@@ -40,7 +40,7 @@ from torchperf_ci.document import (
     short,
 )
 from torchperf_ci.github import GITHUB, github_server
-from torchperf_ci.verdicts.reproduction import in_fresh_clone, setup_needed
+from torchperf_ci.verdicts.reproduction import command_blocks, in_fresh_clone
 from torchperf_ci.verdicts.verdict_document import effect_text
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
                 "terminal",
                 [Heading("Details"), Note([*(f"{table.title} (in the file)" for table in tables), *spent])],
             ),
-            *_to_repeat(bisection),
+            *command_blocks("To repeat it", repeat_commands(bisection), bisection.torch),
         ],
     )
 
@@ -202,13 +202,4 @@ def _look_further(inside: ProfileChange) -> list[Block]:
     return [
         Paragraph(f"Saved with the culprits: {files}" if files else ""),
         Commands(inside.commands[:_MAX_ATTACHED]),
-    ]
-
-
-def _to_repeat(bisection: Bisection) -> list[Block]:
-    if not bisection.command:
-        return []
-    return [
-        Paragraph((Bold("To repeat it"), ", ", *setup_needed(bisection.torch), ":")),
-        Commands(repeat_commands(bisection)),
     ]

@@ -44,11 +44,11 @@ from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.verdicts.reproduction import (
     PYTHON_OPTION,
+    command_blocks,
     compare_lines,
     in_fresh_clone,
     run_lines,
     series_options,
-    setup_needed,
     words_by_flag,
 )
 from torchperf_ci.verdicts.verdict import COMMIT_HASH, RepeatOptions
@@ -107,9 +107,8 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
     ):
         return repeat_commands(bisection)
     proven = [row for row in finding.rows if row.proven] or finding.rows
-    options = (*PYTHON_OPTION, *shared, *series_options(largest_first(proven)[0].series))
-    command = shlex.join(["torchperf", "compare", "--base", base, "--head", head, *options])
-    return in_fresh_clone(bisection.folder, (base, head), command)
+    repeat = RepeatOptions(options=tuple(shared), folder=bisection.folder)
+    return compare_lines(repeat, base, head, largest_first(proven)[0].series)
 
 
 def _range_lines(finding: IssueFinding, reproduction: RepeatOptions, series: Series) -> list[str]:
@@ -186,7 +185,7 @@ def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueCon
     """The full document of an issue, with its hidden memory."""
     if finding.document:
         return Document(finding.document.title, [hidden_memory(memory), *finding.document.blocks])
-    chart = clearest_chart(finding.verdicts)
+    chart, steps = clearest_chart(finding.verdicts), reproduction_steps(finding)
     return Document(
         issue_title(finding),
         [
@@ -196,7 +195,7 @@ def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueCon
             *(result_tables(finding.bisection) if finding.bisection else ()),
             *([chart] if chart else ()),
             *(inside_blocks(finding.culprit) if finding.culprit else ()),
-            *_to_reproduce(finding),
+            *command_blocks("To reproduce it", steps.lines, steps.torch),
             Folded("Environment", [_environment(finding)]),
             *([_how_bisected(finding.bisection)] if finding.bisection else ()),
             *_link_to_run(context),
@@ -260,16 +259,6 @@ def _opening_of_broken(finding: IssueFinding) -> Iterator[Block]:
     yield Commands([one_line(finding.why)])
     yield Paragraph(
         (Bold("Next step:"), " run it on its own. This issue closes automatically when it passes again.")
-    )
-
-
-def _to_reproduce(finding: IssueFinding) -> Sequence[Block]:
-    steps = reproduction_steps(finding)
-    if not steps.lines:
-        return ()
-    return (
-        Paragraph((Bold("To reproduce it"), ", ", *setup_needed(steps.torch), ":")),
-        Commands(steps.lines),
     )
 
 

@@ -13,7 +13,7 @@ from torchperf_ci.issues.memory import IssueKind, IssueRow
 from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, Verdict, commit_ends_of
+from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, Verdict, all_verdicts, commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -105,7 +105,7 @@ def findings_of(
 
 def _worse(judgements: Iterable[Judgement]) -> list[Verdict]:
     """Regressions and candidates, one verdict per series, because several files may judge it: a regression if any."""
-    verdicts = [verdict for judgement in judgements for verdict in judgement.verdicts]
+    verdicts = all_verdicts(judgements)
     regressed = [verdict for verdict in verdicts if verdict.verdict == "regressed"]
     worse = [*regressed, *(verdict for verdict in verdicts if verdict.candidate)]
     return list({verdict.series: verdict for verdict in reversed(worse)}.values())[::-1]
@@ -317,7 +317,7 @@ def _build_variance(verdicts: Iterable[Verdict]) -> str:
 def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -> list[IssueFinding]:
     """The benchmarks that have failed in at least ``nights`` runs in a row, each with all its variants."""
     groups: dict[tuple[str, ...], dict[Series, Verdict]] = defaultdict(dict)
-    for verdict in (verdict for judgement in judgements for verdict in judgement.verdicts):
+    for verdict in all_verdicts(judgements):
         if verdict.evidence.failing >= max(nights, 1):
             series = verdict.series
             groups[series.repo, series.benchmark, series.model].setdefault(series, verdict)

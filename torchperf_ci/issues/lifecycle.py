@@ -113,7 +113,10 @@ def plan_actions(
     new = [match.finding for match in matches if match.word == "new"]
     opened = sum(issue.memory.opened == rules.night for issue in issues)
     room = max(rules.max_per_night - opened, 0)
-    opens = [_open(finding, rules) for finding in new[:room]]
+    opens = [
+        IssueAction("open", _storable(remember_finding(None, finding, rules.night)), findings=(finding,))
+        for finding in new[:room]
+    ]
     return IssuePlan(
         (*opens, *accepts, *duplicates, *updates),
         tuple(match.issue for match in matches if match.word == "known" and match.issue),
@@ -133,11 +136,6 @@ def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
     owners = {match.issue: match for match in reversed(taking)}
     late = [match for match in taking if owners[match.issue] is not match]
     return [IssueMatch("new", match.finding) if match in late else match for match in matches]
-
-
-def _open(finding: IssueFinding, rules: IssueRules) -> IssueAction:
-    """Open a new issue."""
-    return IssueAction("open", _storable(remember_finding(None, finding, rules.night)), findings=(finding,))
 
 
 def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) -> IssueAction:

@@ -228,19 +228,17 @@ def series_of(rows: Iterable[IssueRow]) -> set[Series]:
     return {row.series for row in rows}
 
 
-def _sharing_series(finding: IssueFinding, issues: Iterable[TrackedIssue]) -> list[TrackedIssue]:
+def _sharing_series(finding: IssueFinding, issues: Sequence[TrackedIssue]) -> list[TrackedIssue]:
     """Those of the open ``issues`` that already have some of the finding's series, the one with the most first."""
     kinds = ("unlocated",) if finding.kind == "culprit" else ("unlocated", "culprit")
     mine = series_of(finding.rows)
     shared = {
-        issue.number: (len(mine & series_of(issue.memory.rows) - further_series(finding, issue)), issue)
+        issue.number: len(mine & series_of(issue.memory.rows) - further_series(finding, issue))
         for issue in issues
         if issue.memory.kind in kinds
     }
-    ranked = sorted(
-        (pair for pair in shared.values() if pair[0]), key=lambda pair: (-pair[0], pair[1].number)
-    )
-    return [issue for _, issue in ranked]
+    sharing = [issue for issue in issues if shared.get(issue.number)]
+    return sorted(sharing, key=lambda issue: (-shared[issue.number], issue.number))
 
 
 def _is_proven_elsewhere(finding: IssueFinding, issue: TrackedIssue) -> bool:

@@ -8,22 +8,21 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import astuple, dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from math import inf
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.document import Hidden
-from torchperf_ci.json_files import typed
+from torchperf_ci.errors import TorchperfError
+from torchperf_ci.json_files import JsonFormat, typed
 from torchperf_ci.markdown import fitted
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from jsonschema.protocols import Validator
 
 
 IssueKind = Literal["culprit", "unlocated", "broken", "digest", "nightly"]
@@ -107,10 +106,8 @@ def parse_memory(body: str) -> IssueMemory | None:
     if len(memories) != 1:
         return None
     try:
-        members = json.loads(memories[0], parse_constant=_refuse_constant)
-        json.dumps(members, ensure_ascii=False).encode()  # raises ValueError for a lone surrogate
-        return _memory_from_json(members)
-    except (ValueError, IndexError, RecursionError):
+        return _memory_from_json(_FORMAT.parse("memory", memories[0].encode()))
+    except (TorchperfError, ValueError, IndexError):
         return None
 
 
@@ -126,11 +123,8 @@ def _hidden_text(memory: IssueMemory, rows: int) -> str:
     return f"torchperf:memory {text}"
 
 
-def _refuse_constant(constant: str) -> float:
-    raise ValueError(constant)
-
-
 MEMORY_VERSION = 1
+_FORMAT = JsonFormat(Path(__file__).with_name("memory.schema.json"), MEMORY_VERSION, TorchperfError)
 
 
 def _memory_to_json(memory: IssueMemory) -> dict[str, object]:
@@ -182,10 +176,8 @@ def _digits(value: float | None) -> float | None:
     return rounded if abs(rounded) <= _LARGEST else None
 
 
-def _memory_from_json(members: Any) -> IssueMemory | None:
-    """The stored memory, or None if it is invalid. Raises :class:`IndexError` if a name is missing."""
-    if not _validator().is_valid(members):
-        return None
+def _memory_from_json(members: Any) -> IssueMemory:
+    """The stored memory. Raises :class:`IndexError` if a name is missing."""
     memory = typed({**members, "rows": []}, IssueMemory)
     return replace(memory, rows=tuple(_row_from_json(item, members["names"]) for item in members["rows"]))
 
@@ -196,11 +188,3 @@ def _row_from_json(item: Any, names: Sequence[str]) -> IssueRow:
     ratio, low, high, pairs = item["effect"] or [None] * 4
     effect = Effect(ratio, low or 0.0, inf if high is None else high, pairs) if ratio is not None else None
     return IssueRow(series, old, new, effect, item["night"], item["proven"], item.get("machine", ""))
-
-
-@lru_cache(maxsize=1)
-def _validator() -> Validator:
-    from jsonschema import Draft202012Validator
-
-    schema = Path(__file__).with_name("memory.schema.json")
-    return Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))

@@ -24,7 +24,9 @@ _MAX_HEAD_LENGTH = 300
 
 def largest_first(rows: Iterable[IssueRow]) -> list[IssueRow]:
     """Sort by size of change, largest first; for the same size, proven rows and latencies come first."""
-    return sorted(rows, key=lambda row: (round(row.size, 3), row.proven, _is_time(row)), reverse=True)
+    return sorted(
+        rows, key=lambda row: (round(row.size, 3), row.proven, is_latency(row.series.metric)), reverse=True
+    )
 
 
 def what_got_worse(rows: Sequence[IssueRow]) -> str:
@@ -43,7 +45,7 @@ def change_in_words(row: IssueRow) -> str:
     if row.effect is None:
         return f"{_metric_name(row.series)} {levels_text(_as_verdict(row))}".strip()
     change = change_text(row.effect.ratio - 1)
-    is_slower = _is_time(row) and row.effect.ratio > 1
+    is_slower = is_latency(row.series.metric) and row.effect.ratio > 1
     return f"{change[1:]} slower" if is_slower else f"{_metric_name(row.series)} {change}"
 
 
@@ -124,8 +126,9 @@ def _levels_table(
 
 def _outcome_table(rows: Sequence[IssueRow]) -> Table:
     machines = machine_names(rows)
-    outcomes = ["passed, and now fails" if row.old else "fails" for row in rows]
-    cells = [(machines[_machine(row.series)], outcome) for row, outcome in zip(rows, outcomes, strict=True)]
+    cells = [
+        (machines[_machine(row.series)], "passed, and now fails" if row.old else "fails") for row in rows
+    ]
     return _table(rows, (Column("device"), Column("outcome")), cells)
 
 
@@ -160,10 +163,6 @@ def _metric_name(series: Series) -> str:
 
 def _machine(series: Series) -> str:
     return series.arch or series.device
-
-
-def _is_time(row: IssueRow) -> bool:
-    return is_latency(row.series.metric)
 
 
 def _as_verdict(row: IssueRow) -> Verdict:

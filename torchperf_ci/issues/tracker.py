@@ -44,6 +44,7 @@ class TrackedIssue:
 
 
 _GONE_STATUSES = (301, 404, 410)
+"""Answers for what has been moved, hidden or deleted."""
 
 
 class StaleError(Exception):
@@ -55,11 +56,6 @@ class StaleError(Exception):
 
 class LockedError(Exception):
     """The conversation is locked; the issue itself can still be edited."""
-
-
-def is_gone(error: GitHubRefusedError) -> bool:
-    """Whether what was asked for has been deleted, moved or hidden."""
-    return error.status in _GONE_STATUSES
 
 
 _COLOUR = "d4863b"
@@ -215,7 +211,7 @@ class IssueTracker:
         try:
             yield
         except GitHubRefusedError as error:
-            if issue and is_gone(error):
+            if issue and error.status in _GONE_STATUSES:
                 raise StaleError(issue.number) from error
             if error.status == 403 and "locked" in str(error).lower():
                 raise LockedError(what) from error

@@ -225,25 +225,14 @@ class DataRepository:
         room = _AT_ONCE
         for blob, size in zip(blobs, map(int, sizes.split()), strict=True):
             if size > MAX_BYTES or size > room:
-                yield from self._read_group(group)
+                yield from self.git.blobs(group)
                 group, room = [], _AT_ONCE
             if size > MAX_BYTES:
                 yield None
                 continue
             group.append(blob)
             room -= size
-        yield from self._read_group(group)
-
-    def _read_group(self, blobs: Sequence[str]) -> Iterator[bytes]:
-        content = (
-            self.git("cat-file", "--batch=%(objectsize)", stdin="\n".join(blobs).encode()) if blobs else b""
-        )
-        at = 0
-        for _ in blobs:
-            begin = content.index(b"\n", at) + 1
-            end = begin + int(content[at:begin])
-            yield content[begin:end]
-            at = end + 1
+        yield from self.git.blobs(group)
 
     def commit(self, bodies: Mapping[str, bytes], parent: str) -> None:
         """Create the commit that adds ``bodies`` to ``parent``."""

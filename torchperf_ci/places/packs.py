@@ -25,7 +25,7 @@ from torchperf_ci.places.place import (
     PlacedObject,
     check_keys,
     in_batches,
-    is_safe_key,
+    key_problem,
     same_content,
     unpacked,
 )
@@ -282,7 +282,7 @@ class BranchPacking:
 
     def _is_packable(self, path: str) -> bool:
         is_records = path.endswith(SUFFIXES) and not self.files[path].is_link
-        return is_records and not path.startswith("packed/") and is_safe_key(path)
+        return is_records and not path.startswith("packed/") and not key_problem(path)
 
     def _read(self, paths: Sequence[str]) -> Iterator[PlacedObject]:
         """Yield the files that are within the size limit."""
@@ -299,7 +299,7 @@ class BranchPacking:
         """
         kept: dict[str, PlacedObject] = {}
         sound, damaged = [], []
-        packs = [key for key in self.files if key.startswith("packed/") and month_of_pack(key) == month]
+        packs = [key for key in self.files if month_of_pack(key) == month]
         for pack in self._read(packs):
             try:
                 found = [

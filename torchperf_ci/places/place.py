@@ -116,7 +116,7 @@ def check_keys(keys: Iterable[str]) -> None:
     URL, glob, shell or database. No part is empty, ``.``, ``..`` or ``.git``, which git refuses.
     """
     for key in keys:
-        problem = _key_problem(key)
+        problem = key_problem(key)
         if problem:
             msg = (
                 f"{key!r} cannot be the key of an object: {problem}; "
@@ -125,12 +125,8 @@ def check_keys(keys: Iterable[str]) -> None:
             raise UnsafeKeyError(msg)
 
 
-def is_safe_key(key: str) -> bool:
-    """Whether :func:`check_keys` accepts the key."""
-    return not _key_problem(key)
-
-
-def _key_problem(key: str) -> str:
+def key_problem(key: str) -> str:
+    """Return why :func:`check_keys` refuses the key; empty if it is safe."""
     if len(key) > MAX_KEY:
         return f"it is longer than {MAX_KEY} characters"
     for part in key.split("/"):
@@ -147,6 +143,22 @@ def _key_problem(key: str) -> str:
 PutResult = Literal["written", "already there"]
 PutOutcome = PutResult | ConflictError | NotDeliveredError
 """The outcome for one of several objects; an error is returned instead of raised, so that the others continue."""
+
+
+def outcome_of(put: Callable[[str, bytes], PutResult], key: str, body: bytes) -> PutOutcome:
+    """Put one of several objects."""
+    try:
+        return put(key, body)
+    except (ConflictError, NotDeliveredError) as error:
+        return error
+
+
+def compared(where: str, body: bytes, kept: bytes) -> PutResult:
+    """Return the result for a key that exists. Raises :class:`ConflictError` unless its content is the same."""
+    if same_content(body, kept):
+        return "already there"
+    msg = f"{where}: other content is already kept there; it was not overwritten"
+    raise ConflictError(msg)
 
 
 @dataclass(frozen=True)
@@ -217,13 +229,7 @@ class RecordPlace(ABC):
         Raises :class:`UnsafeKeyError` before anything is written.
         """
         check_keys(bodies)
-        return {key: self._outcome(key, body) for key, body in bodies.items()}
-
-    def _outcome(self, key: str, body: bytes) -> PutOutcome:
-        try:
-            return self.put(key, body)
-        except (ConflictError, NotDeliveredError) as error:
-            return error
+        return {key: outcome_of(self.put, key, body) for key, body in bodies.items()}
 
     @abstractmethod
     def keys(self) -> Iterator[str]:
@@ -254,19 +260,15 @@ class DirectoryPlace(RecordPlace):
         path = self._root / key
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            return "written" if _create(path, body) else self._compare(path, body)
+            return (
+                "written" if _create(path, body) else compared(str(path), body, read_regular(path, MAX_BYTES))
+            )
         except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
             msg = f"{path}: a file stands where a directory is needed, or the other way round; nothing was overwritten"
             raise ConflictError(msg) from error
         except OSError as error:
             msg = f"{path}: cannot be written: {error.strerror}; choose a directory that is writable and has hard links"
             raise NotDeliveredError(msg) from error
-
-    def _compare(self, path: Path, body: bytes) -> PutResult:
-        if same_content(body, read_regular(path, MAX_BYTES)):
-            return "already there"
-        msg = f"{path}: other content is already kept there; it was not overwritten"
-        raise ConflictError(msg)
 
     def keys(self) -> Iterator[str]:
         """Yield all files except git's own. Links to folders are skipped: they may lead out of the directory."""

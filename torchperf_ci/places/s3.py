@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import boto3
@@ -32,7 +33,7 @@ from torchperf_ci.errors import (
     UsageError,
 )
 from torchperf_ci.places.oidc import WebIdentity
-from torchperf_ci.places.place import PutOutcome, PutResult, RecordPlace, check_keys, same_content
+from torchperf_ci.places.place import PutOutcome, PutResult, RecordPlace, check_keys, compared, outcome_of
 from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes, is_gzip
 
 if TYPE_CHECKING:
@@ -177,15 +178,10 @@ class S3Place(RecordPlace):
         except NotDeliveredError as error:
             return dict.fromkeys(bodies, error)
 
-        def outcome(key: str) -> PutOutcome:
-            try:
-                return self._put(key, bodies[key], deadline)
-            except (ConflictError, NotDeliveredError) as error:
-                return error
-
+        put = partial(outcome_of, partial(self._put, deadline=deadline))
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="put")
         try:
-            return dict(zip(bodies, pool.map(outcome, bodies), strict=True))
+            return dict(zip(bodies, pool.map(put, bodies, bodies.values()), strict=True))
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -241,10 +237,7 @@ class S3Place(RecordPlace):
         except S3_ERRORS as error:
             msg = f"{self._explain(error, where, 's3:GetObject')}; something is kept there, and was not overwritten"
             raise (ConflictError if is_refusal(error) else NotDeliveredError)(msg) from error
-        if same_content(body, kept):
-            return "already there"
-        msg = f"{where}: other content is already kept there; it was not overwritten"
-        raise ConflictError(msg)
+        return compared(where, body, kept)
 
     def _read(self, key: str) -> bytes:
         with self._client().get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"] as body:

@@ -22,6 +22,7 @@ from torchperf_ci.records.files import (
     replace_file,
 )
 from torchperf_ci.records.parser import Broken, Element, recover, whole
+from torchperf_ci.records.record import parsed_json
 from torchperf_ci.records.schema import Problem, Severity, check_record, path_text
 
 if TYPE_CHECKING:
@@ -37,10 +38,7 @@ def is_torchperf_file(reading: RecordsReading) -> bool:
     """Whether a file holds verdicts, culprits, costs or a baseline, which must not be reported as bad records."""
     if reading.records or len(reading.refused) != 1:
         return False
-    try:
-        found = json.loads(reading.refused[0].text)
-    except (ValueError, RecursionError):
-        return False
+    found = parsed_json(reading.refused[0].text)
     return (
         isinstance(found, dict) and "version" in found and any(name in found for name in _TORCHPERF_MEMBERS)
     )

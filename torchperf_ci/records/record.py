@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 ExtraInfo = Mapping[str, object]
 
 
+def parsed_json(text: str, otherwise: object = None) -> Any:
+    """Return the value of a text that may not be JSON; ``otherwise`` if it is not."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return otherwise
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """The benchmark, its mode (``inference`` or ``training``) and dtype."""

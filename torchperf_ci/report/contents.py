@@ -14,7 +14,7 @@ from torchperf_ci.errors import OutputDirectoryError, UsageError
 from torchperf_ci.github import GITHUB
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.records.files import replace_file
-from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, all_verdicts, read_verdicts
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ class ReportInputs:
     bisections: tuple[Bisection, ...] = ()
 
     @property
-    def verdicts(self) -> tuple[Verdict, ...]:
+    def verdicts(self) -> list[Verdict]:
         """The verdicts of all files."""
-        return tuple(verdict for judgement in self.judgements for verdict in judgement.verdicts)
+        return all_verdicts(self.judgements)
 
 
 def read_inputs(options: ReportOptions) -> ReportInputs:

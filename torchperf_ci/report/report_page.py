@@ -40,7 +40,7 @@ _LARGEST = 20.0
 def write_page(inputs: ReportInputs, folder: Path, options: ReportOptions) -> None:
     """Write ``report.md`` and ``report.html`` with the whole report and drafts of the issues."""
     documents = report_documents(inputs, github_server(os.environ))
-    groups = grouped(verdict for judgement in inputs.judgements for verdict in judgement.verdicts)
+    groups = grouped(inputs.verdicts)
     changed = (verdict for group in ("regressed", "candidate", "improved") for verdict in groups[group])
     charts = [chart for verdict in changed if (chart := pair_chart(verdict))][:_MAX_CHARTS]
     if first := charts[0] if charts else clearest_chart(inputs.verdicts):

@@ -43,9 +43,9 @@ _ALL = 2**62
 _USED_INFO = (*KEPT_INFO, "anchor", "benchmark_values_exact")
 
 
-def groups_of_store(store: Store, benchmarks: Collection[str] = (), since: int = 0) -> Sequence[SeriesGroup]:
-    """Return the groups of series in the store, of all or of some ``benchmarks``, since ``since`` (Unix seconds)."""
-    rows = store.rows(store.statement("groups"), {"benchmarks": list(benchmarks), "since": since})
+def groups_of_store(store: Store, benchmarks: Collection[str] = ()) -> Sequence[SeriesGroup]:
+    """Return the groups of series in the store, of all or of some ``benchmarks``."""
+    rows = store.rows(store.statement("groups"), {"benchmarks": list(benchmarks)})
     return [SeriesGroup(*row) for row in rows]
 
 
@@ -80,11 +80,10 @@ def points_of_store(
         {each.id for wanted in series for each in (wanted, replace(wanted, metric=STATUS))}
     )
     with store.keep_open():
-        known_machines = machines
-        if known_machines is None:
-            known_machines = _machines(store.rows(store.statement("machines"), parameters))
+        if machines is None:
+            machines = _machines(store.rows(store.statement("machines"), parameters))
         columns = store.columns(store.statement("newest" if last else "history"), parameters)
-    points = _points_of_columns(columns, known_machines)
+    points = _points_of_columns(columns, machines)
     return {wanted: row for wanted, row in points.items() if wanted in series} if series else points
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, STATUS, is_positive, kind_of
+from torchperf_ci.records.record import parsed_json
 from torchperf_ci.stats.effect import wide_spread
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ def outcome_word(point: Point) -> str:
     return bad or next(iter(words), "pass" if passed(point) else "failed")
 
 
+def outcome_text(point: Point) -> str:
+    """Return the word for the outcome, and the record's reason if it gives one."""
+    word, reason = outcome_word(point), point.info.get("reason", "")
+    return f"{word}: {reason}" if reason else word
+
+
 def number_of(series: Series, point: Point) -> float | None:
     """Return the value of a point, or 1 or 0 for an outcome told as a word, which history judges as such, too."""
     if point.value is None and kind_of(series.metric) == "outcome" and (fine := passed(point)) is not None:
@@ -61,10 +67,7 @@ def why_without_number(series: Series, point: Point) -> str:
 
 def not_measured(status: Point) -> Mapping[str, str]:
     """Return the metrics that a passed case has no value for, each with the reason."""
-    try:
-        reasons = json.loads(status.info.get("not_measured", "{}"))
-    except (ValueError, RecursionError):
-        return {}
+    reasons = parsed_json(status.info.get("not_measured", "{}"))
     return {str(metric): str(why) for metric, why in reasons.items()} if isinstance(reasons, dict) else {}
 
 
@@ -103,10 +106,8 @@ def _outcome_words(point: Point) -> list[str]:
     """Return the status of torchperf's own records, else the values that are not numbers, as words."""
     if "status" in point.info:
         return [point.info["status"]]
-    try:
-        values = json.loads(point.info.get("benchmark_values", "[]"))
-    except (ValueError, RecursionError):
-        values = [point.info["benchmark_values"]]
+    text = point.info.get("benchmark_values", "[]")
+    values = parsed_json(text, otherwise=[text])
     return [str(value).lower() for value in (values if isinstance(values, list) else [values])]
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,6 +12,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from torchperf_ci.metrics import ANCHORED, METRICS, is_positive
+from torchperf_ci.records.record import parsed_json
 
 
 class SeriesGroup(NamedTuple):
@@ -194,6 +194,14 @@ def runs_of(points: Iterable[Point]) -> list[str]:
     return sorted(begun, key=lambda run: (begun[run], natural(run)))
 
 
+def runs_of_groups(points: Points) -> dict[SeriesGroup, list[str]]:
+    """Return the runs of each group, oldest first."""
+    points_of_group: dict[SeriesGroup, list[Point]] = defaultdict(list)
+    for series, row in points.items():
+        points_of_group[series.group].extend(row)
+    return {group: runs_of(row) for group, row in points_of_group.items()}
+
+
 def natural(name: str) -> Natural:
     """Return a key that sorts names by the numbers in them: ``run-2/a`` before ``run-10/a``."""
     return [
@@ -261,7 +269,8 @@ def measured_values(metric: str, about_metric: Mapping[str, str], values: object
     Values of zero and below are dropped from metrics that are positive by nature: harnesses report zero when they
     fail, and the database turns null into zero.
     """
-    numbers = finite_numbers(_exact_values(about_metric) or values)
+    exact = about_metric.get("benchmark_values_exact")  # if ``torchperf upload`` kept those of before Float32
+    numbers = finite_numbers((parsed_json(exact) if exact else None) or values)
     if numbers and min(numbers) <= 0 and is_positive(metric):
         return tuple(number for number in numbers if number > 0)
     return tuple(numbers)
@@ -273,16 +282,6 @@ def finite_numbers(values: object) -> list[float]:
         return []
     numbers = values if {*map(type, values)} == {float} else [_float_of(value) for value in values]
     return numbers if all(map(isfinite, numbers)) else [number for number in numbers if isfinite(number)]
-
-
-def _exact_values(about_metric: Mapping[str, str]) -> object:
-    """Return the values from before the conversion to Float32, if ``torchperf upload`` kept them; else None."""
-    if (text := about_metric.get("benchmark_values_exact")) is None:
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _float_of(value: object) -> float:

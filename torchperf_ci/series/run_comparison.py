@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 
 from torchperf_ci.metrics import LATENCY, STATUS
-from torchperf_ci.series.outcomes import not_measured, number_of, outcome_word, passed, why_without_number
+from torchperf_ci.series.outcomes import (
+    not_measured,
+    number_of,
+    outcome_text,
+    outcome_word,
+    passed,
+    why_without_number,
+)
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.effect import Effect
@@ -124,8 +131,7 @@ def _absent(series: Series, old: Mapping[Series, Point], new: Mapping[Series, Po
 
 def _failure(status: Point) -> str:
     """Return how and why a case failed or was not run; empty if it passed."""
-    parts = [outcome_word(status), status.info.get("reason", "")]
-    return "" if passed(status) else ": ".join(part for part in parts if part)
+    return "" if passed(status) else outcome_text(status)
 
 
 def _compared(

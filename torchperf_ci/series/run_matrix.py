@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.series.points import Point, Points, Series, SeriesGroup, runs_of
+from torchperf_ci.series.points import Point, Points, Series, SeriesGroup, runs_of_groups
 from torchperf_ci.stats.effect import share_of_log
 from torchperf_ci.stats.gate import judge
 from torchperf_ci.stats.past import MIN_HISTORY
@@ -113,12 +113,9 @@ def run_matrix(old: Points, new: Points | None = None) -> RunMatrix:
 
 def _places(points: Points) -> dict[SeriesGroup, dict[str, int]]:
     """Return how many later runs its group has, for each run."""
-    points_of_group: dict[SeriesGroup, list[Point]] = defaultdict(list)
-    for series, row in points.items():
-        points_of_group[series.group].extend(row)
     return {
-        group: {run: place for place, run in enumerate(reversed(runs_of(row)))}
-        for group, row in points_of_group.items()
+        group: {run: place for place, run in enumerate(reversed(runs))}
+        for group, runs in runs_of_groups(points).items()
     }
 
 

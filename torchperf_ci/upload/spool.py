@@ -28,6 +28,7 @@ from torchperf_ci.records.files import (
     replace_file,
 )
 from torchperf_ci.records.reading import RefusedElement, add_to_quarantine
+from torchperf_ci.records.record import parsed_json
 from torchperf_ci.upload.payload import Payload
 
 if TYPE_CHECKING:
@@ -78,10 +79,7 @@ class SentRequests:
 
 def _decoded(line: str) -> dict[str, str]:
     """Return the event of a line; empty for a truncated line, and any other that is not an event."""
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
+    event = parsed_json(line)
     whole = isinstance(event, dict) and all(isinstance(event.get(name), str) for name in _MEMBERS)
     return event if whole else {}
 

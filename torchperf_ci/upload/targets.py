@@ -22,7 +22,7 @@ from torchperf_ci.document import counted
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
 from torchperf_ci.http_client import HttpAnswer, failure_reason, json_answer, never_arrived
 from torchperf_ci.places import REMOTE_FORMS, REMOTE_PLACES, is_api, is_store, open_place
-from torchperf_ci.places.place import PutOutcome, PutResult, UploaderCredentials
+from torchperf_ci.places.place import PutOutcome, PutResult, UploaderCredentials, outcome_of
 from torchperf_ci.upload.payload import API_LIMIT
 from torchperf_ci.upload.spool import SentRequests
 
@@ -89,13 +89,7 @@ class UploadApi:
             return dict.fromkeys(bodies, error)
         self._tried = SentRequests(self._journal, self.name)
         self._deadline = Deadline.after(self._access.deadline)
-        return {key: self._outcome(key, body) for key, body in bodies.items()}
-
-    def _outcome(self, key: str, body: bytes) -> PutOutcome:
-        try:
-            return self._put(key, body)
-        except (ConflictError, NotDeliveredError) as error:
-            return error
+        return {key: outcome_of(self._put, key, body) for key, body in bodies.items()}
 
     def _put(self, key: str, body: bytes) -> PutResult:
         request = self._request(key, body)
@@ -105,10 +99,11 @@ class UploadApi:
                 break
             sent_before = self._tried.may_be_there(key, body)
             self._tried.note(key, body, "sending")
-            answer = self._ask(request)
-            if isinstance(answer, Exception):
-                problem = f"it cannot be reached ({failure_reason(answer)})"
-                self._forget(key, body, never_arrived(answer) and not sent_before)
+            try:
+                answer = json_answer(request, min(_SECONDS_A_REQUEST, self._deadline.left))
+            except (OSError, http.client.HTTPException) as error:
+                problem = f"it cannot be reached ({failure_reason(error)})"
+                self._forget(key, body, never_arrived(error) and not sent_before)
                 continue
             if answer.status not in _TRY_AGAIN:
                 return self._settle(key, body, answer, sent_before=sent_before)
@@ -117,12 +112,6 @@ class UploadApi:
             time.sleep(min(answer.wait, self._deadline.left))
         msg = f"{key}: {self.name} did not keep it within {self._access.deadline:g} s: {problem}"
         raise NotDeliveredError(msg)
-
-    def _ask(self, request: urllib.request.Request) -> HttpAnswer | OSError | http.client.HTTPException:
-        try:
-            return json_answer(request, min(_SECONDS_A_REQUEST, self._deadline.left))
-        except (OSError, http.client.HTTPException) as error:
-            return error
 
     def _forget(self, key: str, body: bytes, unsent: bool) -> None:
         """If ``unsent``, note that the request never arrived: a later 409 is then about someone else's object."""

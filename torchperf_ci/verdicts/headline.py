@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, get_args
 
 from torchperf_ci.metrics import is_latency
+from torchperf_ci.verdicts.verdict import all_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -165,7 +166,7 @@ FIRST_JUDGED = "sixth"
 
 def sign(judgements: Sequence[Judgement]) -> str:
     """❌ if something is red, ⚠️ if something looks worse, ✅ if enough was judged, else ⚪."""
-    groups = grouped(_all_verdicts(judgements))
+    groups = grouped(all_verdicts(judgements))
     if groups["regressed"] or groups["broken"]:
         return "❌"
     if groups["candidate"]:
@@ -175,7 +176,7 @@ def sign(judgements: Sequence[Judgement]) -> str:
 
 def headline(judgements: Sequence[Judgement]) -> str:
     """One sentence with all counts. If nothing stands out and little was judged, it starts by saying so."""
-    verdicts = _all_verdicts(judgements)
+    verdicts = all_verdicts(judgements)
     if not verdicts:
         return "nothing was judged"
     if all(coverage(judgement).is_first for judgement in judgements if judgement.verdicts):
@@ -217,7 +218,3 @@ def _first_run(judgements: Sequence[Judgement], verdicts: Sequence[Verdict]) -> 
 def _are_new(count: int, *, judged: bool) -> str:
     are_new, they = (f"{count} series are new", "they are") if count > 1 else ("1 series is new", "it is")
     return f"{are_new}; {they} judged from the {FIRST_JUDGED} run on" if judged else are_new
-
-
-def _all_verdicts(judgements: Sequence[Judgement]) -> list[Verdict]:
-    return [verdict for judgement in judgements for verdict in judgement.verdicts]

@@ -8,12 +8,13 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_ci.document import Code, Piece, short
+from torchperf_ci.document import Bold, Code, Commands, Paragraph, Piece, short
 from torchperf_ci.verdicts.verdict import COMMIT_HASH, RepeatOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from torchperf_ci.document import Block
     from torchperf_ci.series.points import Series
 
 
@@ -73,6 +74,13 @@ def setup_needed(torch: str) -> tuple[Piece, ...]:
     shown = version if is_release else short(torch, _VERSION_LENGTH)
     install = (" (", Code(f"pip install torch=={version}"), ")") if is_release else ()
     return (f"in a clone of the repository, with PyTorch {shown} in the active Python", *install)
+
+
+def command_blocks(title: str, lines: Sequence[str], torch: str) -> list[Block]:
+    """The commands below their title and prerequisites; nothing if they are unknown."""
+    if not lines:
+        return []
+    return [Paragraph((Bold(title), ", ", *setup_needed(torch), ":")), Commands(lines)]
 
 
 _FILES = ("suite", "config", "wheels")

@@ -7,7 +7,7 @@ or a number are kept.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from operator import attrgetter
@@ -318,6 +318,11 @@ class Judgement:
     def red(self) -> Sequence[Verdict]:
         """The verdicts that make the command exit with 1."""
         return [verdict for verdict in self.verdicts if verdict.is_red]
+
+
+def all_verdicts(judgements: Iterable[Judgement]) -> list[Verdict]:
+    """The verdicts of several files, in their order."""
+    return [verdict for judgement in judgements for verdict in judgement.verdicts]
 
 
 VERSION = 1

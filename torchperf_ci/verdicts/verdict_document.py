@@ -43,7 +43,7 @@ from torchperf_ci.verdicts.headline import (
     young_series,
 )
 from torchperf_ci.verdicts.reproduction import compare_lines, run_lines, setup_needed
-from torchperf_ci.verdicts.verdict import verdicts_json, write_verdicts
+from torchperf_ci.verdicts.verdict import all_verdicts, verdicts_json, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -283,7 +283,7 @@ def _annotation(level: Level, verdict: Verdict) -> Annotation:
 
 def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
     """The recommended next step, or nothing; only if the sign is green does it say that there is nothing to do."""
-    groups = grouped(verdict for judgement in judgements for verdict in judgement.verdicts)
+    groups = grouped(all_verdicts(judgements))
     for group, (what, then) in _STEPS.items():
         if groups[group]:
             worst = groups[group][0]

@@ -1,5 +1,5 @@
 -- All groups of series: a benchmark of a repository on one kind of machine.
 SELECT DISTINCT repo, benchmark, device, arch
 FROM /* source */
-WHERE timestamp >= {since:UInt64} AND (empty({benchmarks:Array(String)}) OR has({benchmarks:Array(String)}, benchmark))
+WHERE empty({benchmarks:Array(String)}) OR has({benchmarks:Array(String)}, benchmark)
 ORDER BY repo, benchmark, device, arch
