@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from math import isfinite
 from typing import IO, TYPE_CHECKING, Any, TypeVar
@@ -128,6 +128,11 @@ def typed(members: object, kind: type[_T]) -> _T:
     return msgspec.convert(_without_nulls(members), kind)
 
 
+def fields_of(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass; ``vars`` lacks those that :func:`typed` has left to their defaults."""
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nulls(item) for name, item in value.items() if item is not None}
@@ -150,10 +155,10 @@ def _plain(value: Any) -> Any:
     """Convert ``value`` to JSON values, with null for every number that JSON cannot hold."""
     if isinstance(value, Effect):
         return _plain(
-            {**vars(value), "low": value.low or None}
+            {**fields_of(value), "low": value.low or None}
         )  # a lower bound of 0 means that the interval is open
     if is_dataclass(value):
-        return _plain(vars(value))
+        return _plain(fields_of(value))
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

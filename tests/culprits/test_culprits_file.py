@@ -24,6 +24,7 @@ from torchperf_ci.culprits.culprit import (
     SeriesEffect,
     SkippedCommit,
     Suspect,
+    culprits_json,
     read_culprits,
     write_culprits,
 )
@@ -160,6 +161,7 @@ def test_what_is_written_is_read(tmp_path: Path, bisection: Bisection) -> None:
     path = tmp_path / "culprits.json"
     write_culprits(path, bisection)
     assert read_culprits(path) == bisection
+    assert culprits_json(read_culprits(path)) == path.read_text()
 
 
 def test_the_schema_is_one_and_knows_every_member() -> None:

@@ -108,6 +108,7 @@ def test_what_is_written_is_read(tmp_path: Path, judgement: Judgement) -> None:
     path = tmp_path / "verdicts.json"
     write_verdicts(path, judgement)
     assert read_verdicts(path) == judgement
+    assert verdicts_json(read_verdicts(path)) == path.read_text()
 
 
 def test_the_schema_is_one_and_knows_every_word() -> None:

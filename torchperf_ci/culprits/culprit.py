@@ -205,7 +205,7 @@ def write_culprits(path: Path, bisection: Bisection) -> None:
 
 def culprits_json(bisection: Bisection) -> str:
     """The contents of the file: JSON with one line per culprit, suspect and measurement."""
-    return json_files.json_text({"version": VERSION, **vars(bisection)})
+    return json_files.json_text({"version": VERSION, **json_files.fields_of(bisection)})
 
 
 def read_culprits(path: Path) -> Bisection:

@@ -344,10 +344,11 @@ def write_verdicts(path: Path, judgement: Judgement) -> None:
 
 def verdicts_json(judgement: Judgement) -> str:
     """The contents of the file: JSON with one line per verdict. Numbers that are not finite become null."""
-    members = {"version": VERSION, **vars(judgement), "again": judgement.reproduction}
+    members = {"version": VERSION, **json_files.fields_of(judgement), "again": judgement.reproduction}
     del members["reproduction"]  # which is called again in the file
     verdicts = [
-        {**vars(verdict), "evidence": verdict.evidence.members} for verdict in members.pop("verdicts")
+        {**json_files.fields_of(verdict), "evidence": verdict.evidence.members}
+        for verdict in members.pop("verdicts")
     ]
     return json_files.json_text({**members, "verdicts": verdicts})  # the longest member last
 
