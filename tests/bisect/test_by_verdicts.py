@@ -92,6 +92,11 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
         assert answered.culprits[0].inside.files == (), "they are among the earlier job's artifacts"
         with pytest.raises(pytest.fail.Exception):
             bisect_verdicts(*verdicts, more=("--min-effect", "0.5"))
+        memory = verdict("peak_memory(MiB)", evidence=points(repository, 0, 1), effect=effect_of(1.9))
+        with pytest.raises(
+            pytest.fail.Exception
+        ):  # the same command line, but another series is the clearest
+            bisect_verdicts(*verdicts, memory)
 
 
 def test_a_search_goes_on_in_the_next_nights_job_though_more_series_got_worse_since(

@@ -123,6 +123,7 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -
             say(f"continuing with the series that this search began with, in {kept}")
             return earlier
     write_verdicts(kept, judgement)
+    _beside(state, "culprits").unlink(missing_ok=True)  # the answer to another question
     return judgement
 
 
