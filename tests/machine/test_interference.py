@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import subprocess
 import time
 from types import SimpleNamespace
 
@@ -68,6 +70,19 @@ def test_a_worker_that_has_ended_meanwhile_is_still_ours(server):
     (server / "proc/stat").write_text("cpu  150 0 110 830 0 0 0 10 0 0\n")
     found = interference_between(before, read_counters(server, own=50))
     assert found["other_cpus"] == f"{(60 - 12) / 100 * 8:.2f}"
+
+
+def test_a_process_that_ends_while_it_is_looked_at_is_left_out(server):
+    """The system then answers "no such process", as it does for a folder that was opened while the process lived."""
+    process(server, 50, 1, 1, 2, 3, 4)
+    with subprocess.Popen(["sleep", "60"]) as ended:
+        folder = os.open(f"/proc/{ended.pid}", os.O_RDONLY)
+        ended.kill()
+    (server / "proc/51").symlink_to(f"/proc/self/fd/{folder}")
+    with pytest.raises(ProcessLookupError):
+        (server / "proc/51/stat").stat()
+    assert read_counters(server, own=50).own_ticks == 10
+    os.close(folder)
 
 
 def test_the_limit_of_a_control_group_is_read(server):

@@ -152,12 +152,12 @@ def _ticks_of_family(ancestor: int, root: Path) -> int:
     """CPU time of a process and its descendants, including descendants that have ended and were waited for."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
-    for path in root.glob("proc/[0-9]*/stat"):
+    for process in root.glob("proc/[0-9]*"):
         # The name, in parentheses, may contain anything, so count the fields after it.
-        words = text(path).rpartition(")")[2].split()
-        if len(words) > LAST_TIME:
-            parents[int(path.parent.name)] = int(words[PARENT])
-            ticks[int(path.parent.name)] = sum(map(int, words[FIRST_TIME : LAST_TIME + 1]))
+        words = text(process / "stat").rpartition(")")[2].split()
+        if len(words) > LAST_TIME:  # none if the process has ended
+            parents[int(process.name)] = int(words[PARENT])
+            ticks[int(process.name)] = sum(map(int, words[FIRST_TIME : LAST_TIME + 1]))
     family = {ancestor}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more
