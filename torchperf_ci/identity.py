@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _BRANCHES = "refs/heads/"
+_MERGE_QUEUE = re.compile(r"refs/heads/gh-readonly-queue/(.+)/pr-\d+-[0-9a-f]+")
+"""Ref of a group of GitHub's merge queue, with the branch that it is merged into."""
 
 
 class UnknownIdentityError(Exception):
@@ -123,8 +125,11 @@ def _branch_of_head(head: EventHead, event: GitHubEvent, environ: Mapping[str, s
 
 
 def base_branch(environ: Mapping[str, str]) -> str:
-    """Return the base branch of the job's pull request; empty if it has none."""
-    return environ.get("GITHUB_BASE_REF", "") if in_actions(environ) else ""
+    """Return the branch that the job's pull request or merge queue merges into; empty for other jobs."""
+    if not in_actions(environ):
+        return ""
+    queue = _MERGE_QUEUE.fullmatch(environ.get("GITHUB_REF", ""))
+    return queue[1] if queue else environ.get("GITHUB_BASE_REF", "")
 
 
 def branch_of_job(environ: Mapping[str, str]) -> str:

@@ -74,6 +74,11 @@ def test_it_is_said_why_the_past_has_none_of_the_series(
 
 
 PULL_REQUEST = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "main", "GITHUB_REF": "refs/pull/7/merge"}
+QUEUE = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_BASE_REF": "",
+    "GITHUB_REF": "refs/heads/gh-readonly-queue/release/2.13/pr-104-79de3dfd90bf4b9c7f8d6a3c8b2b1d5a1c0e9f31",
+}
 PUSH = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "", "GITHUB_REF": "refs/heads/nightly"}
 
 
@@ -82,6 +87,7 @@ PUSH = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "", "GITHUB_REF": "refs/hea
     [
         (["feature"], PULL_REQUEST, "main"),
         ([""], PULL_REQUEST, "main"),
+        (["gh-readonly-queue/release/2.13/pr-104-79de3"], QUEUE, "release/2.13"),
         (["release/2.13"], PUSH, "release/2.13"),
         ([""], PUSH, "nightly"),
         (["main", "release/2.13"], PUSH, ""),

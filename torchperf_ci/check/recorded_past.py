@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the base branch of the job's pull request, else the records' branch, else the job's; empty if unknown."""
+    """Return the branch that the job merges into, else the records' branch, else the job's; empty if unknown."""
     base = base_branch(environ)
     # A ref such as a tag is not a branch that the past could be on.
     own = {"" if point.branch.startswith("refs/") else point.branch for row in new.values() for point in row}

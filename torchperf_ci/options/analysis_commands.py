@@ -72,8 +72,8 @@ class CheckOptions:
         "--branch",
         "Branch of the history",
         metavar="NAME",
-        otherwise="in a store, the base branch of the job's pull request, else the records' branch, else the job's; "
-        "otherwise all",
+        otherwise="in a store, the branch that the job's pull request or merge queue merges into, else the records' "
+        "branch, else the job's; otherwise all",
     )
     repo_name: str | None = option(
         "--repo-name",
