@@ -284,6 +284,17 @@ def test_configured_labels_are_made_and_given(nightly: Nightly, github: GitHub) 
     assert set(github.labels) == {"torchperf", "module: performance", "torchperf: expected"}
 
 
+def test_people_may_write_labels_in_capitals(nightly: Nightly, github: GitHub) -> None:
+    github.labels.update({"TorchPerf": "", "Torchperf: Expected": ""})
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    (issue,) = nightly.issues
+    assert issue.labels == ["TorchPerf"]
+    issue.labels.append("Torchperf: Expected")
+    assert nightly.report(2, judged(SLOW), located(SLOW)) == 0
+    assert nightly.states == ["not_planned"]
+    assert nightly.said[0].startswith("Accepted")
+
+
 def test_somebody_else_may_make_a_label_at_the_same_moment(nightly: Nightly, github: GitHub) -> None:
     def faster(method: str) -> None:
         if method == "POST":
