@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -133,8 +133,14 @@ def github_client(
         seconds_between_writes=_SECONDS_BETWEEN_WRITES,
         lazy=True,  # do not request the repository itself
     )
+    found = GitHubClient(client, name, client.get_repo(name), deadline)
     try:
-        yield GitHubClient(client, name, client.get_repo(name), deadline)
+        if name != environ.get("GITHUB_REPOSITORY"):
+            with suppress(GitHubRefusedError):  # the next request is refused, too
+                found.request(
+                    found.repository.complete
+                )  # a renamed one: redirects lose the parameters of a list
+        yield found
     finally:
         client.close()
 

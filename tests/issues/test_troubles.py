@@ -235,6 +235,15 @@ def test_issues_are_opened_where_they_are_wanted(
     }
 
 
+def test_issues_of_a_renamed_repository_are_found(nightly: Nightly, github: GitHub) -> None:
+    """GitHub's redirects lead a list to that of all open issues, and an issue nowhere."""
+    nightly.settings("repo: octo/former, recovered_nights: 1")
+    for day, night in enumerate([judged(SLOW), judged(measured(NET)), judged(SLOW)], 1):
+        assert nightly.report(day, night) == 0
+    assert nightly.states == ["reopened"]
+    assert len(nightly.said) == 2
+
+
 def test_what_is_gone_when_it_is_commented_is_opened_anew(nightly: Nightly, github: GitHub) -> None:
     nightly.report(1, judged(SLOW))
     github.faults = [Fault("POST", 410, "This issue was deleted", where="/comments")]
