@@ -359,13 +359,16 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
     """The memory with a finding added; ``None`` is the memory of a new issue.
 
     A known row keeps its numbers, the evidence from its first night, until pairs have proven new ones. A set that has
-    one of the issue's commits adds no name, so that it leaves once another of them is proven.
+    one of the issue's commits adds no name, so that it leaves once another of them is proven. Suspected are the commits
+    of the first set, or of that with which the regression is back.
     """
     if memory is None:
         rows = _one_row_per_series(finding.rows)
         suspects = finding.suspects[:_MAX_SUSPECTS]
         return IssueMemory(finding.kind, (finding.fingerprint,), rows, night, night, suspects=suspects)
     is_part = finding.suspects and finding.names & {*memory.fingerprints, *memory.suspects}
+    known, new = memory.suspects, finding.suspects[:_MAX_SUSPECTS]
+    suspects = (new or known) if memory.recovered else (known or new)
     is_proven = any(subject.kind == "culprit" and not subject.suspects for subject in (memory, finding))
     return replace(
         memory,
@@ -375,7 +378,7 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
         ),
         rows=_one_row_per_series((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
-        suspects=() if is_proven else memory.suspects or finding.suspects[:_MAX_SUSPECTS],
+        suspects=() if is_proven else suspects,
     )
 
 
