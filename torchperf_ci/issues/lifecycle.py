@@ -100,7 +100,7 @@ def plan_actions(
     tonight: dict[Series, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         tonight[verdict.series].append(verdict)
-    issues = [issue for issue in known if issue.memory.kind in rules.kinds]
+    issues = [_as_people_left_it(issue) for issue in known if issue.memory.kind in rules.kinds]
     accepts = [_accept(issue, tonight) for issue in issues if issue.expected and not issue.memory.accepted]
     accepted = {action.issue.number: action.memory for action in accepts if action.issue}
     issues = [replace(issue, memory=accepted.get(issue.number, issue.memory)) for issue in issues]
@@ -123,6 +123,12 @@ def plan_actions(
         tuple(new[room:]),
         tuple((match.finding, match.issue) for match in matches if match.word == "dismissed" and match.issue),
     )
+
+
+def _as_people_left_it(issue: TrackedIssue) -> TrackedIssue:
+    """The issue; no longer accepted if the label was removed and the issue reopened."""
+    taken_back = issue.is_open and not issue.expected
+    return replace(issue, memory=replace(issue.memory, accepted=False)) if taken_back else issue
 
 
 def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
