@@ -53,7 +53,7 @@ class GitHubRefusedError(Exception):
         if self.status in (401, 403, 404):
             return CredentialsError(
                 f"the token in GITHUB_TOKEN may not {what}, or does not see it: {self}; "
-                f"give the job `permissions: {permission}`"
+                f"give the job `permissions: {permission}`, or another token if the repository is not its own"
             )
         return NotDeliveredError(f"GitHub refuses to {what}: {self}")
 

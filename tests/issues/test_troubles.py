@@ -107,7 +107,8 @@ def test_issues_that_are_switched_off_are_told(nightly: Nightly, github: GitHub,
 def test_a_missing_permission_is_named(nightly: Nightly, github: GitHub, capsys: Any) -> None:
     github.writable = False
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
-    assert "permissions: issues: write" in capsys.readouterr().err
+    told = "give the job `permissions: issues: write`, or another token if the repository is not its own"
+    assert told in capsys.readouterr().err
     assert "❌ not published" in nightly.summary
 
 
