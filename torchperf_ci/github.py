@@ -136,10 +136,9 @@ def github_client(
     found = GitHubClient(client, name, client.get_repo(name), deadline)
     try:
         if name != environ.get("GITHUB_REPOSITORY"):
+            # If it was renamed, get its present name: redirects lose the parameters of lists.
             with suppress(GitHubRefusedError):  # the next request is refused, too
-                found.request(
-                    found.repository.complete
-                )  # a renamed one: redirects lose the parameters of a list
+                found.request(found.repository.complete)
         yield found
     finally:
         client.close()
