@@ -91,6 +91,7 @@ def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure)
         ("segfaults", "crashed", "killed by SIGSEGV during first_step"),
         ("exits", "crashed", "exited with code 7 during first_step"),
         ("kills", "crashed", "killed by SIGKILL during first_step"),
+        ("gives_up", "failed", "SystemExit: no data"),
         ("raises", "failed", "ZeroDivisionError: on purpose"),
         ("oom", "oom", "can't allocate memory"),
         ("unsupported", "unsupported", "not implemented for 'UInt16'"),
@@ -259,6 +260,10 @@ def test_what_a_gpu_showed_under_the_samples_is_kept_and_heat_voids_them(
 
 def test_a_child_that_returns_into_the_worker_does_not_answer_for_it(outcome_of: Measure) -> None:
     assert outcome_of("forks").status == "pass"
+
+
+def test_a_process_that_a_workload_spawns_finds_the_suite_file(outcome_of: Measure) -> None:
+    assert outcome_of("spawns").status == "pass"
 
 
 def test_nothing_that_a_workload_forked_stays_behind(outcome_of: Measure, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.machinery
 import importlib.util
@@ -172,19 +171,31 @@ class _SourceLoader(importlib.machinery.SourceFileLoader):
         """Do nothing, where the base class would write bytecode."""
 
 
+_SUITE_FILE = "torchperf_suite_"
+"""The name of a suite file's module begins with this and ends with its path in hexadecimal digits."""
+
+
+def suite_file_spec(name: str) -> importlib.machinery.ModuleSpec:
+    """Return how to load the suite file whose module has this name."""
+    source = os.fsdecode(bytes.fromhex(name.removeprefix(_SUITE_FILE)))
+    spec = importlib.util.spec_from_file_location(name, source, loader=_SourceLoader(name, source))
+    assert spec
+    return spec
+
+
 def _execute(path: Path) -> ModuleType:
     """Import a file as a module with a unique name. Raises BadSuiteFileError if that fails."""
     if not path.is_file():
         problem = "no such file" if not path.exists() else "is not a file"
         raise BadSuiteFileError(path, None, f"{problem}: give the path of a Python file")
     source = str(path.absolute())
-    name = f"torchperf_suite_{hashlib.sha256(os.fsencode(source)).hexdigest()[:16]}"
-    loader = _SourceLoader(name, source)
-    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, loader, origin=source))
-    module.__file__ = source
+    name = f"{_SUITE_FILE}{os.fsencode(source).hex()}"
+    spec = suite_file_spec(name)
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        loader.exec_module(module)
+        spec.loader.exec_module(module)
     # A file may raise anything, and `sys.exit()` in it must not end the worker.
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)

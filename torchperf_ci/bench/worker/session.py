@@ -60,7 +60,7 @@ def serve(channel_fd: int) -> None:
 def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
     try:
         return {"ok": _finite(ask())}
-    except Exception as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
         return {
             "error": {
                 "status": status_of(error),
@@ -76,7 +76,7 @@ def _finite(answer: Any) -> Mapping[str, object]:
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in members.items()}
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}"[:500]
 
