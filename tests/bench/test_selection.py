@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,9 @@ from hypothesis import strategies as st
 from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import DescribedWorkload
 from torchperf_ci.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def entry(name: str, *modes: str) -> DescribedWorkload:
@@ -68,6 +73,11 @@ def test_compile_modes_make_file_names() -> None:
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown suite or workload 'quik': did you mean quick\?"):
         keys(Selection([grid("quik")]))
+
+
+def test_a_folder_is_no_suite(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder: give the paths of the Python files in it"):
+        keys(Selection([grid(str(tmp_path))]))
 
 
 def test_nothing_selected_is_an_error() -> None:

@@ -139,6 +139,19 @@ def test_workloads_in_lists_count_and_aliases_count_once(write):
     assert catalogue([path]).suites[str(path)] == ("mine/one",)
 
 
+IN_A_LOOP = """
+for width in (8, 16):
+    @workload(f"mine/width_{width}", "nothing")
+    def entry(batch, width=width):
+        return Task(torch.neg, (torch.ones(batch, width),))
+"""
+
+
+def test_workloads_that_are_made_in_a_loop_count(write):
+    path = write(GOOD.format(name="one") + IN_A_LOOP)
+    assert catalogue([path]).suites[str(path)] == ("mine/one", "mine/width_8", "mine/width_16")
+
+
 def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
     path = write("from torchperf_ci.suite.vision import resnet18\n")
     assert catalogue([path]).suites[str(path)] == ("vision/resnet18",)
@@ -149,7 +162,8 @@ def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
     [
         ("x = 1\ndef broken(:\n", 2, "syntax error"),
         ("x = 1\n\nraise RuntimeError('planted')\n", 3, "RuntimeError: planted"),
-        ("import a_library_that_is_missing\n", 1, "No module named 'a_library_that_is_missing'"),
+        ("import a_library_that_is_missing\n", 1, "No module named 'a_library_that_is_missing'; import by"),
+        ("from .beside import model\n", 1, "no known parent package; import by absolute names"),
         ("def f():\n    raise SystemExit(3)\nf()\n", 2, "SystemExit: 3"),
         ("import json\njson.loads('[')\n", 2, "JSONDecodeError"),
         ("x = 1\n", None, "defines no workload"),

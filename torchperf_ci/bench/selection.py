@@ -41,13 +41,16 @@ class KnownWorkloads:
     def members(self, patterns: Iterable[str]) -> list[str]:
         """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
 
-        Raises :class:`UnknownNameError` for a pattern that matches nothing.
+        Raises :class:`UsageError` for a pattern that matches nothing.
         """
         wanted: set[str] = set()
         for pattern in patterns:
             members = self.suites.get(pattern) or [
                 name for name in self.workloads if fnmatchcase(name, pattern)
             ]
+            if not members and Path(pattern).is_dir():
+                msg = f"{pattern} is a folder: give the paths of the Python files in it"
+                raise UsageError(msg)
             if not members:
                 msg = "suite or workload"
                 raise UnknownNameError(msg, pattern, [*self.suites, *self.workloads], "torchperf list")

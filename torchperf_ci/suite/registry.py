@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.suite.torchbench import PREFIX, torchbench_workloads
-from torchperf_ci.suite.workload import Workload
+from torchperf_ci.suite.workload import DECORATED, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -140,9 +140,10 @@ def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, 
 
 
 def _workloads_of(module: ModuleType) -> Iterator[Workload]:
-    """Yield the workloads that are module-level values, or in module-level lists or tuples, each once and in order."""
+    """Yield the workloads that are decorated in the module, or its values, or in lists or tuples of it, each once."""
     seen = set[int]()
-    for value in vars(module).values():
+    decorated = [entry for entry in DECORATED if getattr(entry.build, "__globals__", None) is vars(module)]
+    for value in (decorated, *vars(module).values()):
         for entry in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(entry, Workload) and id(entry) not in seen:
                 seen.add(id(entry))
@@ -214,7 +215,12 @@ def _line_in(source: str, error: BaseException) -> int | None:
 def _explanation(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"syntax error: {error.msg}"
-    return f"importing the file raised {type(error).__name__}: {error}"
+    advice = (
+        "; import by absolute names what is installed or in a folder of PYTHONPATH"
+        if isinstance(error, ImportError) and not error.path  # else it was found
+        else ""
+    )
+    return f"importing the file raised {type(error).__name__}: {error}{advice}"
 
 
 def _refuse_taken_names(

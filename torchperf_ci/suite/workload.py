@@ -168,6 +168,10 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
+DECORATED: list[Workload] = []
+"""The workloads that :func:`workload` has made, also those that no name in their file refers to, as in a loop."""
+
+
 def workload(
     name: str,
     task: str,
@@ -187,7 +191,8 @@ def workload(
     )
 
     def decorate(build: Build) -> Workload:
-        return Workload(name, task, build, sizes, modes, origin, requires)
+        DECORATED.append(Workload(name, task, build, sizes, modes, origin, requires))
+        return DECORATED[-1]
 
     return decorate
 
