@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
+from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases, selected_workloads
 from torchperf_ci.bench.worker.protocol import DescribedWorkload
+from torchperf_ci.config import Config
 from torchperf_ci.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def test_nothing_selected_is_an_error() -> None:
         keys(Selection([grid("quick")], filters=["audio/*"]))
     with pytest.raises(UsageError, match="nothing to run"):
         keys(Selection([grid("vision/b", modes=("training",))]))
+    with pytest.raises(UsageError, match=r"no selected workload passes --filter audio/\*,b"):
+        selected_workloads(["quick"], ["audio/*", "b"], Config(), KNOWN)
 
 
 @given(st.integers(1, 9))

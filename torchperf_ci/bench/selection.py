@@ -196,11 +196,15 @@ def selected_workloads(
 ) -> list[DescribedWorkload]:
     """Return the catalogue's entries that suites and filters select; all entries if neither is given.
 
-    This includes workloads that cannot be built here, unlike the suite ``all``.
+    This includes workloads that cannot be built here, unlike the suite ``all``. Raises :class:`UsageError` for none.
     """
     patterns = [member for name in suite or ["*"] for member in _suite_members(name, config)]
     names = known.members([_absolute(pattern) for pattern in patterns])
-    return [known.workloads[name] for name in names if matches(name, filters)]
+    entries = [known.workloads[name] for name in names if matches(name, filters)]
+    if not entries:
+        msg = f"no selected workload passes --filter {','.join(filters)}; see `torchperf list` without it"
+        raise UsageError(msg)
+    return entries
 
 
 def python_under_test(path: str | None, flag: str = PYTHON_FLAG) -> str:
