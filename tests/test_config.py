@@ -68,6 +68,7 @@ MISTAKES = {
         1,
         "must be a whole number of at least 1, not 'four'",
     ),
+    "quoted shards": ("suites: {a: {shards: '4'}}\n", 1, "whole number of at least 1, not the text '4'"),
     "zero shards": ("suites: {a: {shards: 0}}\n", 1, "must be a whole number of at least 1, not '0'"),
     "half a shard": ("suites: {a: {shards: 1.5}}\n", 1, "must be a whole number"),
     "negative": ("issues: {max_per_night: -1}\n", 1, "must be a whole number of at least 0, not '-1'"),
