@@ -185,6 +185,12 @@ def error_of(failure: WorkerFailure, settings: Settings, flag: str = PYTHON_FLAG
     if failure.status == "unsupported":
         reason = failure.reason.partition(": ")[2]
         return UsageError(f"--device {settings.device}, {flag} {python}: {reason}")
+    if failure.status == "timeout":
+        msg = (
+            f"{flag} {python}: importing {' and '.join(['torch', *settings.files])} took longer than "
+            f"{DESCRIBE_TIMEOUT:.0f} s; leave long work to the functions of workloads\n{failure.log}"
+        )
+        return EnvironmentUnderTestError(msg.rstrip())
     if "No module named 'torch'" in failure.log:
         msg = f"{python} has no torch: install it there, or give the Python that has it with {flag}"
         return EnvironmentUnderTestError(msg)
