@@ -266,7 +266,7 @@ def _is(node: Node, *types: str) -> bool:
 def _shown(node: Node) -> str:
     if _form(node) != "scalar":
         return f"{'a' if node.value else 'an empty'} {_form(node)}"
-    quoted = "the text " if node.style in ("'", '"') else ""  # "4" is no number
+    quoted = "the text " if getattr(node, "style", None) in ("'", '"') else ""  # "4" is no number
     return f"{quoted}{node.value!r}" if node.value else "nothing"
 
 
