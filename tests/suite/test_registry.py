@@ -76,15 +76,14 @@ def test_the_quick_suite_is_whole():
     assert 2 <= len(operators) <= 3
 
 
-def test_a_workload_whose_library_is_missing_is_there_with_the_reason(write):
-    path = write(
-        GOOD.format(name="one").replace('"nothing"', '"nothing", requires=("a-library-that-is-missing",)')
-    )
+@pytest.mark.parametrize("library", ["a-library-that-is-missing", "a.library.that.is.missing"])
+def test_a_workload_whose_library_is_missing_is_there_with_the_reason(write, library):
+    path = write(GOOD.format(name="one").replace('"nothing"', f'"nothing", requires=("{library}",)'))
     found = catalogue([path])
     assert found.suites[str(path)] == ("mine/one",)
     (reason,) = found.unavailable.values()
-    assert reason.startswith("needs a-library-that-is-missing: ")
-    assert reason.endswith(" -m pip install a-library-that-is-missing")
+    assert reason.startswith(f"needs {library}: ")
+    assert reason.endswith(f" -m pip install {library}")
 
 
 def test_all_is_what_can_be_built_here(monkeypatch):
