@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 SEED = 0
-CAST = {"bf16": "bfloat16", "fp16": "half", "fp64": "double"}
-"""Methods of modules and tensors that cast to a dtype, else ``float``. fp64 is only the reference for correctness."""
+CAST = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
+"""Dtypes that models are cast to, else fp32. fp64 is only the reference for correctness and is never measured."""
 REPLAYED = ("inductor:reduce-overhead", "inductor:max-autotune")
 """Backends that capture the step's kernels as a graph, if the device supports it."""
 LAZY = (GeneratorType, CoroutineType, AsyncGeneratorType, map, filter)
@@ -105,14 +105,16 @@ def _step(task: Task, request: StepRequest, device: Device) -> BuiltStep:
 
 
 def _placed(task: Task, request: StepRequest, device: Device) -> Task:
-    target, cast = torch.device(device.torch_type), CAST.get(request.dtype, "float")
+    target, dtype = torch.device(device.torch_type), CAST.get(request.dtype, torch.float32)
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
-        return (getattr(tensor, cast)() if tensor.is_floating_point() else tensor).to(target)
+        is_cast = tensor.is_floating_point() and tensor.element_size() > 1  # fp8 is what its kernels take
+        return tensor.to(device=target, dtype=dtype if is_cast else None)
 
     model = task.model
     if isinstance(model, torch.nn.Module):
-        model = getattr(model, cast)().to(target).train(request.mode == "training")
+        # Not .to(dtype), which also casts complex numbers, losing half of them.
+        model = model._apply(place).to(target).train(request.mode == "training")  # noqa: SLF001
     return replace(task, model=model, inputs=pytree.tree_map_only(torch.Tensor, place, task.inputs))
 
 
