@@ -26,7 +26,7 @@ from torchperf_ci.bench.process import (
     open_worker,
 )
 from torchperf_ci.bench.worker.protocol import Block, Description, Done, FirstStep
-from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure, last_lines
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
 
@@ -105,6 +105,15 @@ def test_each_fault_has_its_word_and_reason(outcome_of: Measure, name: str, stat
     assert "\n" not in outcome.reason
     has_traceback = status != "crashed" or name == "segfaults"
     assert ("faulty_suite.py" in outcome.log) == has_traceback
+
+
+def test_the_log_of_a_crash_ends_with_the_calls_that_led_to_it(tmp_path: Path) -> None:
+    calls = [f'  File "model.py", line {n} in forward' for n in range(1, 60)]
+    log = tmp_path / "log"
+    log.write_text(
+        "\n".join(["Fatal Python error: Aborted", "", "Current thread 0x1 (most recent call first):", *calls])
+    )
+    assert last_lines(log).splitlines()[-6:] == ["Current thread 0x1 (most recent call first):", *calls[:5]]
 
 
 def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
