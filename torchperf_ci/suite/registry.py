@@ -16,7 +16,7 @@ from torchperf_ci.suite.torchbench import PREFIX, torchbench_workloads
 from torchperf_ci.suite.workload import DECORATED, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
 # Modules whose workloads are in the catalogue. Importing them is cheap: only ``build`` imports model libraries.
@@ -124,7 +124,7 @@ def _unavailable(workloads: Mapping[str, Workload]) -> dict[str, str]:
 
 def _built_in() -> dict[str, Workload]:
     modules = map(importlib.import_module, PROVIDERS)
-    return {entry.name: entry for module in modules for entry in _workloads_of(module)}
+    return {entry.name: entry for module in modules for entry in _workloads_in(vars(module).values())}
 
 
 def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:
@@ -139,11 +139,10 @@ def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, 
     return dict(zip(SUITES, (QUICK, core, models, operators, transformers, available), strict=True))
 
 
-def _workloads_of(module: ModuleType) -> Iterator[Workload]:
-    """Yield the workloads that are decorated in the module, or its values, or in lists or tuples of it, each once."""
+def _workloads_in(values: Iterable[object]) -> Iterator[Workload]:
+    """Yield the workloads among the values, or in lists or tuples among them, each once and in order."""
     seen = set[int]()
-    decorated = [entry for entry in DECORATED if getattr(entry.build, "__globals__", None) is vars(module)]
-    for value in (decorated, *vars(module).values()):
+    for value in values:
         for entry in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(entry, Workload) and id(entry) not in seen:
                 seen.add(id(entry))
@@ -157,8 +156,9 @@ def _load_file(path: Path) -> list[Workload]:
             problem = "not a checkout of TorchBench: give the folder that has torchbenchmark/models"
             raise BadSuiteFileError(path, None, problem)
         return list(models)
-    module = _execute(path)
-    workloads = list(_workloads_of(module))
+    values = vars(_execute(path))
+    decorated = [entry for entry in DECORATED if getattr(entry.build, "__globals__", None) is values]
+    workloads = list(_workloads_in([decorated, *values.values()]))
     if not workloads:
         problem = "defines no workload: decorate a function `batch_size -> Task` with @workload(...)"
         raise BadSuiteFileError(path, None, problem)
