@@ -168,10 +168,12 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     command: Command = namespace.chosen
     if not unknown:
         return command, namespace
-    if not unknown[0].startswith("-"):
-        msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}"
-        raise UsageError(msg)
     flags = [option.flag for option in options_of(command.options_class) if not option.is_positional]
+    if not unknown[0].startswith("-"):
+        is_suite = unknown[0].endswith(".py") and "--suite" in flags
+        hint = f"; did you mean --suite {unknown[0]}?" if is_suite else ""
+        msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}{hint}"
+        raise UsageError(msg)
     what = f"option of torchperf {command.name}"
     raise UnknownNameError(what, unknown[0].partition("=")[0], flags, f"torchperf {command.name} --help")
 
