@@ -8,11 +8,9 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
 from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, run_id, trunk_of
-from torchperf_ci.web.columns import Numbering
 
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
@@ -84,26 +82,11 @@ class StoreCatalogue:
         """The runs by ID."""
         return {run.id: run for group in self.groups.values() for run in group.runs}
 
-    @cached_property
-    def numberings(self) -> Mapping[SeriesGroup, Numbering]:
-        """The numbers of the series of each kind of machine, in the order of their first results.
-
-        New series get the next numbers, except that series of the metric ``status`` always come last.
-        """
-        return {
-            name: Numbering([series.id for series in _ordered(group)]) for name, group in self.groups.items()
-        }
-
     def recent(self, run: RunEntry) -> Sequence[RunEntry]:
         """Return up to ``RECENT_RUNS`` runs before this one on its branch and kind of machine, newest first."""
         runs = self.groups[run.group].runs
         earlier = islice(runs, runs.index(run) + 1, None)
         return [*islice((other for other in earlier if other.branch == run.branch), RECENT_RUNS)]
-
-
-def _ordered(group: GroupCatalogue) -> list[Series]:
-    ordered = sorted((one.metric == STATUS, span.first, one.names, one) for one, span in group.series)
-    return [series for *_, series in ordered]
 
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:

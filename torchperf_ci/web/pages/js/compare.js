@@ -1,6 +1,6 @@
 // The page that compares two runs.
 
-import { catalogue, kindOf, loadIfThere, numbered, numberedAs, sameMachine } from "./data.js";
+import { catalogue, kindOf, loadIfThere, named, rowsOf, sameMachine } from "./data.js";
 import { againColumn, badge, benchmarkName, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
 import { finder } from "./find.js";
 import { nothingYet, page, setState, state as now } from "./page.js";
@@ -64,7 +64,8 @@ async function comparison(index, base, head, state, choose) {
     choose,
   ];
   if (!document) return [h("h1", {}, "Compare two runs"), ...title, h("p", { class: "problem" }, "This site has comparisons of the newest runs with the previous ones. torchperf serve compares any two runs of one kind of machine.")];
-  const compared = rowsOf(document.rows, numberedAs(numbered(index, head), document.rows.series, document.numbering));
+  const names = named(index.byId, document.rows.series);
+  const compared = rowsOf(document.rows).map((row, place) => ({ ...row, name: names[place], unit: names[place].unit }));
   const relevant = compared.filter((row) => row.word !== "within noise");
   const all = state.show === "all" || !relevant.length;
   const rows = all ? compared : relevant;
@@ -76,14 +77,6 @@ async function comparison(index, base, head, state, choose) {
     relevant.length && relevant.length < compared.length ? h("p", {}, h("button", { type: "button", name: "show", onclick: () => setState({ show: all ? "" : "all" }) },
       all ? `Only the ${relevant.length} to look at` : `Show all ${plural(compared.length, "series", "series")}`)) : null,
   ];
-}
-
-/** Turns columns into rows, each with its series. */
-function rowsOf(columns, series) {
-  return series.map((name, place) => {
-    const row = Object.fromEntries(Object.entries(columns).map(([head, column]) => [head, column[place]]));
-    return { ...row, series: name.id, name, unit: name.unit };
-  });
 }
 
 /** Summarizes the comparison in a sentence, the worst first. */
