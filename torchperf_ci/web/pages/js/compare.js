@@ -30,7 +30,7 @@ function newest(index) {
     { head: "new", short: true, value: ([, head]) => minute(head.time), cell: ([base, head]) => link("compare", { base: base.id, head: head.id }, minute(head.time)) },
     { head: "commits", short: true, value: ([base, head]) => `${short(base.commit)}..${short(head.commit)}` },
     { head: "benchmark", value: ([, head]) => benchmarkName(head, index.severalRepos) },
-    { head: "machine", value: ([, head]) => machineName(head) },
+    { head: "machine", prose: true, value: ([, head]) => machineName(head) },
   ], pairs, 20);
 }
 
@@ -73,6 +73,7 @@ async function comparison(index, base, head, state, choose) {
     h("h1", { class: compared.some((row) => row.worse > 0) ? "bad" : null }, sentence(compared)), ...title,
     document.differs.length ? h("p", {}, badge("warning", `another machine: ${document.differs.join("; ")}`)) : null,
     figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${mean.n}`, change(mean.ratio)])),
+    compared.some((row) => row.ratio) ? h("p", { class: "quiet" }, `Each interval is of its series alone. A change is beyond noise if chance would exceed it in any of the ${plural(compared.length, "series", "series")} in at most one of twenty comparisons, so an interval without 0% may be within noise.`) : null,
     table("compare", all ? "All series" : "Series not within their noise", columns(rows), rows),
     relevant.length && relevant.length < compared.length ? h("p", {}, h("button", { type: "button", name: "show", onclick: () => setState({ show: all ? "" : "all" }) },
       all ? `Only the ${relevant.length} to look at` : `Show all ${plural(compared.length, "series", "series")}`)) : null,
