@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.metrics import STATUS, kind_of, rounded
 from torchperf_ci.series.from_store import NEWEST_POINTS
-from torchperf_ci.series.level_changes import levels_of, parts_of
+from torchperf_ci.series.level_changes import levels_of
 from torchperf_ci.series.outcomes import disturbances, number_of, outcome_word, passed, why_without_number
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, of_trunk
 from torchperf_ci.series.policy import rule_of_points
@@ -48,8 +48,6 @@ def series_document(
     noise, detectable = (sensitivity.noise, sensitivity.detectable) if sensitivity else (None, None)
     shown = [point for point in points if year_of(point.timestamp) == year]
     runs = {run.name: run for run in group.runs}
-    parts = parts_of(shown)
-    machine = dict(sorted((index, place) for place, part in enumerate(parts) for index in part))
     return {
         "id": series.id,
         "direction": rule.direction,
@@ -59,10 +57,8 @@ def series_document(
         "points": {
             "run": [runs[point.run].id for point in shown],
             "after": [point.timestamp - runs[point.run].time for point in shown],
-            "machine": [*machine.values()],
             **_value_columns([(series, point) for point in shown]),
         },
-        "machines": [shown[part[0]].fingerprint for part in parts],
         "levels": [
             vars(level) | {"value": rounded(level.value)}
             for level in levels_of(trunk, history)
