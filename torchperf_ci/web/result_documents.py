@@ -37,9 +37,7 @@ def series_document(
 ) -> dict[str, object]:
     """Return a year of a series. ``points`` are all its points, oldest first; levels are found in the whole past.
 
-    ``group`` is that of its kind of machine. ``noise`` and ``detectable`` are shares of the value, as
-    computed by ``check``; they are None where the past is too short or the metric has no ratios. Points are columns,
-    of which ``after`` is how many seconds a point is later than its run.
+    ``group`` is that of its kind of machine. ``noise`` and ``detectable`` are computed as by ``check``.
     """
     trunk = of_trunk(points, group.trunk)
     rule = rule_of_points(series.metric, trunk, policy)
