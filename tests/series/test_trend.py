@@ -6,6 +6,7 @@ import pytest
 from made_points import DAY, START, point, row, series
 
 from torchperf_ci.config import default_policy
+from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.level_changes import SeriesLevel, levels_of
 from torchperf_ci.series.policy import rule_of_metric
 from torchperf_ci.series.run_comparison import TREND_DAYS, latency_trend
@@ -32,6 +33,12 @@ def test_days_without_a_number_and_old_days_are_left_out() -> None:
     assert len(trend.day) == TREND_DAYS - 1
     assert set(trend.ratio) == {1.0}
     assert latency_trend({}).day == []
+
+
+def test_one_time_in_milliseconds_hides_no_day() -> None:
+    points = {series(): row([7.0, 8.0])}
+    points_with_odd = {series(): [*row([7.0, 8.0]), point(9.0, 2)._replace(timestamp=LATEST_SECOND)]}
+    assert latency_trend(points_with_odd) == latency_trend(points)
 
 
 def test_levels_lie_between_changes_of_level_and_of_machine() -> None:

@@ -32,21 +32,17 @@ from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
 from torchperf_ci.web.changes import bisections_of_store, proven_culprits
 from torchperf_ci.web.command import write_site
 from torchperf_ci.web.documents import Documents
-from torchperf_ci.web.series_document import series_document
+from torchperf_ci.web.result_documents import series_document
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def numbered(site: Path, device: str = "cuda") -> list[tuple[str, str]]:
-    """Model and metric of each series of a machine by its number."""
+def model_and_metric(site: Path, series: str) -> tuple[str, str]:
     index = document(site, "index.json")
-    found = []
-    for row in index["series"]:
-        told = {field: index["names"][field][row[1 + place]] for place, field in enumerate(index["fields"])}
-        if told["device"] == device:
-            found.append((told["metric"] == "status", row[10], (told["model"], told["metric"])))
-    return [name for *_, name in sorted(found, key=lambda one: one[:2])]
+    row = next(row for row in index["series"] if row[0] == series)
+    names = {field: index["names"][field][row[1 + place]] for place, field in enumerate(index["fields"])}
+    return names["model"], names["metric"]
 
 
 def test_the_overview_says_what_is_wrong(site: Path) -> None:
@@ -92,7 +88,8 @@ def test_what_check_proves_before_it_is_a_level_is_told(tmp_path: Path) -> None:
 
 def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None:
     slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")
-    assert slow["points"]["run"] == [[0, NIGHTS]]
+    runs = [run["id"] for run in document(site, "index.json")["runs"] if run["device"] == "cuda"]
+    assert slow["points"]["run"] == runs[::-1]
     assert set(slow["points"]["after"]) == {0}
     (change,) = slow["changes"]
     assert (change["word"], change["time"], change["recovered"]) == ("regressed", START + STEP * DAY, None)
@@ -150,7 +147,7 @@ def test_a_small_number_keeps_its_digits_and_a_missing_one_its_reason(site: Path
     failing = document(site, f"series/{series_id(site, 'failing', 'status')}/2026.json")
     assert failing["points"]["value"][-1] == 0
     gone = document(site, f"series/{series_id(site, 'gone')}/2026.json")
-    assert gone["points"]["run"] == [[0, NIGHTS - 1]]
+    assert len(gone["points"]["run"]) == NIGHTS - 1
 
 
 def test_a_case_that_is_gone_for_five_nights_is_told_each_night(tmp_path: Path) -> None:
@@ -185,14 +182,13 @@ def test_a_run_says_what_failed_why_and_what_did_not_run(site: Path) -> None:
     assert newest["url"] == f"https://github.com/pytorch/pytorch/actions/runs/{1000 + NIGHTS - 1}"
     previous = next(run for run in index["runs"] if run["id"] == told["previous"])
     assert previous["time"] == newest["time"] - DAY
-    names = numbered(site)
-    measured = [names[first + more] for first, count in told["series"] for more in range(count)]
+    measured = [model_and_metric(site, series) for series in told["series"]]
     assert sorted(measured) == sorted((model, "latency(ms)") for model in ("slow", "tiny", HOSTILE))
     slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")["points"]
     place = measured.index(("slow", "latency(ms)"))
-    for column in ("below", "above", "n"):
+    for column in ("value", "low", "high", "n"):
         assert told["values"][column][place] == slow[column][-1]
-    assert told["values"]["value"][place] == pytest.approx(slow["value"][-1], rel=1e-4)
+    assert slow["low"][-1] < slow["value"][-1] < slow["high"][-1]
     assert told["machine"]["driver"] == "560"
 
 
@@ -203,8 +199,10 @@ def test_two_runs_are_compared_by_the_noise_of_each_series(nights: str, site: Pa
         documents = Documents(store, {})
         compared = json.loads(documents.document(f"compare/{by_night[29]}/{by_night[31]}.json"))
         across = json.loads(documents.document(f"compare/{by_night[10]}/{by_night[31]}.json"))
-    names, rows = numbered(site), compared["rows"]
-    found = [(*names[number], word) for number, word in zip(rows["series"], rows["word"], strict=True)]
+    rows = compared["rows"]
+    found = [
+        (*model_and_metric(site, one), word) for one, word in zip(rows["series"], rows["word"], strict=True)
+    ]
     words = {model: word for model, metric, word in found if metric != "status"}
     assert words == {
         **dict.fromkeys(["tiny", "failing", "gone", HOSTILE], "within noise"),

@@ -84,9 +84,9 @@ def test_a_missing_value_is_a_gap_in_the_chart(watched: Watched, site: Path) -> 
     assert drawn(watched, slow, content).evaluate(WIDEST) < 1 / 39
     points = content["points"]
     for place in range(10, 14):
-        for column in ("value", "below", "above"):
+        for column in ("value", "low", "high"):
             points[column][place] = None
-        points["why"][str(place)] = "oom: too large"
+        points["why"][place] = "oom: too large"
     page = drawn(watched, slow, content)
     assert 4 / 39 < page.evaluate(WIDEST) < 5.5 / 39
     page.locator(".canvas").focus()

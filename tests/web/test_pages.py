@@ -124,7 +124,7 @@ def test_two_runs_are_chosen_and_compared(watched: Watched, site: Path) -> None:
 def test_a_run_tells_its_failures_and_what_is_missing(watched: Watched, site: Path) -> None:
     page = watched.open(f"run/?id={comparison(site)[1]}")
     assert page.get_by_text("1 did not run").is_visible()
-    reason = page.locator("table").first.locator("td.prose").first.inner_text()
+    reason = page.locator("table").first.locator("td[data-head=reason]").inner_text()
     assert "<b id=injected>" in reason
     assert page.get_by_role("heading", name="1 case that did not pass").is_visible()
     for case in ("failing", "gone"):

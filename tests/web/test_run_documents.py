@@ -8,7 +8,7 @@ import pytest
 
 from torchperf_ci.series.points import Point, Series
 from torchperf_ci.web.catalogue import RunEntry
-from torchperf_ci.web.run_documents import run_state
+from torchperf_ci.web.result_documents import run_state
 
 
 def series(metric: str) -> Series:

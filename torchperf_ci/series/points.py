@@ -177,7 +177,8 @@ Natural = list[list[tuple[int, int, str]]]
 def run_of(timestamp: int, commit: str, workflow_id: int, run_attempt: int, place: str) -> str:
     """Name a run by its workflow run and attempt, else by commit and time, else by the ``place`` of its records.
 
-    Runs without a time are ordered by their names, so the place comes before the commit.
+    The store's query ``runs`` names them likewise. Runs without a time are ordered by their names, so the place comes
+    before the commit.
     """
     if workflow_id:
         return f"{workflow_id}.{run_attempt}"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 import numpy as np
 
 from torchperf_ci.metrics import LATENCY, STATUS
+from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.outcomes import (
     not_measured,
     number_of,
@@ -219,14 +220,18 @@ class Trend:
 
 
 def latency_trend(points: Points) -> Trend:
-    """Return the trend of the last :data:`TREND_DAYS` days. Several values of a series on a day are their median."""
+    """Return the trend of the last :data:`TREND_DAYS` days. Several values of a series on a day are their median.
+
+    Times in milliseconds, which the store caps, are not counted.
+    """
     rows = [row for series, row in points.items() if series.metric == LATENCY]
-    last = max((row[-1].timestamp for row in rows if row), default=0)
+    times = [point.timestamp for row in rows for point in row]
+    last = max((time for time in times if time < LATEST_SECOND), default=0)
     days: dict[int, list[float]] = defaultdict(list)
     for row in rows:
         by_day: dict[int, list[float]] = defaultdict(list)
         for point in row:
-            if point.value is not None and point.timestamp > last - TREND_DAYS * _DAY:
+            if point.value is not None and last - TREND_DAYS * _DAY < point.timestamp <= last:
                 by_day[point.timestamp // _DAY * _DAY].append(log(point.value))
         level = median(value for values in by_day.values() for value in values) if by_day else 0.0
         for day, values in by_day.items():

@@ -14,11 +14,11 @@ from torchperf_ci.document import signed
 from torchperf_ci.errors import CulpritsError
 from torchperf_ci.metrics import rounded
 from torchperf_ci.store.judged_files import CULPRITS, judged_texts
-from torchperf_ci.web.columns import rounded_effect
 
 if TYPE_CHECKING:
     from torchperf_ci.series.level_changes import LevelChange
     from torchperf_ci.series.policy import MetricRule
+    from torchperf_ci.stats.effect import Effect
     from torchperf_ci.store.client import Store
 
 MAX_OPERATORS = 3
@@ -122,6 +122,14 @@ def change_entry(change: LevelChange, rule: MetricRule) -> ChangeEntry:
         change.recovered.timestamp if change.recovered else None,
         own if own != change.commits else None,
     )
+
+
+def rounded_effect(effect: Effect | None) -> tuple[float | None, float | None, float | None]:
+    """Return the ratio and its interval, rounded; None where there is no ratio, or an end is open."""
+    if not effect:
+        return None, None, None
+    ratio, low, high = (rounded(end) for end in (effect.ratio, effect.low, effect.high))
+    return ratio, low or None, high if isfinite(high) else None
 
 
 def with_culprits(change: ChangeEntry, culprits: Iterable[ProvenCulprit]) -> Mapping[str, object]:

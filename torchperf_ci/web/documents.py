@@ -29,8 +29,13 @@ from torchperf_ci.web.overview import (
     regressions_document,
     summary_of_group,
 )
-from torchperf_ci.web.run_documents import RunState, compare_document, run_document, run_state
-from torchperf_ci.web.series_document import series_document
+from torchperf_ci.web.result_documents import (
+    RunState,
+    compare_document,
+    run_document,
+    run_state,
+    series_document,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -157,9 +162,7 @@ class Documents:
         run = self._found(run_id)
         previous = next(iter(self.catalogue.recent(run)), None)
         points = self._points_of_runs(run, previous or run)
-        return run_document(
-            run, previous, self._state(run, points), points, self.catalogue.numberings[run.group]
-        )
+        return run_document(run, previous, self._state(run, points), points)
 
     def _state(self, run: RunEntry, points: Points) -> RunState:
         """Return the outcomes of a run. ``points`` are its own and the previous run's, and possibly of others."""
@@ -176,8 +179,7 @@ class Documents:
             raise UnknownDocumentError
         past = self._past(min(base, head, key=lambda run: run.time))
         points = self._points_of_runs(base, head)
-        numbering = self.catalogue.numberings[head.group]
-        return compare_document(base, head, points, past, self._policy, numbering)
+        return compare_document(base, head, points, past, self._policy)
 
     def _found(self, run_id: str) -> RunEntry:
         if run := self.catalogue.run_by_id.get(run_id):

@@ -7,8 +7,7 @@ import gzip
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -50,17 +49,15 @@ GROUP BY table ORDER BY table"""
 _RESULTS = "SELECT count() FROM oss_ci_benchmark_v3"
 """Together with the newest parts, it changes with each insertion and deletion; the engine knows both without reading
 rows."""
-CACHE_BYTES = 64 * 2**20
-"""Most bytes of documents, as they are and compressed, that are cached; before there are more, all are dropped."""
+CACHED_DOCUMENTS = 1000
+"""Most documents that are cached, compressed; before there are more, all are dropped."""
 LIMITS = AnswerLimits(size=64 * 2**20, seconds=60)
 """Of the answer to a query; clients that need more query shorter periods."""
 
 
-@dataclass(frozen=True)
-class PackedDocument:
-    """A document with its compressed form, so that neither is made for each request."""
+class PackedDocument(NamedTuple):
+    """A document, compressed by gzip once for all requests."""
 
-    content: bytes
     packed: bytes
     etag: str
 
@@ -68,12 +65,12 @@ class PackedDocument:
     def of(cls, content: bytes) -> PackedDocument:
         """Return the document with this ``content``."""
         digest = hashlib.sha256(content).hexdigest()[:32]
-        return cls(content, gzip.compress(content, compresslevel=6, mtime=0), f'"{digest}"')
+        return cls(gzip.compress(content, compresslevel=6, mtime=0), f'"{digest}"')
 
     @property
-    def size(self) -> int:
-        """The bytes of both forms."""
-        return len(self.content) + len(self.packed)
+    def content(self) -> bytes:
+        """The document as JSON."""
+        return gzip.decompress(self.packed)
 
 
 class StoreService:
@@ -89,10 +86,9 @@ class StoreService:
         """Return the current version of a document. Raises :class:`UnknownDocumentError`, or what reading raises."""
         self._refresh()
         if path not in self._cache:
-            made = PackedDocument.of(self._documents.document(path))
-            if made.size + sum(cached.size for cached in self._cache.values()) > CACHE_BYTES:
+            if len(self._cache) >= CACHED_DOCUMENTS:
                 self._cache.clear()
-            self._cache[path] = made
+            self._cache[path] = PackedDocument.of(self._documents.document(path))
         return self._cache[path]
 
     def query(self, query: StoreQuery, form: str, packed: bool = False) -> bytes:
@@ -133,10 +129,9 @@ class Endpoints:
         headers = {"ETag": document.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
         if document.etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
-        content = document.packed if _accepts_gzip(request) else document.content
-        if content is document.packed:
-            headers["Content-Encoding"] = "gzip"
-        return _ChunkedResponse(content, "application/json", headers)
+        if not _accepts_gzip(request):
+            return Response(document.content, 200, headers, "application/json")
+        return Response(document.packed, 200, {**headers, "Content-Encoding": "gzip"}, "application/json")
 
     async def query(self, request: Request) -> Response:
         """Respond to the query API of the benchmark infrastructure's wiki; the name after ``/run/`` is ignored."""
@@ -149,8 +144,10 @@ class Endpoints:
         query, form = parse_query(body, request.query_params.multi_items())
         packed = _accepts_gzip(request)
         answer = await self._in_thread(self._service.query, query, form, packed)
-        headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if packed else {})
-        return _ChunkedResponse(answer, MEDIA_TYPES[form], headers, self._unread)
+        headers = {"Content-Type": MEDIA_TYPES[form], "Vary": "Accept-Encoding"}
+        return _ChunkedResponse(
+            answer, headers | ({"Content-Encoding": "gzip"} if packed else {}), self._unread
+        )
 
     async def ready(self, _: Request) -> Response:
         """Respond if the store answers."""
@@ -167,12 +164,10 @@ class _ChunkedResponse(StreamingResponse):
     Raises :class:`NoRoomError` if others have not read theirs.
     """
 
-    def __init__(
-        self, content: bytes, media_type: str, headers: Mapping[str, str], unread: SharedBytes | None = None
-    ) -> None:
+    def __init__(self, content: bytes, headers: Mapping[str, str], unread: SharedBytes) -> None:
         size = len(content)
-        super().__init__(_pieces(content), 200, {**headers, "Content-Length": f"{size}"}, media_type)
-        self._reserved = unread.reserve(size, UNREAD_SECONDS) if unread and size > PIECE else nullcontext()
+        super().__init__(_pieces(content), 200, {**headers, "Content-Length": f"{size}"})
+        self._reserved = unread.reserve(size, UNREAD_SECONDS) if size > PIECE else nullcontext()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._reserved:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PACKAGE = Path(__file__).parents[1]
-_CODE = ("metrics.py", "series", "stats", "store", "web")
 _CACHED = (
     "SELECT repo, benchmark, device, arch, made_of, text FROM torchperf_kept FINAL WHERE kind = {kind:String}"
 )
@@ -82,13 +81,9 @@ class GroupCache:
 
 @cache
 def _code_digest() -> str:
-    """Return a digest of the code that computes the values, because another version may give other results."""
-    digest = hashlib.sha256()
-    for part in _CODE:
-        for file in sorted((_PACKAGE / part).rglob("*.*")) or [_PACKAGE / part]:
-            if file.suffix in (".py", ".sql"):
-                digest.update(file.read_bytes())
-    return digest.hexdigest()
+    """Return a digest of the code, because another version may compute other values."""
+    files = (file for file in sorted(_PACKAGE.rglob("*.*")) if file.suffix in (".py", ".sql"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def as_json(document: object) -> bytes:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from torchperf_ci.config import Rule
     from torchperf_ci.series.level_changes import SeriesHistory, SeriesName
     from torchperf_ci.web.changes import ProvenCulprit
-    from torchperf_ci.web.run_documents import RunState
+    from torchperf_ci.web.result_documents import RunState
 
 
 NEWEST_CULPRITS = 5

@@ -6,18 +6,16 @@ variables as parameters. An empty value is no filter.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import Annotated, Literal
 
-import msgspec
+from msgspec import DecodeError, Meta, Struct, convert, json
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import moment
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.command import StoreQuery
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MEDIA_TYPES = {
     "JSONEachRow": "application/x-ndjson",
@@ -27,60 +25,54 @@ MEDIA_TYPES = {
 }
 """Media type of the answer in each format of the API."""
 _LISTS = ("models", "metrics")
-_VARIABLES = ("repo", "benchmark", "startTime", "stopTime", *_LISTS, "device", "arch", "branch", "commit")
-_MOST = 1000
-"""Most characters of a text, and most texts of a list."""
+_USAGE = (
+    'a query is {"format": "JSONEachRow", "JSON", "CSV" or "Parquet", "queryVariables": {"repo": …, "benchmark": …, '
+    '"startTime": "2026-06-06T00:00:00" (UTC), "stopTime": later}}; the variables may also have the lists "models" and '
+    '"metrics", and "device", "arch", "branch" and "commit"'
+)
+
+_Text = Annotated[str, Meta(max_length=1000)]
+_RequiredText = Annotated[str, Meta(min_length=1, max_length=1000)]
+_Texts = Annotated[Sequence[_Text], Meta(max_length=1000)]
+
+
+class _Variables(Struct, rename="camel", forbid_unknown_fields=True):
+    repo: _RequiredText
+    benchmark: _RequiredText
+    start_time: _RequiredText
+    stop_time: _RequiredText
+    models: _Texts | None = None
+    metrics: _Texts | None = None
+    device: _Text | None = None
+    arch: _Text | None = None
+    branch: _Text | None = None
+    commit: _Text | None = None
+
+
+class _Request(Struct, rename="camel"):
+    query_variables: _Variables
+    format: Literal["JSONEachRow", "JSON", "CSV", "Parquet"] = "JSONEachRow"
 
 
 def parse_query(body: bytes | bytearray, parameters: Sequence[tuple[str, str]]) -> tuple[StoreQuery, str]:
     """Return the query and the format in a body, or in ``parameters`` if the body is empty.
 
-    Raises :class:`UsageError`, which names what is missing, unknown or invalid, and says what it must be.
+    Raises :class:`UsageError`, which says what is missing, unknown or invalid, and what a query is.
     """
-    asked: object = None
-    with suppress(msgspec.DecodeError, RecursionError):
-        asked = msgspec.json.decode(body) if body else _members(parameters)
-    match asked:
-        case {"queryVariables": {**variables}, **others}:
-            form = others.get("format", "JSONEachRow")
-        case _:
-            _refuse("the body", 'JSON such as {"queryVariables": {"repo": …, "startTime": …}}')
-    if not (isinstance(form, str) and form in MEDIA_TYPES):
-        _refuse("format", f"one of {', '.join(MEDIA_TYPES)}")
-    if unknown := variables.keys() - {*_VARIABLES}:
-        _refuse(f"the unknown variable {min(map(str, unknown))!r}", f"one of {', '.join(_VARIABLES)}")
-    repo, benchmark, *times = (_text(variables, name, fewest=1) for name in _VARIABLES[:4])
-    start, stop = map(_time, _VARIABLES[2:4], times)
-    if start >= stop:
-        _refuse("stopTime", "after startTime")
-    models, metrics = (_texts(variables, name) for name in _LISTS)
-    others_asked = (_text(variables, name) for name in _VARIABLES[6:])
-    return StoreQuery(repo, benchmark, start, stop, models, metrics, *others_asked), form
-
-
-def _refuse(name: str, expected: str) -> NoReturn:
-    msg = f"{name} must be {expected}"
-    raise UsageError(msg) from None
-
-
-def _text(variables: Mapping[object, object], name: str, fewest: int = 0) -> str:
-    text = variables.get(name)
-    if text is None and not fewest:
-        return ""
-    if not isinstance(text, str) or not fewest <= len(text) <= _MOST:
-        _refuse(name, f"a text of {fewest} to {_MOST} characters")
-    return text
-
-
-def _texts(variables: Mapping[object, object], name: str) -> list[str]:
-    match variables.get(name):
-        case None:
-            return []
-        case [*texts] if len(texts) <= _MOST:
-            known = [text for text in texts if isinstance(text, str) and len(text) <= _MOST]
-            if len(known) == len(texts):
-                return known
-    _refuse(name, f"a list of at most {_MOST} texts of at most {_MOST} characters")
+    try:
+        request = json.decode(body, type=_Request) if body else convert(_members(parameters), _Request)
+    except (DecodeError, RecursionError) as error:
+        msg = f"{error}; {_USAGE}"
+        raise UsageError(msg) from None
+    asked = request.query_variables
+    with suppress(ValueError, OverflowError):
+        start, stop = (min(moment(text), LATEST_SECOND) for text in (asked.start_time, asked.stop_time))
+        if start < stop:
+            texts = (text or "" for text in (asked.device, asked.arch, asked.branch, asked.commit))
+            lists = (asked.models or (), asked.metrics or ())
+            return StoreQuery(asked.repo, asked.benchmark, start, stop, *lists, *texts), request.format
+    msg = f"startTime and stopTime must be times, stopTime the later one; {_USAGE}"
+    raise UsageError(msg)
 
 
 def _members(parameters: Sequence[tuple[str, str]]) -> dict[str, object]:
@@ -90,10 +82,3 @@ def _members(parameters: Sequence[tuple[str, str]]) -> dict[str, object]:
     for name in variables.keys() & {*_LISTS}:
         variables[name] = [value for given, value in parameters if given == name and value]
     return {"queryVariables": variables, "format": form}
-
-
-def _time(name: str, text: str) -> int:
-    try:
-        return min(moment(text), LATEST_SECOND)
-    except (ValueError, OverflowError):
-        _refuse(name, "a time such as 2026-06-06T00:00:00, in UTC")

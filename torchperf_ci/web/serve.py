@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import time
 from collections import defaultdict
@@ -30,7 +29,7 @@ from torchperf_ci.web.documents import collect_garbage_rarely
 from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, StoreService, healthy, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -86,7 +85,7 @@ def make_app(
         middleware=[
             Middleware(totals.counting),
             Middleware(BugReporting),
-            Middleware(ForReaders, reader=reader, but=OPEN),
+            *([Middleware(ForReaders, reader=reader)] if reader else ()),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=6),
         ],
         exception_handlers={HTTPException: framework_refusal, **dict.fromkeys(EXPECTED_ERRORS, refusal)},
@@ -106,21 +105,17 @@ def _reader(environ: Mapping[str, str]) -> tuple[str, str] | None:
 
 
 class ForReaders:
-    """Requires the name and password of ``reader``, if there is one, except for the paths in ``but``."""
+    """Requires the name and password of ``reader``, except for the paths in :data:`OPEN`."""
 
-    def __init__(self, app: ASGIApp, reader: tuple[str, str] | None, but: Collection[str]) -> None:
-        self._app, self._reader, self._but = app, reader, but
+    def __init__(self, app: ASGIApp, reader: tuple[str, str]) -> None:
+        self._app, self._reader = app, reader
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._reader or _route(scope) in self._but or _is_reader(scope, self._reader):
-            await self._app(scope, receive, send)
-            return
-        refused = JSONResponse(
-            {"message": "name and password are missing or wrong"},
-            401,
-            {"WWW-Authenticate": 'Basic realm="torchperf", charset="UTF-8"'},
-        )
-        await refused(scope, receive, send)
+        app = self._app
+        if _route(scope) not in OPEN and not _is_reader(scope, self._reader):
+            headers = {"WWW-Authenticate": 'Basic realm="torchperf", charset="UTF-8"'}
+            app = JSONResponse({"message": "name and password are missing or wrong"}, 401, headers)
+        await app(scope, receive, send)
 
 
 def _route(scope: Scope) -> str:
@@ -133,7 +128,7 @@ def _is_reader(scope: Scope, reader: tuple[str, str]) -> bool:
     scheme, _, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
     try:
         name, _, password = base64.b64decode(token, validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:
         return False
     return scheme.lower() == b"basic" and are_equal((name, password), reader)
 

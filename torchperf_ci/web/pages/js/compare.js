@@ -1,6 +1,6 @@
 // The page that compares two runs.
 
-import { catalogue, kindOf, loadIfThere, numbered, numberedAs, sameMachine } from "./data.js";
+import { catalogue, kindOf, loadIfThere, named, rowsOf, sameMachine } from "./data.js";
 import { againColumn, badge, benchmarkName, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
 import { finder } from "./find.js";
 import { nothingYet, page, setState, state as now } from "./page.js";
@@ -30,7 +30,7 @@ function newest(index) {
     { head: "new", short: true, value: ([, head]) => minute(head.time), cell: ([base, head]) => link("compare", { base: base.id, head: head.id }, minute(head.time)) },
     { head: "commits", short: true, value: ([base, head]) => `${short(base.commit)}..${short(head.commit)}` },
     { head: "benchmark", value: ([, head]) => benchmarkName(head, index.severalRepos) },
-    { head: "machine", value: ([, head]) => machineName(head) },
+    { head: "machine", prose: true, value: ([, head]) => machineName(head) },
   ], pairs, 20);
 }
 
@@ -64,7 +64,8 @@ async function comparison(index, base, head, state, choose) {
     choose,
   ];
   if (!document) return [h("h1", {}, "Compare two runs"), ...title, h("p", { class: "problem" }, "This site has comparisons of the newest runs with the previous ones. torchperf serve compares any two runs of one kind of machine.")];
-  const compared = rowsOf(document.rows, numberedAs(numbered(index, head), document.rows.series, document.numbering));
+  const names = named(index.byId, document.rows.series);
+  const compared = rowsOf(document.rows).map((row, place) => ({ ...row, name: names[place], unit: names[place].unit }));
   const relevant = compared.filter((row) => row.word !== "within noise");
   const all = state.show === "all" || !relevant.length;
   const rows = all ? compared : relevant;
@@ -72,18 +73,11 @@ async function comparison(index, base, head, state, choose) {
     h("h1", { class: compared.some((row) => row.worse > 0) ? "bad" : null }, sentence(compared)), ...title,
     document.differs.length ? h("p", {}, badge("warning", `another machine: ${document.differs.join("; ")}`)) : null,
     figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${mean.n}`, change(mean.ratio)])),
+    compared.some((row) => row.ratio) ? h("p", { class: "quiet" }, `Each interval is of its series alone. A change is beyond noise if chance would exceed it in any of the ${plural(compared.length, "series", "series")} in at most one of twenty comparisons, so an interval without 0% may be within noise.`) : null,
     table("compare", all ? "All series" : "Series not within their noise", columns(rows), rows),
     relevant.length && relevant.length < compared.length ? h("p", {}, h("button", { type: "button", name: "show", onclick: () => setState({ show: all ? "" : "all" }) },
       all ? `Only the ${relevant.length} to look at` : `Show all ${plural(compared.length, "series", "series")}`)) : null,
   ];
-}
-
-/** Turns columns into rows, each with its series. */
-function rowsOf(columns, series) {
-  return series.map((name, place) => {
-    const row = Object.fromEntries(Object.entries(columns).map(([head, column]) => [head, column[place]]));
-    return { ...row, series: name.id, name, unit: name.unit };
-  });
 }
 
 /** Summarizes the comparison in a sentence, the worst first. */

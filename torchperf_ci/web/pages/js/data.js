@@ -64,66 +64,42 @@ export const kindOf = ({ repo, benchmark, device, arch }) => JSON.stringify([rep
 
 export const sameMachine = (left, right) => ["repo", "benchmark", "device", "arch"].every((name) => left[name] === right[name]);
 
-/** The series of a kind of machine in the order of their numbers: by first result, those of the metric `status` last. */
-export function numbered(index, machine) {
-  const status = (series) => Number(series.metric === "status");
-  return index.all.filter((series) => sameMachine(series, machine)).sort((a, b) => status(a) - status(b) || a.first - b.first);
+/** The items with these IDs. Throws `Changed` if one of them is not in the index. */
+export function named(byId, ids) {
+  const items = ids.map((id) => byId.get(id));
+  if (items.includes(undefined)) throw new Changed();
+  return items;
 }
 
-/** The series or runs that the `numbers` of a document stand for. Throws `Changed` if its checksum `numbering` is not that of `items`. */
-export function numberedAs(items, numbers, numbering) {
-  const used = items.slice(0, numbers.reduce((most, number) => Math.max(most, number + 1), 0));
-  const sum = used.reduce((total, { id }) => (Math.imul(total, 31) + parseInt(id, 16)) >>> 0, 0);
-  if (sum !== numbering) throw new Changed();
-  return numbers.map((number) => items[number]);
-}
-
-/** Expands ranges, each given as its first number and its length. */
-export const counted = (ranges) => ranges.flatMap(([first, count]) => Array.from({ length: count }, (_, place) => first + place));
-
-/** Turns columns of values into rows. */
-export function values({ value, below, above, n, why }) {
-  return value.map((number, place) => ({
-    value: number, low: extreme(number, below[place], -1), high: extreme(number, above[place], 1), n: n[place], why: why[place] ?? "",
-  }));
-}
-
-/** The number that is `units` of the value's fourth digit below (`way` -1) or above (1) the value. */
-function extreme(value, units, way) {
-  if (value === null || units === null) return null;
-  const unit = Number(`1e${Math.max(Number(value.toExponential().split("e")[1]) - 3, -307)}`);
-  return Number(((Math.floor(value / unit + 0.5) + way * units) * unit).toPrecision(9));
-}
+/** Turns columns into rows. */
+export const rowsOf = (columns) => Object.values(columns)[0].map((_, place) => Object.fromEntries(Object.entries(columns).map(([head, column]) => [head, column[place]])));
 
 /** Loads all years of a series since the time `from`, and joins them. */
 export async function wholeSeries(series, from) {
   const years = series.years.filter((year) => year >= yearOf(Math.min(from, series.last)));
   const [index, ...parts] = await Promise.all([catalogue(), ...years.map((year) => load(`series/${series.id}/${year}.json`))]);
-  return { ...joined(parts, runsOf(index, series)), unit: series.unit };
+  return { ...joined(parts, index, series), unit: series.unit };
 }
-
-/** The runs on a series' kind of machine, oldest first, as the points' run indices count them. */
-const runsOf = (index, series) => index.runs.filter((run) => sameMachine(run, series)).reverse();
 
 const yearOf = (time) => new Date(time * 1000).getUTCFullYear();
 
-function joined(parts, runs) {
+function joined(parts, index, series) {
   const newest = parts[parts.length - 1];
-  const points = parts.flatMap((part) => pointsOf(part, runs));
+  const points = parts.flatMap((part) => pointsOf(part, index.runById));
   const last = points.filter(({ branch }) => ["", newest.trunk].includes(branch)).pop() ?? points[points.length - 1];
   const levels = new Map(parts.flatMap((part) => part.levels).map((level) => [level.start, level]));
   return {
     ...newest,
     points,
     last,
-    later: last ? runs.filter((run) => run.time > last.time && run.branch === last.branch).length : 0,
+    later: last ? index.runs.filter((run) => run.time > last.time && run.branch === last.branch && sameMachine(run, series)).length : 0,
     levels: [...levels.values()],
     changes: parts.flatMap((part) => part.changes),
     machine_changes: parts.flatMap((part) => part.machine_changes),
   };
 }
 
-function pointsOf({ points, numbering }, all) {
-  const [runs, told] = [numberedAs(all, counted(points.run), numbering), values(points)];
-  return runs.map((run, place) => ({ ...told[place], time: run.time + points.after[place], commit: run.commit, subject: run.subject, run: run.id, branch: run.branch }));
+function pointsOf({ points }, runById) {
+  const runs = named(runById, points.run);
+  return rowsOf(points).map((row, place) => ({ ...row, time: runs[place].time + row.after, commit: runs[place].commit, subject: runs[place].subject, branch: runs[place].branch }));
 }

@@ -161,6 +161,6 @@ export function changed(row) {
 
 /** The column of a series: its name, and beneath it what distinguishes it from others of the same name. */
 export const seriesColumn = (beneath) => ({
-  head: "series", value: (row) => seriesName(row.name),
+  head: "series", prose: true, value: (row) => seriesName(row.name),
   cell: (row) => [link("series", { s: row.series }, seriesName(row.name)), h("small", {}, beneath(row))],
 });

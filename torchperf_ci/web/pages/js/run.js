@@ -1,6 +1,6 @@
 // The page of a run: what ran, and on what machine. Without an ID, the list of all runs.
 
-import { Changed, catalogue, counted, loadIfThere, numbered, numberedAs, values } from "./data.js";
+import { Changed, catalogue, loadIfThere, named, rowsOf } from "./data.js";
 import { againColumn, badge, benchmarkName, commitName, h, link, machineName, minute, outward, plural, reading, seriesName } from "./dom.js";
 import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
@@ -21,7 +21,7 @@ async function allRuns(state) {
       { head: "branch", value: (run) => run.branch },
       { head: "repository", rare: true, value: (run) => (severalRepos ? run.repo : "") },
       { head: "benchmark", value: (run) => run.benchmark },
-      { head: "machine", value: machineName },
+      { head: "machine", prose: true, value: machineName },
       { head: "job", value: (run) => run.url, cell: (run) => outward(run.url, run.url ? run.url.split("/").pop() : run.name) },
     ], shown) : h("p", {}, noMatch(runs, picks, state, "run")),
   ];
@@ -33,7 +33,7 @@ async function oneRun(id) {
   const { machine, differs, notes, counts, failed, not_run: missing } = document;
   const [run, previous] = [id, document.previous].map((one) => index.runById.get(one));
   if (!run) throw new Changed();
-  const named = { head: "case", value: (one) => seriesName(one.name), cell: (one) => link("series", { q: `${seriesName(one.name)} ${run.device} ${run.arch}` }, seriesName(one.name)) };
+  const caseColumn = { head: "case", prose: true, value: (one) => seriesName(one.name), cell: (one) => link("series", { q: `${seriesName(one.name)} ${run.device} ${run.arch}` }, seriesName(one.name)) };
   const again = againColumn((one) => ({ ...one.name, device: run.device }));
   return [
     h("h1", {}, sentence(counts, missing.length)),
@@ -43,25 +43,24 @@ async function oneRun(id) {
     differs.length ? h("p", {}, badge("warning", `The machine differs from the previous run: ${differs.join("; ")}`)) : null,
     ...notes.map((note) => h("p", { class: "note" }, note)),
     failed.length ? table("failed", `${plural(failed.length, "case")} that did not pass`, [
-      named,
+      caseColumn,
       { head: "status", value: (one) => one.status, cell: (one) => badge("warning", one.status) },
       { head: "reason", prose: true, value: (one) => one.reason },
       again,
     ], failed) : null,
-    missing.length ? table("not-run", `${plural(missing.length, "case")} of the five runs before that did not run`, [named, again], missing.map((name) => ({ name }))) : null,
-    table("measured", "What was measured", [...VALUES, again], measured(document, numbered(index, run))),
+    missing.length ? table("not-run", `${plural(missing.length, "case")} of the five runs before that did not run`, [caseColumn, again], missing.map((name) => ({ name }))) : null,
+    table("measured", "What was measured", [...VALUES, again], measured(document, index.byId)),
     h("h2", {}, "The machine"),
     h("dl", { class: "facts" }, ...Object.entries(machine).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
   ];
 }
 
 /** The rows of what the run measured, failed cases first. */
-function measured(document, series) {
+function measured(document, byId) {
   const caseOf = ({ model, mode, dtype, backend }) => JSON.stringify([model, mode, dtype, backend]);
   const failed = new Set(document.failed.map((one) => caseOf(one.name)));
-  const told = values(document.values);
-  const names = numberedAs(series, counted(document.series), document.numbering);
-  const rows = names.map((name, place) => ({ ...told[place], name, passed: !failed.has(caseOf(name)) }));
+  const names = named(byId, document.series);
+  const rows = rowsOf(document.values).map((row, place) => ({ ...row, name: names[place], passed: !failed.has(caseOf(names[place])) }));
   return rows.sort((left, right) => left.passed - right.passed || left.name.place - right.name.place);
 }
 
@@ -72,7 +71,7 @@ function sentence(counts, missing) {
 }
 
 const VALUES = [
-  { head: "case", value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.name.id }, seriesName(row.name)) },
+  { head: "case", prose: true, value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.name.id }, seriesName(row.name)) },
   { head: "metric", value: (row) => row.name.metric },
   { head: "value", number: true, value: (row) => row.value, cell: (row) => reading(row.value, row.name, row.name.unit) },
   { head: "lowest", number: true, value: (row) => row.low, cell: (row) => reading(row.low, row.name) },

@@ -18,10 +18,11 @@ page("series", "Series", async (state) => {
   const ids = asked.slice(0, MOST);
   const chosen = ids.map((id) => index.byId.get(id)).filter(Boolean);
   const unknown = ids.length - chosen.length;
+  const where = new Set(chosen.map((series) => `${benchmarkName(series, index.severalRepos)} on ${machineName(series)}`));
   return [
     h("h1", {}, chosen.length === 1 ? `${seriesName(chosen[0])}: ${chosen[0].metric}` : chosen.length ? plural(chosen.length, "series", "series") : `Find one of ${plural(index.all.length, "series", "series")}`),
     asked.length > MOST ? h("p", { class: "problem" }, `A chart has ${MOST} series at most; ${asked.length - MOST} of this address are left out.`) : null,
-    chosen.length === 1 ? h("p", { class: "quiet" }, `${benchmarkName(chosen[0], index.severalRepos)} on ${machineName(chosen[0])}`) : null,
+    where.size === 1 ? h("p", { class: "quiet" }, ...where) : null,
     unknown ? h("p", { class: "problem" }, `${plural(unknown, "series", "series")} in this address ${unknown === 1 ? "is" : "are"} not in the store.`) : null,
     ...(chosen.length ? await shown(chosen, state, index.all, picker(index, ids, state.q ?? "")) : [h("div", { class: "picker" }, picker(index, ids, state.q ?? "")), state.q ? null : models(index.all)]),
   ];
@@ -105,7 +106,7 @@ function cut(series, whole, from) {
 function legend(row, place, chosen) {
   const others = chosen.filter((series) => series !== row.of).map((series) => series.id).join(",");
   const level = row.levels[row.levels.length - 1];
-  return h("li", {}, h("span", { class: `swatch c${place % 10}`, "aria-hidden": "true" }, swatch(place)), ` ${row.name}, ${machineName(row.of)}`, level ? `: ${number(level.value, row.unit)}` : "", " ",
+  return h("li", {}, h("span", { class: `swatch c${place % 10}`, "aria-hidden": "true" }, swatch(place)), ` ${row.label}`, level ? `: ${number(level.value, row.unit)}` : "", " ",
     chosen.length > 1 ? h("button", { type: "button", name: `remove ${row.of.id}`, onclick: () => setState({ s: others }) }, "Remove") : null);
 }
 

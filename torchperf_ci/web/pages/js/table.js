@@ -26,7 +26,7 @@ export function table(name, caption, all, rows, most = 200) {
     const is = order?.column === column;
     const sort = () => { order = { column, down: is ? !order.down : Boolean(column.number) }; draw(); box.querySelector("[aria-sort] button").focus(); };
     return h("th", { scope: "col", class: kind(column), "aria-sort": is ? (order.down ? "descending" : "ascending") : null },
-      h("button", { type: "button", onclick: sort }, column.head));
+      column.tool ? column.head : h("button", { type: "button", onclick: sort }, column.head));
   })));
   const body = (some) => h("tbody", {}, ...some.map((row) => h("tr", {}, ...seen.map((column) =>
     h("td", { class: kind(column), "data-head": column.head }, h("div", {}, (column.cell ?? column.value)(row) ?? "–"))))));
