@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchperf_ci.bisect.commits import Commit, find_reverts, reverted_commit
+from torchperf_ci.bisect.commits import Commit, find_reverts, read_range, reverted_commit
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -38,3 +38,23 @@ def test_the_last_one_before_it_is_meant() -> None:
         _commit("f" * 40, "Be brief", "a"),
     ]
     assert find_reverts(line) == {2: 1, 3: 0}
+
+
+def test_a_revert_on_github_is_known_by_the_titles_of_pull_requests(bisect, history) -> None:
+    """Merges have the title below their subject; a squash has the number behind it, which its revert lacks."""
+    start = history.cost(100, "Start")
+    for number, (title, cost) in enumerate([("Be careful", 120), ('Revert "Be careful"', 100)], start=1):
+        history.start(f"branch-{number}", "main")
+        history.cost(cost, "Work in progress")
+        history.go_to("main")
+        history.merge(
+            f"branch-{number}", message=f"Merge pull request #{number} from o/branch-{number}\n\n{title}"
+        )
+        for _ in range(6 - 3 * number):
+            history.commit("Say less")
+    culprit = history.cost(120, "Check twice (#3)")
+    bad = history.commit("Say more")
+    [named] = bisect("--good", start, "--bad", bad).culprits
+    assert named.commit == culprit
+    history.cost(100, 'Revert "Check twice" (#4)')
+    assert find_reverts(read_range(history.folder, start, "main").commits) == {5: 1, 8: 6}

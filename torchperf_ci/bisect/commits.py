@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 class Commit:
     """One commit. ``author`` is resolved by ``.mailmap``; ``date`` is the commit date in ISO 8601 with its time zone.
 
-    ``reverted`` is the SHA or the subject of the commit that this one reverts, or empty.
+    ``title`` is that of its pull request, without the number. ``reverted`` is the SHA, subject or title of the commit
+    that this one reverts, or empty.
     """
 
     sha: str
@@ -52,6 +53,7 @@ class Commit:
     pull_request: int | None
     parents: tuple[str, ...]
     reverted: str = ""
+    title: str = ""
 
 
 _SQUASHED = re.compile(r"\(#([0-9]{1,9})\)\Z")
@@ -70,6 +72,11 @@ def pull_request_number(subject: str, body: str) -> int | None:
         if numbers:
             return int(numbers[-1])
     return None
+
+
+def pull_request_title(subject: str, body: str) -> str:
+    """The title that GitHub writes below the ``subject`` of a merge, and before the number in that of a squash."""
+    return body.partition("\n")[0] if _MERGED.match(subject) else _SQUASHED.sub("", subject).rstrip()
 
 
 _NAMED = re.compile(r"^This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE)
@@ -98,7 +105,7 @@ def find_reverts(commits: Sequence[Commit]) -> Mapping[int, int]:
 
 
 def _is_named(commit: Commit, named: str) -> bool:
-    return commit.subject == named or (len(named) >= 7 and commit.sha.startswith(named))
+    return named in (commit.subject, commit.title) or (len(named) >= 7 and commit.sha.startswith(named))
 
 
 HISTORY_SECONDS = 120.0
@@ -237,8 +244,10 @@ def _history_of(git: Git, shas: Iterable[str]) -> LinearHistory:
 
 
 def _commit(sha: str, author: str, date: str, parents: str, subject: str, body: str) -> Commit:
-    number, taken_back = pull_request_number(subject, body), reverted_commit(subject, body)
-    return Commit(sha, author, date, subject, number, tuple(parents.split()), taken_back)
+    number, title = pull_request_number(subject, body), pull_request_title(subject, body)
+    return Commit(
+        sha, author, date, subject, number, tuple(parents.split()), reverted_commit(title, body), title
+    )
 
 
 _GITLINK = "160000"
