@@ -205,11 +205,14 @@ def test_paths_that_are_right_save_work(bisect, history) -> None:
 
 def test_a_dry_run_says_the_plan_and_makes_nothing(bisect, history, capsys, temporary: Path) -> None:
     shas = history.costs(*SLOW)
-    assert bisect.code("--good", shas[0], "--bad", shas[-1], "--dry-run", "--max-runs", "9") == 0
+    assert (
+        bisect.code("--good", shas[0], "--bad", shas[-1], "--dry-run", "--max-runs", "9", "--max-builds", "1")
+        == 0
+    )
     said = capsys.readouterr()
     assert said.out == ""
     assert f"good: {shas[0][:10]} Change 0\nbad:  {shas[-1][:10]} Change 5\n5 suspects" in said.err
-    assert "at most 9 pairs" in said.err
+    assert "at most 1 build\nat most 9 pairs\n" in said.err
     assert not bisect.state.exists()
     assert not bisect.out.exists()
     assert list(temporary.iterdir()) == []

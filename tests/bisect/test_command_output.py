@@ -58,9 +58,15 @@ def test_a_number_without_a_logarithm_is_none(costs, printed: str) -> None:
         costs(printed)
 
 
-@pytest.mark.parametrize("printed", ["", "  \n", "done in 3 s", "[1, 2]", "{}", '{"latency": 3}'])
+@pytest.mark.parametrize("printed", ["done in 3 s", "[1, 2]", "{}", '{"latency": 3}'])
 def test_neither_a_number_nor_records_is_said(costs, printed: str) -> None:
     with pytest.raises(ValueError, match="its last line is not a number, and its output has no v3 records"):
+        costs(printed)
+
+
+@pytest.mark.parametrize("printed", ["", "  \n"])
+def test_an_empty_output_is_said_as_what_the_user_sees_may_be_on_standard_error(costs, printed: str) -> None:
+    with pytest.raises(ValueError, match="it printed nothing on standard output"):
         costs(printed)
 
 

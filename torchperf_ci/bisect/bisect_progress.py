@@ -53,9 +53,9 @@ def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLim
     build = BUILD_SECONDS[builder_kind(options)]
     builds, pairs, seconds = estimated_cost(len(sequence.weights), len(measured), build)
     bounds = {
-        "builds": limits.builds,
-        "pairs": limits.pairs,
-        "seconds": limits.deadline and round(limits.deadline.left),
+        "build": limits.builds,
+        "pair": limits.pairs,
+        "second": limits.deadline and round(limits.deadline.left),
     }
     expected_cost = (
         f"expected: {builds} builds and {pairs} pairs of processes, {duration(seconds)} if a build "
@@ -67,7 +67,7 @@ def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLim
         f"bad:  {sequence.labels[-1]}",
         f"{counted(len(sequence.weights), 'suspect')}; measured: {', '.join(measured)}",
         expected_cost,
-        *(f"at most {most} {what}" for what, most in bounds.items() if most is not None),
+        *(f"at most {counted(most, what)}" for what, most in bounds.items() if most is not None),
     ]
     say(*lines)
 

@@ -69,6 +69,8 @@ def _costs_of_records(output: Path, metric: str, rules: Mapping[str, Rule]) -> M
     points = points_of_records([output]).points
     if not points:
         msg = "its last line is not a number, and its output has no v3 records"
+        if not _last_line(output):
+            msg = "it printed nothing on standard output, where its number or its v3 records belong"
         raise ValueError(msg)
     costs: dict[str, list[float]] = defaultdict(list)
     for series, row in points.items():
