@@ -30,6 +30,7 @@ NIGHTLY = ("--builder", "nightly", "--wheels", ".")
         (("--command", "echo {sha}", *NIGHTLY), "uses {sha}, which this builder does not provide"),
         (("--command", "x", "--min-effect", "3"), "--min-effect cannot be '3'"),
         (("--command", "x", "--python", "no such python"), "there is no Python at no such python"),
+        (("--metric", "latency(ms)", "--suite", "new.py"), "it is read from here for all builds, not from"),
         (("--command", "x", "--good", "v9"), "--good 'v9' is not a commit, branch or tag"),
         (("--command", "x", "--good", "HEAD", "--bad", "HEAD~1"), "good is newer than bad: swap them"),
         (("--command", "x", "--bad", "HEAD~1"), "are the same commit"),

@@ -215,6 +215,17 @@ def test_a_repository_that_must_be_built_is_told_so(checkout, suite, git, torch_
     assert "has to be built before it is imported, say how with --build" in capsys.readouterr().err
 
 
+def test_a_suite_file_that_only_head_has_is_not_blamed_on_the_commit(
+    checkout, torch_environment, capsys
+) -> None:
+    arguments = ("--base", "main", "--head", "main", "--repo", str(checkout.folder), "--suite", "new.py")
+    assert cli.main(["compare", *arguments, "--python", str(torch_environment / "bin/python")]) == 2
+    assert capsys.readouterr().err == (
+        f"torchperf: error: there is no suite file {Path('new.py').absolute()}: "
+        "it is read from here for all builds, not from a commit\n"
+    )
+
+
 @pytest.mark.parametrize("suite", [(), ("--suite", "quick,core"), ("--suite", "own")])
 def test_commits_that_what_is_measured_does_not_depend_on_are_refused(
     checkout, suite, tmp_path, capsys

@@ -299,5 +299,13 @@ def settings_of_options(options: CaseOptions, config: Config) -> Settings:
     )
 
 
+def check_suite_files(settings: Settings) -> None:
+    """Raise :class:`SuiteFileError` for a file that is not there, before a commit is built and blamed for that."""
+    for file in settings.files:
+        if not file.startswith(TORCHBENCH) and not Path(file).is_file():
+            msg = f"there is no suite file {file}: it is read from here for all builds, not from a commit"
+            raise SuiteFileError(msg)
+
+
 def _suite_members(name: str, config: Config) -> Sequence[str]:
     return config.suites[name].workloads if name in config.suites else (name,)

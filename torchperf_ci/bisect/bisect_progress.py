@@ -55,7 +55,7 @@ def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLim
     bounds = {
         "build": limits.builds,
         "pair": limits.pairs,
-        "second": limits.deadline and round(limits.deadline.left),
+        "second": round(limits.deadline.left) if limits.deadline else None,
     }
     expected_cost = (
         f"expected: {builds} builds and {pairs} pairs of processes, {duration(seconds)} if a build "

@@ -202,6 +202,7 @@ def resolve_setup(
         device = installed("cpu" if given in (None, "auto") else given)
         settings = replace(settings, device=device.torch_type, hip=isinstance(device, Rocm))
         return MeasurementSetup((probe,), settings, device)
+    selection.check_suite_files(settings)
     good = build_good()
     settings = replace(settings, python=good.python, path=good.path)
     try:

@@ -87,6 +87,7 @@ def open_builds(
     commits = all(isinstance(spec, Revision) for spec in specs.values())
     if commits and not (options.build or settings.files):
         raise UsageError(SAME_ON_BOTH)
+    selection.check_suite_files(settings)
     builder = Builder(settings.python, options.build, options.build_timeout)
     head = _open(stack, "head", specs["head"], builder, settings)
     base = _open(stack, "base", specs["base"], builder, settings, may_lack_files=True)
