@@ -267,6 +267,7 @@ def test_a_suite_that_a_revision_cannot_load_is_told_with_its_side(
         ([], "nothing to compare: give a Python, a wheel, a revision or a directory of records with --base"),
         (["--base", "x"], "with --head"),
         (["--base", "records", "--head", sys.executable], "--base records contains records"),
+        (["--base", "records", "--head", "recrods"], "--head recrods is no directory that contains some"),
         (["--base", "nonsense", "--head", "nonsense"], "'nonsense' is not a file that can be run"),
         (
             ["--base", "/bin/false", "--head", "/bin/false"],

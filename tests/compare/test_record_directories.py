@@ -289,6 +289,15 @@ def test_what_only_one_side_has_is_new_or_missing(folder) -> None:
     assert words == {"latency(ms)": "missing", "throughput(samples/s)": "new"}
 
 
+def test_runs_of_a_runner_that_is_another_machine_each_time_say_why_nothing_is_compared(folder) -> None:
+    base, head = folder("base", latency=[1.0]), folder("head", latency=[1.0])
+    record = head / "0.json"
+    record.write_text(record.read_text().replace('"type": "x"', '"type": "y"'))
+    why = "the two were measured on different machines, which are not compared: base on cpu (x), head on cpu (y)"
+    assert why in compare_directories(base, head, POLICY).notes
+    assert why not in compare_directories(base, base, POLICY).notes
+
+
 @pytest.mark.parametrize(("values", "failing"), [([0.0], True), ([1.0], False)])
 def test_what_is_new_and_fails_says_so(folder, values, failing) -> None:
     head = folder("head", latency=[1.0], status=values)

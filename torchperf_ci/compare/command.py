@@ -169,7 +169,11 @@ def _compared(options: CompareOptions, config: Config) -> Judgement:
     publish = partial(publish_verdicts, out=out, json_output=options.json)
     if len(records) == 1:
         [flag] = records
-        msg = f"--{flag} {sides[flag]} contains records, which can only be compared with other records"
+        other = "head" if flag == "base" else "base"
+        msg = (
+            f"--{flag} {sides[flag]} contains records, which can only be compared with other records, and "
+            f"--{other} {sides[other]} is no directory that contains some"
+        )
         raise UsageError(msg)
     if records and options.affected:
         raise UsageError(TWO_COMMITS)

@@ -161,7 +161,7 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, format
     refused = len(old.refused) + len(new.refused)
     left_out = f"{refused} elements of the files are not records and were left out"
     disturbed = [*disturbances(old.points), *disturbances(new.points)]
-    notes = [*disturbed, WEAKER, *([left_out] if refused else [])]
+    notes = [*disturbed, *_machine_note(old, new), WEAKER, *([left_out] if refused else [])]
     return Judgement("compare", str(base), str(head), verdicts, (), notes)
 
 
@@ -172,6 +172,18 @@ def _collected(folder: Path, format_name: str) -> RecordedPoints:
         msg = f"{folder} holds no records{reason}"
         raise RecordsError(msg)
     return collected
+
+
+def _machine_note(old: RecordedPoints, new: RecordedPoints) -> list[str]:
+    """Why nothing is on both sides, if these are runs of a runner that is another machine each time."""
+    base, head = (
+        {f"{series.device} ({series.arch})".removesuffix(" ()") for series in side.points}
+        for side in (old, new)
+    )
+    if not base.isdisjoint(head):
+        return []
+    measured = f"base on {', '.join(sorted(base))}, head on {', '.join(sorted(head))}"
+    return [f"the two were measured on different machines, which are not compared: {measured}"]
 
 
 def _in_one_repository(old: RecordedPoints, new: RecordedPoints) -> tuple[RecordedPoints, RecordedPoints]:
