@@ -147,7 +147,7 @@ def _run(line: str, build: InstalledBuild, folder: Path, output: Path, log: Path
             if max(file.stat().st_size for file in (output, log)) > MAX_OUTPUT_BYTES:
                 return "failed", f"it printed more than {MAX_OUTPUT_BYTES >> 20} MiB"
             if status is None and left <= 0:
-                return "timeout", f"it took longer than {build.settings.timeout:.0f} s"
+                return "timeout", f"it took longer than {build.settings.timeout:.0f} s: raise --timeout"
     finally:
         group.end()  # also after success: processes left in the background would disturb the next run
     return _failure_of(status)
