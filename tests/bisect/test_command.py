@@ -61,6 +61,7 @@ def test_a_range_that_got_no_slower_is_not_reproduced(bisect, history) -> None:
     assert (found.status, found.culprits) == ("not-reproduced", ())
     assert "bad is not slower than good on this machine" in found.why
     assert "--metric" not in found.why
+    assert found.why.endswith("An installed copy is the same for every commit")
 
 
 def test_a_number_that_fell_asks_whether_lower_is_better(bisect, history) -> None:

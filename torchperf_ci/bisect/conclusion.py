@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import MeasurementSetup, moved_under_good
-from torchperf_ci.bisect.probes import UNNAMED_SERIES
+from torchperf_ci.bisect.probes import UNNAMED_SERIES, CommandProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, SuspectRange
 from torchperf_ci.culprits.culprit import (
     Bisection,
@@ -143,7 +143,8 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     now = moved_under_good(readings, levels)
     if not now:
         unnamed = any(UNNAMED_SERIES in reading.log_ratios for reading in readings)
-        return "not-reproduced", _not_slower(proofs, unnamed=unnamed)
+        is_command = any(isinstance(probe, CommandProbe) for probe in result.setup.probes)
+        return "not-reproduced", _not_slower(proofs, unnamed=unnamed, is_command=is_command)
     changes = (
         f"{name} is {value:.4g}, was {levels[name][0]:.4g} and then {levels[name][1]:.4g}"
         for name, value in now.items()
@@ -152,7 +153,11 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     return "environment", f"{why} ({'; '.join(changes)})"
 
 
-def _not_slower(proofs: Sequence[Proof], *, unnamed: bool) -> str:
+_WRONG_DIRECTION = ". Lower numbers count as better; if that is wrong, name the metric with --metric"
+_SAME_CODE = ". Does the command import the commit's code? An installed copy is the same for every commit"
+
+
+def _not_slower(proofs: Sequence[Proof], *, unnamed: bool, is_command: bool) -> str:
     decisions = [proof.decision for proof in proofs if proof.decision]
     most = max(decisions, key=lambda decision: decision.effect.ratio)
     low, middle, high = (
@@ -160,12 +165,10 @@ def _not_slower(proofs: Sequence[Proof], *, unnamed: bool) -> str:
     )
     change = f"{middle} ({low}…{high})"
     fell = unnamed and most.effect.high < 1
-    direction = (
-        ". Lower numbers count as better; if that is wrong, name the metric with --metric" if fell else ""
-    )
+    hint = _WRONG_DIRECTION if fell else _SAME_CODE if is_command else ""
     return (
         f"bad is not slower than good on this machine: the largest change of {len(decisions)} series is {change}, and "
-        f"one of {most.detectable:.1%} should have been visible{direction}"
+        f"one of {most.detectable:.1%} should have been visible{hint}"
     )
 
 
