@@ -140,6 +140,12 @@ def test_all_statements_share_a_deadline(tmp_path: Path) -> None:
         all(store.rows("SELECT sleep(0.5)") for _ in range(10))  # each is done well within it
 
 
+def test_a_server_is_told_what_is_left_of_the_deadline(tmp_path: Path) -> None:
+    """One that reports its progress answers again and again, so that no read takes longer than that."""
+    with clickhouse_server(tmp_path) as dsn, connect(dsn, Deadline.after(60)) as store:
+        assert 0 < store.rows("SELECT getSetting('max_execution_time')")[0][0] <= 60
+
+
 def test_a_list_may_be_longer_than_a_field_of_a_request(tmp_path: Path) -> None:
     texts = [f"{number:0>200}" for number in range(1000)]
     sql = "SELECT length({texts:Array(String)}), {texts:Array(String)}[-1], {last:String} IN {texts:Array(String)}"

@@ -9,6 +9,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from math import ceil, inf
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, cast
@@ -136,6 +137,7 @@ class ServerClient:
         self._name = name
         self._deadline = deadline
         self.may_set = client.server_settings["readonly"].value != "1"
+        self._longest = float(client.server_settings["max_execution_time"].value) or inf
 
     @contextmanager
     def acquired(self) -> Iterator[Client]:
@@ -148,6 +150,8 @@ class ServerClient:
                 msg = f"{self._name} did not finish in time; try again later, or allow more time"
                 raise StoreUnreachableError(msg)
             self._client.timeout = Timeout(connect=min(CONNECT_TIMEOUT, left), read=left)
+            # While a server reports its progress, no read times out.
+            self._client.set_client_setting("max_execution_time", ceil(min(left, self._longest)))
         yield self._client
 
     def use(self, database: str) -> None:
@@ -266,7 +270,7 @@ class Store:
     def _pieces(
         self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None
     ) -> Iterator[bytes]:
-        settings = limits.settings if limits and self._may_set else None
+        settings = limits.settings if limits else None
         size = 0
         try:
             with (
@@ -323,6 +327,8 @@ def connect(dsn: str, deadline: Deadline | None = None) -> Store:
         raise UsageError(msg) from error
     # Errors are reported once, by our own exceptions.
     logging.getLogger(clickhouse_connect.__name__).addHandler(logging.NullHandler())
+    # A limit that this user may not change is the server's own.
+    clickhouse_connect.common.set_setting("invalid_setting_action", "drop")
     if isinstance(location, EmbeddedStore):
         return _connect_embedded(location, deadline)
     return _connect_server(location, deadline)
