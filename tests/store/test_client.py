@@ -86,6 +86,13 @@ def test_a_refused_statement_is_one_sentence(store: Store) -> None:
     assert "; " not in str(caught.value), "an advice that does not help"
 
 
+def test_rows_are_there_when_an_insert_returns(store: Store) -> None:
+    """A server collects inserts by default since 26.2, and may answer before it has stored them."""
+    store.run("CREATE TABLE t (a Int8, later Bool DEFAULT getSetting('async_insert')) ENGINE = Memory")
+    store.insert("t", ["a"], b'{"a": 1}')
+    assert store.rows("SELECT later FROM t") == [(False,)]
+
+
 def test_without_the_extra_it_says_what_to_install(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "clickhouse_connect", None)
     with pytest.raises(UsageError, match=r"pip install 'torchperf-ci\[store\]'"):

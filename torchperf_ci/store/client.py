@@ -245,9 +245,9 @@ class Store:
             client.command(sql, parameters=dict(parameters or {}), settings=settings)
 
     def insert(self, table: str, columns: Sequence[str], lines: bytes) -> None:
-        """Insert rows given in the format JSONEachRow."""
+        """Insert rows given in the format JSONEachRow; they are there when this returns."""
         with self._explained(), self._client.acquired() as client:
-            client.raw_insert(table, columns, lines, fmt="JSONEachRow")
+            client.raw_insert(table, columns, lines, {"async_insert": 0}, fmt="JSONEachRow")
 
     def stream(
         self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None = None
