@@ -12,7 +12,7 @@ from torchperf_ci import cli
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.store.client import AnswerLimits
-from torchperf_ci.store.command import StoreQuery, run_query
+from torchperf_ci.store.command import QueriedPoint, StoreQuery, points_table, run_query
 from torchperf_ci.store.ingest import ingest_objects
 from torchperf_ci.store.migrations import open_store
 
@@ -245,6 +245,11 @@ def test_the_table_is_for_people_and_the_count_beside_it(
     shown = capsys.readouterr()
     assert "NVIDIA H100 80GB HBM3  latency(ms)      2" in shown.out
     assert shown.err == "1 point\n"
+
+
+def test_a_record_without_a_time_is_not_one_of_1970() -> None:
+    point = QueriedPoint(0, "", "b", "m", "", "", "", "cpu", "", "latency(ms)", 1.5)
+    assert points_table([point]).rows[0][0] == "–"
 
 
 def test_the_table_shows_no_control_character(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

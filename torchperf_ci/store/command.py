@@ -267,7 +267,7 @@ def points_table(points: Iterable[QueriedPoint]) -> Table:
 
 def _cells(point: QueriedPoint) -> Iterator[str]:
     when = datetime.datetime.fromtimestamp(min(point.timestamp, LATEST_SECOND), datetime.timezone.utc)
-    yield f"{when:%Y-%m-%d %H:%M}"
+    yield f"{when:%Y-%m-%d %H:%M}" if point.timestamp else "–"
     yield point.commit[:10]
     yield from (getattr(point, name) for name in _FIELDS)
     yield "–" if point.value is None else f"{point.value:.6g}"
