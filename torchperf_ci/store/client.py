@@ -47,13 +47,17 @@ _SPOOLED = 16 << 20
 _ERROR_TEXT = re.compile(
     r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$"
 )
-_AUTHENTICATION_FAILED = {192, 193, 194, 516}
-_ACCESS_DENIED = {164, 497}  # READONLY and ACCESS_DENIED
 _TOO_SLOW, _TOO_LARGE = 159, 396  # TIMEOUT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES
 _ASK_FOR_LESS = "query a shorter period, or fewer models"
-_NO_ROOM = {75, 243}  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MAKE_ROOM = "; free some of it and run this again: only whole objects were stored"
+_LOG_IN = f"; give the user in the store's address, and the password in {PASSWORD}"
+_ALLOW = "; ask the server's administrator for this permission"
+_ADVICE = {
+    **dict.fromkeys((192, 193, 194, 516), _LOG_IN),
+    **dict.fromkeys((164, 497), _ALLOW),  # READONLY and ACCESS_DENIED
+    **dict.fromkeys((75, 243), _MAKE_ROOM),  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
+}
 
 
 @cache
@@ -380,14 +384,7 @@ def _connect_server(location: StoreServer, deadline: Deadline | None) -> Store:
 
 def _refusal(location: EmbeddedStore | StoreServer, error: Exception) -> RefusedStatementError:
     code = getattr(error, "code", None) or 0
-    advice = ""
-    if code in _AUTHENTICATION_FAILED:
-        advice = f"; give the user in the store's address, and the password in {PASSWORD}"
-    elif code in _ACCESS_DENIED:
-        advice = "; ask the server's administrator for this permission"
-    elif code in _NO_ROOM:
-        advice = _MAKE_ROOM
-    return RefusedStatementError(f"{location}: {_first_line(error)}{advice}", code)
+    return RefusedStatementError(f"{location}: {_first_line(error)}{_ADVICE.get(code, '')}", code)
 
 
 def _first_line(error: BaseException) -> str:
