@@ -77,7 +77,7 @@ def _named(place: str) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
-    _write_utf8()
+    _prepare_streams()
     if "_ARGCOMPLETE" in os.environ:
         _answer_shell(os.environ["COMP_LINE"].split()[1:])
     try:
@@ -93,8 +93,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
 
 
-def _write_utf8() -> None:
-    """Whatever the locale is: names and tables have characters that ASCII lacks, and JSON is UTF-8."""
+def _prepare_streams() -> None:
+    """Write UTF-8 whatever the locale is, which names and JSON need, and discard what goes to a closed stream."""
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(spare)
+    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
     for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=errors)
