@@ -11,7 +11,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torchperf_ci import __version__
+from torchperf_ci import __version__, errors
 from torchperf_ci.errors import EXIT_CODES, TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
 from torchperf_ci.interruption import Stopped, output_is_closed, print_nothing_more, stoppable
 from torchperf_ci.options import HelpFormatter, Option, options_of, read, sections_of
@@ -66,8 +66,9 @@ class Command:
                 raise
             msg = f"{self.name} needs packages that are not installed: {remedy}"
             raise UsageError(msg) from error
-        code: int = action(options)
-        return code
+        with errors.system_refusals():
+            code: int = action(options)
+            return code
 
 
 def _named(place: str) -> Any:
@@ -99,9 +100,9 @@ def _prepare_streams() -> None:
         pass
     os.close(spare)
     sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
-    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+    for stream, on_error in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
+            stream.reconfigure(encoding="utf-8", errors=on_error)
 
 
 def _run(argv: Sequence[str] | None) -> int:
