@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from torchperf_ci.actions import without_rights
 from torchperf_ci.machine.devices.system_files import resident_memory
 from torchperf_ci.machine.host import oom_kills
+from torchperf_ci.machine.tuning import pin
 from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
@@ -146,9 +147,9 @@ class Worker:
         """Pin all existing threads, and so those that they start, to ``cpus``. Does nothing for an empty tuple."""
         if not cpus or sys.platform != "linux":
             return
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for thread in Path(f"/proc/{self.pid}/task").iterdir():
-                os.sched_setaffinity(int(thread.name), cpus)
+        for thread in Path(f"/proc/{self.pid}/task").glob("*"):
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                pin(int(thread.name), cpus)
 
     def ask(self, verb: str, timeout: float, kind: type[_T], **arguments: object) -> _T:
         """Send one request and wait for its answer, a ``kind`` of :mod:`torchperf_ci.bench.worker.protocol`.

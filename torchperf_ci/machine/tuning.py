@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -14,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.errors import NotRestoredError
+from torchperf_ci.errors import NotRestoredError, SystemRefusalError
 from torchperf_ci.machine.devices.interface import Device, TuningChange, VendorToolError
 from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, online_cpus, text
 
@@ -127,6 +128,20 @@ def _may_use(cpu: int) -> bool:
         return False
     os.sched_setaffinity(0, before)
     return True
+
+
+def pin(thread: int, cpus: tuple[int, ...]) -> None:
+    """Let a thread run on ``cpus`` only; raises :class:`SystemRefusalError` if they can no longer be used."""
+    try:
+        os.sched_setaffinity(thread, cpus)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        msg = (
+            f"CPU {', '.join(map(str, cpus))} can no longer be used: it is offline, or this container was given others; "
+            "call torchperf again (run with --resume), which chooses other CPUs"
+        )
+        raise SystemRefusalError(msg) from error
 
 
 def host_changes(root: Path) -> Iterator[TuningChange]:
