@@ -65,7 +65,9 @@ def _remove_leftover(folder: Path) -> None:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return
     with open_regular(folder / _OWNER) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(
+            lock, fcntl.LOCK_SH | fcntl.LOCK_NB
+        )  # NFS locks no file exclusively that is open for reading
         shutil.rmtree(folder, ignore_errors=True)
 
 

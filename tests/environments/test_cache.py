@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from nfs_locks import lock_as_on_nfs
 
 from torchperf_ci.environments.build_environment import BuildEnvironment, Builder, open_environment
 from torchperf_ci.environments.cache import EnvironmentCache
@@ -65,6 +67,14 @@ def test_what_others_put_beside_it_neither_stalls_it_nor_is_removed(temporary, t
         pass
     assert set(temporary.iterdir()) == before
     assert (precious / "owner").exists()
+
+
+def test_what_a_kill_left_on_a_network_file_system_is_removed(temporary, monkeypatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", lock_as_on_nfs)
+    (temporary / "torchperf-killed").mkdir()
+    (temporary / "torchperf-killed/owner").touch()
+    with scratch_folder() as folder, scratch_folder() as other:
+        assert {*temporary.iterdir()} == {folder, other}
 
 
 def test_one_that_cannot_be_made_is_tried_whenever_it_is_asked_for(temporary) -> None:

@@ -138,7 +138,7 @@ def pin(thread: int, cpus: tuple[int, ...]) -> None:
         if error.errno != errno.EINVAL:
             raise
         msg = (
-            f"CPU {', '.join(map(str, cpus))} can no longer be used: it is offline, or this container was given others; "
+            f"CPU {', '.join(map(str, cpus))} can no longer be used: it is offline, or this container got others; "
             "call torchperf again (run with --resume), which chooses other CPUs"
         )
         raise SystemRefusalError(msg) from error
