@@ -73,8 +73,12 @@ def _remove_leftover(folder: Path) -> None:
 
 def disk_size(folder: Path) -> int:
     """The bytes that all files below ``folder`` take on disk; a file with several hard links counts once."""
-    files = [Path(parent, name).lstat() for parent, _, names in os.walk(folder) for name in names]
-    return 512 * sum({status.st_ino: status.st_blocks for status in files}.values())
+    blocks = {}
+    for path in (Path(parent, name) for parent, _, names in os.walk(folder) for name in names):
+        with suppress(FileNotFoundError):  # a server that outlives the build has just removed it
+            status = path.lstat()
+            blocks[status.st_ino] = status.st_blocks
+    return 512 * sum(blocks.values())
 
 
 FULL_DISK = 2**24

@@ -159,6 +159,14 @@ def test_a_file_with_two_names_counts_once(tmp_path) -> None:
     assert MIB <= disk_size(tmp_path) < 2 * MIB
 
 
+def test_files_that_a_server_removes_meanwhile_are_not_counted(tmp_path) -> None:
+    with subprocess.Popen(["sh", "-c", "while :; do : > file; rm file; done"], cwd=tmp_path) as server:
+        try:
+            assert {disk_size(tmp_path) for _ in range(2000)} == {0}
+        finally:
+            server.kill()
+
+
 def revisions(checkout) -> list[Revision]:
     return [
         Revision(checkout.folder, checkout.first, "red"),

@@ -237,11 +237,11 @@ class Worker:
 
 
 def last_lines(*files: Path) -> str:
-    """Return the last lines of the files together."""
+    """Return the last lines of the files together; those of a file that a program has removed are lost."""
     lines = []
     for file in files:
-        with file.open("rb") as content:
-            content.seek(max(0, file.stat().st_size - 2**14))
+        with contextlib.suppress(FileNotFoundError), file.open("rb") as content:
+            content.seek(max(0, os.fstat(content.fileno()).st_size - 2**14))
             lines += content.read().decode(errors="replace").splitlines()
     return "\n".join(lines[-LOG_TAIL_LINES:])
 
