@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -46,3 +48,16 @@ def test_what_a_kill_left_of_asking_the_environment_under_test_is_removed(tmp_pa
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     with scratch_folder() as folder:
         assert list(temporary.iterdir()) == [folder]
+
+
+def test_a_file_system_without_locks_has_temporary_folders_that_nobody_removes(tmp_path, monkeypatch) -> None:
+    """Such as Lustre, unless it is mounted with locks."""
+
+    def refused(*_: object) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with scratch_folder() as folder, scratch_folder() as other:
+        assert {*tmp_path.iterdir()} == {folder, other}
+    assert list(tmp_path.iterdir()) == []

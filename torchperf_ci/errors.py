@@ -178,8 +178,6 @@ def system_refusals() -> Iterator[None]:
         is_unnamed = error.errno == errno.ENOENT and error.filename is None
         if error.errno not in _REFUSALS and not is_unnamed:
             raise
-        needs = (
-            "the working directory must be there, and disks, memory, open files and processes must suffice"
-        )
-        msg = f"the system refused: {error}; {needs}"
+        needs = "a working directory, permissions, disk space, memory, open files, processes and file locks"
+        msg = f"the system refused: {error}; torchperf needs {needs}"
         raise SystemRefusalError(msg) from error

@@ -45,11 +45,15 @@ def scratch_folder(longer: int = 0) -> Iterator[Path]:
 
 @contextmanager
 def _owning(folder: Path) -> Iterator[Path]:
-    """Hold a lock in the folder, which the kernel releases when this process ends in any way."""
+    """Hold a lock in the folder, which the kernel releases when this process ends in any way.
+
+    On a file system without locks the folder has no owner, so that a kill leaves it there.
+    """
     unlocked = folder / "unlocked"
     with unlocked.open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        unlocked.rename(folder / _OWNER)  # so that others see it only once it is locked
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            unlocked.rename(folder / _OWNER)  # so that others see it only once it is locked
         yield folder
 
 
