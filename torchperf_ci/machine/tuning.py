@@ -45,7 +45,7 @@ def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int,
     A single thread gets an isolated CPU (``isolcpus``), if there is one. Several threads never do: the kernel does
     not balance threads over isolated CPUs, so all would stay on one. CPUs claimed by another torchperf come last.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not _can_pin():
         return ()
     isolated = set(numbers(text(root / CPUS / "isolated")))
     node = number(root / PCI_DEVICES / device.identity().facts.get("gpu_pci", "none") / "numa_node")
@@ -115,6 +115,14 @@ def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
     """The CPUs of the same core, including this one."""
     listed = numbers(text(root / CPUS / f"cpu{cpu}" / "topology/thread_siblings_list"))
     return listed if cpu in listed else (cpu,)
+
+
+def _can_pin() -> bool:
+    """Whether this process may choose its CPUs at all; a hardened service may not."""
+    with suppress(OSError):
+        os.sched_setaffinity(0, os.sched_getaffinity(0))
+        return True
+    return False
 
 
 def _may_use(cpu: int) -> bool:
