@@ -136,6 +136,7 @@ def test_a_bug_of_ours_has_a_traceback_and_exit_code_70(
     [
         ("list", "ulimit -f 0", "No usable temporary directory"),  # like a full disk
         ("list", 'cd "$(mktemp -d)" && rmdir "$PWD"', "No such file or directory"),
+        ("list", "ulimit -n 9", "the system refused: [Errno 24] Too many open files"),
         ("plan", "exec >/dev/full", "No space left on device"),
     ],
 )

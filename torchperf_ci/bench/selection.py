@@ -166,6 +166,8 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
                     files=list(settings.files),
                 )
         except OSError as error:
+            if error.filename != settings.python:  # it is not the Python's fault
+                raise
             msg = f"{settings.python} does not start: {error.strerror}; give another {flag}"
             raise EnvironmentUnderTestError(msg) from None
         except WorkerFailure as failure:
