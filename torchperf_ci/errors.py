@@ -163,8 +163,9 @@ class SystemRefusalError(TorchperfError):
 
 
 _REFUSALS = (
-    *(errno.EACCES, errno.EAGAIN, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOLCK),
-    *(errno.ENOMEM, errno.ENOSPC, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EROFS, errno.ESTALE),
+    *(errno.EACCES, errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE),
+    *(errno.ENOLCK, errno.ENOMEM, errno.ENOSPC, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EROFS),
+    errno.ESTALE,
 )
 
 
