@@ -63,7 +63,7 @@ def forget_choices(cache: Path, *, keep_graphs: bool = False) -> bool:
     ``keep_graphs`` keeps the graphs, which load quickly, and with them the choices of products and paddings.
     """
     forgotten = False
-    for path in [path for path in cache.rglob("*") if not path.is_dir()]:
+    for path in [Path(folder, name) for folder, _, names in os.walk(cache) for name in names]:
         if not _stays(path.relative_to(cache), keep_graphs=keep_graphs):
             path.unlink(missing_ok=True)
             forgotten = True
