@@ -105,6 +105,10 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
         (["run", "--sute", "quick"], "unknown option of torchperf run '--sute': did you mean --suite"),
         (["check", "--branhc=x"], "unknown option of torchperf check '--branhc': did you mean --branch"),
         (["doctor", "h100"], "torchperf doctor got an unexpected argument: 'h100'"),
+        (
+            ["run", "mine.py"],
+            "torchperf run got an unexpected argument: 'mine.py'; did you mean --suite mine.py?",
+        ),
         (["compare", "--base"], "argument --base: expected one argument; see torchperf compare --help"),
         (
             ["report", "--to", "isues"],

@@ -11,7 +11,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torchperf_ci import __version__, errors
+from torchperf_ci import __version__, errors, interruption
 from torchperf_ci.errors import EXIT_CODES, TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
 from torchperf_ci.interruption import Stopped, output_is_closed, print_nothing_more, stoppable
 from torchperf_ci.options import HelpFormatter, Option, options_of, read, sections_of
@@ -95,11 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare_streams() -> None:
-    """Write UTF-8 whatever the locale is, which names and JSON need, and discard what goes to a closed stream."""
-    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(spare)
-    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
+    """Write UTF-8 whatever the locale is: names and tables have characters that ASCII lacks, and JSON is UTF-8."""
+    interruption.open_closed_streams()
     for stream, on_error in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors=on_error)
@@ -173,10 +170,12 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     command: Command = namespace.chosen
     if not unknown:
         return command, namespace
-    if not unknown[0].startswith("-"):
-        msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}"
-        raise UsageError(msg)
     flags = [option.flag for option in options_of(command.options_class) if not option.is_positional]
+    if not unknown[0].startswith("-"):
+        is_suite = unknown[0].endswith(".py") and "--suite" in flags
+        hint = f"; did you mean --suite {unknown[0]}?" if is_suite else ""
+        msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}{hint}"
+        raise UsageError(msg)
     what = f"option of torchperf {command.name}"
     raise UnknownNameError(what, unknown[0].partition("=")[0], flags, f"torchperf {command.name} --help")
 

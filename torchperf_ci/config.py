@@ -219,6 +219,7 @@ def _document(content: bytes, file: str) -> Node:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = ", ".join(part for part in (error.context, error.problem) if part)
+        reason += "; quote a text that begins with *" if "alias" in reason else ""
         raise ConfigError(file, line, f"is not valid YAML: {reason}") from error
     if node is None:
         raise ConfigError(file, 1, "is empty; the least that it can hold is `version: 1`")

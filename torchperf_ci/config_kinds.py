@@ -266,7 +266,8 @@ def _is(node: Node, *types: str) -> bool:
 def _shown(node: Node) -> str:
     if _form(node) != "scalar":
         return f"{'a' if node.value else 'an empty'} {_form(node)}"
-    return repr(node.value) if node.value else "nothing"
+    quoted = "the text " if getattr(node, "style", None) in ("'", '"') else ""  # "4" is no number
+    return f"{quoted}{node.value!r}" if node.value else "nothing"
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

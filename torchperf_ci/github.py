@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -26,7 +26,9 @@ GITHUB = "https://github.com"
 _SECONDS_A_REQUEST = 15
 _SECONDS_BETWEEN_WRITES = 1.0
 """Recommended by https://docs.github.com/rest/using-the-rest-api/best-practices-for-using-the-rest-api"""
-_PASSING = (429, 500, 502, 503, 504)
+_SECONDS_LIMITED = 60.0
+"""How long to wait at a rate limit if GitHub does not say how long."""
+_PASSING = (500, 502, 503, 504)
 """Statuses after which a retry may succeed."""
 _NOT_DONE = (403, 429)
 """Statuses which guarantee that nothing was done, so that a retry cannot do it twice."""
@@ -51,7 +53,7 @@ class GitHubRefusedError(Exception):
         if self.status in (401, 403, 404):
             return CredentialsError(
                 f"the token in GITHUB_TOKEN may not {what}, or does not see it: {self}; "
-                f"give the job `permissions: {permission}`"
+                f"give the job `permissions: {permission}`, or another token if the repository is not its own"
             )
         return NotDeliveredError(f"GitHub refuses to {what}: {self}")
 
@@ -131,8 +133,13 @@ def github_client(
         seconds_between_writes=_SECONDS_BETWEEN_WRITES,
         lazy=True,  # do not request the repository itself
     )
+    found = GitHubClient(client, name, client.get_repo(name), deadline)
     try:
-        yield GitHubClient(client, name, client.get_repo(name), deadline)
+        if name != environ.get("GITHUB_REPOSITORY"):
+            # If it was renamed, get its present name: redirects lose the parameters of lists.
+            with suppress(GitHubRefusedError):  # the next request is refused, too
+                found.request(found.repository.complete)
+        yield found
     finally:
         client.close()
 
@@ -154,13 +161,24 @@ def authenticated_login(client: GitHubClient) -> str:
 
 
 def _wait(error: GithubException) -> float | None:
-    """Return the seconds after which a retry may succeed; None if it will not."""
+    """Return the seconds after which a retry may succeed; None if it will not.
+
+    https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api#exceeding-the-rate-limit
+    """
+    from github import RateLimitExceededException
+
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-    after = headers.get("retry-after", "")
-    limited = error.status == 403 and after != ""  # a secondary rate limit may have this status
-    if error.status not in _PASSING and not limited:
+    after, reset = headers.get("retry-after", ""), headers.get("x-ratelimit-reset", "")
+    used_up = headers.get("x-ratelimit-remaining") == "0"
+    limited = error.status == 429 or isinstance(error, RateLimitExceededException)
+    limited |= error.status == 403 and (used_up or after != "")
+    if not limited and error.status not in _PASSING:
         return None
-    return float(after) if after.isdecimal() else 0.0
+    if after.isdecimal():
+        return float(after)
+    if limited and used_up and reset.isdecimal():
+        return max(float(reset) - time.time(), 0.0)
+    return _SECONDS_LIMITED if limited else 0.0
 
 
 def _message(error: GithubException) -> str:

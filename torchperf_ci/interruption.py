@@ -52,6 +52,14 @@ def program() -> Sequence[str]:
     return (COMMAND_NAME,) if named and file.exists() and file.samefile(named) else (str(file),)
 
 
+def open_closed_streams() -> None:
+    """Discard what is printed by a process that was started with a closed stdout or stderr."""
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(spare)
+    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
+
+
 def output_is_closed() -> bool:
     """Whether the reader of our output has ended, as ``head`` does early."""
     outputs = select.poll()

@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
@@ -277,8 +278,8 @@ def read_schedule(client: GitHubClient, server: str, file: str, branch: str | No
         runs = client.request(lambda: _newest_runs(workflow, branch))
         name = workflow.path.rpartition("/")[2]
         page = f"{server}/{client.name}/actions/workflows/{quote(name)}"
-        known = tuple(_scheduled_run(client, run) for run in runs)
-        return WorkflowSchedule(name, page, workflow.state, workflow.created_at, known)
+        known = sorted((_scheduled_run(client, run) for run in runs), key=attrgetter("began"), reverse=True)
+        return WorkflowSchedule(name, page, workflow.state, workflow.created_at, tuple(known))
     except GitHubRefusedError as error:
         if error.status == 404:
             msg = (

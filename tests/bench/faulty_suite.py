@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import multiprocessing
 import os
 import signal
 import sys
@@ -49,6 +50,10 @@ def _segfaults(x):
     return ctypes.string_at(0)
 
 
+def _gives_up(x):
+    sys.exit("no data")
+
+
 def _exits(x):
     os._exit(7)
 
@@ -85,6 +90,20 @@ def _forks_a_straggler(x):
     return x
 
 
+def _in_a_spawned_process():
+    sys.exit(len(sys.argv) - 1)
+
+
+def _spawns(x):
+    if not kept:
+        process = multiprocessing.get_context("spawn").Process(target=_in_a_spawned_process)
+        process.start()
+        process.join()
+        kept.append(process.exitcode)
+    assert kept == [0]
+    return x
+
+
 def _raises(x):
     msg = "on purpose\nsecond line"
     raise ZeroDivisionError(msg)
@@ -116,12 +135,14 @@ prints = _faulty("prints", _prints)
 writes = _faulty("writes", _writes_to_every_descriptor)
 allocates = _faulty("allocates", _allocates)
 segfaults = _faulty("segfaults", _segfaults)
+gives_up = _faulty("gives_up", _gives_up)
 exits = _faulty("exits", _exits)
 kills = _faulty("kills", _kills_itself)
 uncounted = _faulty("uncounted", _cannot_be_counted)
 hangs = _faulty("hangs", _hangs_in_c)
 forks = _faulty("forks", _forks)
 straggles = _faulty("straggles", _forks_a_straggler)
+spawns = _faulty("spawns", _spawns)
 raises = _faulty("raises", _raises)
 oom = _faulty("oom", _runs_out_of_memory)
 unsupported = _faulty("unsupported", _of_no_kernel)

@@ -26,7 +26,7 @@ from torchperf_ci.bench.process import (
     open_worker,
 )
 from torchperf_ci.bench.worker.protocol import Block, Description, Done, FirstStep
-from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure, last_lines
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
 
@@ -91,6 +91,7 @@ def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure)
         ("segfaults", "crashed", "killed by SIGSEGV during first_step"),
         ("exits", "crashed", "exited with code 7 during first_step"),
         ("kills", "crashed", "killed by SIGKILL during first_step"),
+        ("gives_up", "failed", "SystemExit: no data"),
         ("raises", "failed", "ZeroDivisionError: on purpose"),
         ("oom", "oom", "can't allocate memory"),
         ("unsupported", "unsupported", "not implemented for 'UInt16'"),
@@ -102,7 +103,17 @@ def test_each_fault_has_its_word_and_reason(outcome_of: Measure, name: str, stat
     assert outcome.status == status
     assert reason in outcome.reason
     assert "\n" not in outcome.reason
-    assert ("faulty_suite.py" in outcome.log) == (status != "crashed"), "a traceback, where there is one"
+    has_traceback = status != "crashed" or name == "segfaults"
+    assert ("faulty_suite.py" in outcome.log) == has_traceback
+
+
+def test_the_log_of_a_crash_ends_with_the_calls_that_led_to_it(tmp_path: Path) -> None:
+    calls = [f'  File "model.py", line {n} in forward' for n in range(1, 60)]
+    log = tmp_path / "log"
+    log.write_text(
+        "\n".join(["Fatal Python error: Aborted", "", "Current thread 0x1 (most recent call first):", *calls])
+    )
+    assert last_lines(log).splitlines()[-6:] == ["Current thread 0x1 (most recent call first):", *calls[:5]]
 
 
 def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
@@ -259,6 +270,10 @@ def test_what_a_gpu_showed_under_the_samples_is_kept_and_heat_voids_them(
 
 def test_a_child_that_returns_into_the_worker_does_not_answer_for_it(outcome_of: Measure) -> None:
     assert outcome_of("forks").status == "pass"
+
+
+def test_a_process_that_a_workload_spawns_finds_the_suite_file(outcome_of: Measure) -> None:
+    assert outcome_of("spawns").status == "pass"
 
 
 def test_nothing_that_a_workload_forked_stays_behind(outcome_of: Measure, tmp_path: Path) -> None:

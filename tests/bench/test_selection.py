@@ -1,12 +1,26 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.selection import (
+    CaseGrid,
+    KnownWorkloads,
+    Selection,
+    describe_environment,
+    select_cases,
+    selected_workloads,
+)
 from torchperf_ci.bench.worker.protocol import DescribedWorkload
-from torchperf_ci.errors import UsageError
+from torchperf_ci.config import Config
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def entry(name: str, *modes: str) -> DescribedWorkload:
@@ -70,11 +84,26 @@ def test_an_unknown_name_offers_the_nearest() -> None:
         keys(Selection([grid("quik")]))
 
 
+def test_a_folder_is_no_suite(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder: give the paths of the Python files in it"):
+        keys(Selection([grid(str(tmp_path))]))
+
+
+def test_what_takes_too_long_to_import_is_named(torch_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchperf_ci.bench.selection.DESCRIBE_TIMEOUT", 0.0)
+    with pytest.raises(
+        EnvironmentUnderTestError, match=r"importing torch and /x/mine\.py took longer than 0 s"
+    ):
+        describe_environment(Settings(torch_python, "cpu", ("/x/mine.py",)))
+
+
 def test_nothing_selected_is_an_error() -> None:
     with pytest.raises(UsageError, match="nothing to run"):
         keys(Selection([grid("quick")], filters=["audio/*"]))
     with pytest.raises(UsageError, match="nothing to run"):
         keys(Selection([grid("vision/b", modes=("training",))]))
+    with pytest.raises(UsageError, match=r"no selected workload passes --filter audio/\*,b"):
+        selected_workloads(["quick"], ["audio/*", "b"], Config(), KNOWN)
 
 
 @given(st.integers(1, 9))

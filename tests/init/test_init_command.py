@@ -110,6 +110,15 @@ def test_a_package_is_installed_with_torch_for_cpus_at_every_commit(newcomer: Ne
     assert commands[1] == "git add benchmarks torchperf.yml .github && git commit -m 'Add torchperf'"
 
 
+def test_an_extension_is_built_with_the_torch_that_it_is_measured_with(newcomer: Newcomer) -> None:
+    newcomer.write("setup.py", "from torch.utils.cpp_extension import CppExtension\n")
+    newcomer.init()
+    first = f"pip install torch setuptools wheel ninja --extra-index-url {CPU}"
+    line = f"{first} && pip install --no-build-isolation . --extra-index-url {CPU}"
+    assert (inputs(newcomer, NIGHTLY)["install"], inputs(newcomer, NIGHTLY)["build"]) == (line, line)
+    assert inputs(newcomer, PULL_REQUEST)["build"] == line
+
+
 def test_the_libraries_of_core_are_those_that_it_was_measured_with() -> None:
     template = (PROJECT / "workflows-templates/nightly.yml").read_text()
     assert template.count(f"torchvision --index-url {CPU} && pip install {LIBRARIES} && ") == 2

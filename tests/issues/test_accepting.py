@@ -84,6 +84,17 @@ def test_who_opens_again_what_was_accepted_is_left_alone(desk: Desk) -> None:
     assert desk.night(3, judged(regressed(NET))) == []
 
 
+def test_who_removes_the_label_and_opens_it_again_takes_it_back(desk: Desk) -> None:
+    accepted(desk)
+    desk.change(1, expected=False)
+    assert desk.night(3, judged(regressed(NET, 1.1))) == []
+    desk.change(1, is_open=True)
+    assert desk.night(4, judged(regressed(NET), regressed(BERT))) == ["extend 1"]
+    desk.night(5, judged(measured(NET), measured(BERT)))
+    desk.night(6, judged(measured(NET), measured(BERT)))
+    assert desk.night(7, judged(measured(NET), measured(BERT))) == ["recover 1"]
+
+
 def accepted(desk: Desk) -> None:
     desk.night(1, judged(regressed(NET)))
     desk.change(1, expected=True)

@@ -370,6 +370,7 @@ def test_an_issue_of_an_earlier_version_is_read_and_updated() -> None:
 def test_a_renewed_issue_always_fits(words: int) -> None:
     judgement, location = large(300)
     memory = remember_finding(None, found(location, judgement)[0], NIGHT)
-    text = renewed_body("word " * words, memory)
-    assert len(text.encode()) <= BODY_LIMIT
-    assert parse_memory(text) is not None
+    for end in ("", memory_line(memory)):
+        text = renewed_body(f"{'word ' * words}\n{end}\n", memory)
+        assert len(text.encode()) <= BODY_LIMIT
+        assert parse_memory(text) is not None

@@ -164,7 +164,7 @@ def test_two_commits_that_are_proven_are_two_findings_whatever_set_has_both() ->
             replace(INCONCLUSIVE, machine=f"{MI300} (cuda)"),
             "range between the two commits has not been bisected yet",
         ),
-        (blaming(CULPRIT, replace(CULPRIT, set=("f" * 40,))), "Several culprits"),
+        (blaming(CULPRIT, replace(CULPRIT, set=("f" * 40,))), "are proven culprits, but for other series"),
     ],
 )
 def test_what_nobody_explains_says_why(location: Bisection, why: str) -> None:

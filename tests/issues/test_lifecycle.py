@@ -7,6 +7,8 @@ import pytest
 from desk import Desk
 from nights import OTHER, judged, located, located_within, measured, regressed, series
 
+from torchperf_ci.issues.tracker import TrackedIssue
+
 NET, BERT = series("resnet18"), series("bert")
 ON_CPU = series("resnet18", "cpu")
 LATER = ("3" * 40, "4" * 40)
@@ -196,6 +198,17 @@ def test_of_two_issues_about_the_same_the_older_one_goes_on(desk: Desk) -> None:
     desk.night(1, judged(regressed(NET)))
     desk.issues[2] = replace(desk.issues[1], number=2)
     assert desk.night(2, judged(regressed(NET), regressed(BERT))) == ["extend 1"]
+
+
+def test_closed_issues_are_not_compared_with_each_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After years there are thousands, whose plan took minutes."""
+    assert desk.night(1, judged(regressed(NET), regressed(BERT, ends=LATER))) == ["open 1", "open 2"]
+    for day in (2, 3, 4):
+        desk.night(day, judged(measured(NET), measured(BERT)))
+    assert desk.open == []
+    monkeypatch.setattr(TrackedIssue, "__eq__", lambda *_: pytest.fail("compared"))
+    (action,) = desk.plan(9, judged(regressed(series("vit"), ends=(A, B)))).actions
+    assert action.what == "open"
 
 
 def test_what_has_no_room_is_postponed_to_the_next_night() -> None:

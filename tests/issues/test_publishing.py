@@ -12,6 +12,7 @@ from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse
 if TYPE_CHECKING:
     from conftest import Nightly
     from github_api import GitHub
+    from reporting_job import Job
 
     from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.issues.memory import IssueKind
@@ -282,6 +283,32 @@ def test_configured_labels_are_made_and_given(nightly: Nightly, github: GitHub) 
     assert nightly.issues[0].labels == ["torchperf", "module: performance"]
     assert github.labels["module: performance"] == "theirs"
     assert set(github.labels) == {"torchperf", "module: performance", "torchperf: expected"}
+
+
+@pytest.mark.parametrize(("branch", "states"), [("main", ["completed"]), ("mended", ["open"])])
+def test_a_night_on_another_branch_says_nothing_about_the_issues(
+    nightly: Nightly, job: Job, monkeypatch: pytest.MonkeyPatch, branch: str, states: list[str], capsys: Any
+) -> None:
+    """Such as that on which somebody tries a fix."""
+    nightly.settings("recovered_nights: 1")
+    nightly.report(1, judged(SLOW), located(SLOW))
+    job.event(repository={"full_name": "octo/perf", "default_branch": "main"})
+    monkeypatch.setenv("GITHUB_REF", f"refs/heads/{branch}")
+    assert nightly.report(2, judged(measured(NET), regressed(BERT))) == 0
+    assert nightly.states[:1] == states
+    told = "no issue was changed, 1 draft written: this job runs on mended, and issues are about main"
+    assert (told in capsys.readouterr().err) == (branch == "mended")
+
+
+def test_people_may_write_labels_in_capitals(nightly: Nightly, github: GitHub) -> None:
+    github.labels.update({"TorchPerf": "", "Torchperf: Expected": ""})
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    (issue,) = nightly.issues
+    assert issue.labels == ["TorchPerf"]
+    issue.labels.append("Torchperf: Expected")
+    assert nightly.report(2, judged(SLOW), located(SLOW)) == 0
+    assert nightly.states == ["not_planned"]
+    assert nightly.said[0].startswith("Accepted")
 
 
 def test_somebody_else_may_make_a_label_at_the_same_moment(nightly: Nightly, github: GitHub) -> None:

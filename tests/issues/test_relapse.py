@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from desk import Desk
-from nights import OTHER, judged, located, measured, regressed, series
+from nights import OTHER, judged, located, located_within, measured, regressed, series
 
 from torchperf_ci.issues.body import IssueContext
 from torchperf_ci.issues.publishing import text_of_action
@@ -106,6 +106,16 @@ def test_a_new_culprit_of_the_same_series_reopens_the_issue(desk: Desk) -> None:
     desk.do(action)
     assert len(desk.issues[1].memory.fingerprints) == 2
     assert desk.issues[1].memory.recovered == ()
+
+
+@pytest.mark.parametrize("first", ["b", "c"])
+def test_a_new_set_of_commits_reopens_the_issue_which_becomes_that_of_the_proven_one(first: str) -> None:
+    desk, slow, later = Desk(recovered_nights=1), regressed(NET), (first * 40, OTHER)
+    desk.night(1, judged(slow), located_within(slow, commits=("a" * 40, "b" * 40)))
+    assert desk.night(2, judged(measured(NET))) == ["recover 1"]
+    again = regressed(NET, ends=LATER)
+    assert desk.night(9, judged(again), located_within(again, commits=later, ends=LATER)) == ["reopen 1"]
+    assert desk.night(10, judged(again), located(again, commit=OTHER, ends=LATER)) == ["locate 1"]
 
 
 def test_an_old_bisection_alone_reopens_nothing(desk: Desk) -> None:

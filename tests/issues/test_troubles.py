@@ -107,7 +107,8 @@ def test_issues_that_are_switched_off_are_told(nightly: Nightly, github: GitHub,
 def test_a_missing_permission_is_named(nightly: Nightly, github: GitHub, capsys: Any) -> None:
     github.writable = False
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
-    assert "permissions: issues: write" in capsys.readouterr().err
+    told = "give the job `permissions: issues: write`, or another token if the repository is not its own"
+    assert told in capsys.readouterr().err
     assert "❌ not published" in nightly.summary
 
 
@@ -233,6 +234,15 @@ def test_issues_are_opened_where_they_are_wanted(
     assert {asked.split("/issues")[0] for asked in github.asked if "/issues?" in asked} == {
         f"GET /repos/{repository}"
     }
+
+
+def test_issues_of_a_renamed_repository_are_found(nightly: Nightly, github: GitHub) -> None:
+    """GitHub's redirects lead a list to that of all open issues, and an issue nowhere."""
+    nightly.settings("repo: octo/former, recovered_nights: 1")
+    for day, night in enumerate([judged(SLOW), judged(measured(NET)), judged(SLOW)], 1):
+        assert nightly.report(day, night) == 0
+    assert nightly.states == ["reopened"]
+    assert len(nightly.said) == 2
 
 
 def test_what_is_gone_when_it_is_commented_is_opened_anew(nightly: Nightly, github: GitHub) -> None:

@@ -65,7 +65,7 @@ def test_every_name_of_every_suite_is_a_workload_of_that_name():
 
 def test_no_two_built_in_workloads_share_a_name():
     modules = [registry.importlib.import_module(provider) for provider in registry.PROVIDERS]
-    names = [entry.name for module in modules for entry in registry._workloads_of(module)]
+    names = [entry.name for module in modules for entry in registry._workloads_in(vars(module).values())]
     assert sorted(names) == sorted(catalogue().workloads)
 
 
@@ -76,15 +76,14 @@ def test_the_quick_suite_is_whole():
     assert 2 <= len(operators) <= 3
 
 
-def test_a_workload_whose_library_is_missing_is_there_with_the_reason(write):
-    path = write(
-        GOOD.format(name="one").replace('"nothing"', '"nothing", requires=("a-library-that-is-missing",)')
-    )
+@pytest.mark.parametrize("library", ["a-library-that-is-missing", "a.library.that.is.missing"])
+def test_a_workload_whose_library_is_missing_is_there_with_the_reason(write, library):
+    path = write(GOOD.format(name="one").replace('"nothing"', f'"nothing", requires=("{library}",)'))
     found = catalogue([path])
     assert found.suites[str(path)] == ("mine/one",)
     (reason,) = found.unavailable.values()
-    assert reason.startswith("needs a-library-that-is-missing: ")
-    assert reason.endswith(" -m pip install a-library-that-is-missing")
+    assert reason.startswith(f"needs {library}: ")
+    assert reason.endswith(f" -m pip install {library}")
 
 
 def test_all_is_what_can_be_built_here(monkeypatch):
@@ -139,6 +138,19 @@ def test_workloads_in_lists_count_and_aliases_count_once(write):
     assert catalogue([path]).suites[str(path)] == ("mine/one",)
 
 
+IN_A_LOOP = """
+for width in (8, 16):
+    @workload(f"mine/width_{width}", "nothing")
+    def entry(batch, width=width):
+        return Task(torch.neg, (torch.ones(batch, width),))
+"""
+
+
+def test_workloads_that_are_made_in_a_loop_count(write):
+    path = write(GOOD.format(name="one") + IN_A_LOOP)
+    assert catalogue([path]).suites[str(path)] == ("mine/one", "mine/width_8", "mine/width_16")
+
+
 def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
     path = write("from torchperf_ci.suite.vision import resnet18\n")
     assert catalogue([path]).suites[str(path)] == ("vision/resnet18",)
@@ -149,7 +161,8 @@ def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
     [
         ("x = 1\ndef broken(:\n", 2, "syntax error"),
         ("x = 1\n\nraise RuntimeError('planted')\n", 3, "RuntimeError: planted"),
-        ("import a_library_that_is_missing\n", 1, "No module named 'a_library_that_is_missing'"),
+        ("import a_library_that_is_missing\n", 1, "No module named 'a_library_that_is_missing'; import by"),
+        ("from .beside import model\n", 1, "no known parent package; import by absolute names"),
         ("def f():\n    raise SystemExit(3)\nf()\n", 2, "SystemExit: 3"),
         ("import json\njson.loads('[')\n", 2, "JSONDecodeError"),
         ("x = 1\n", None, "defines no workload"),

@@ -44,6 +44,10 @@ def test_without_a_batch_the_function_gets_none_and_a_step_is_one_sample():
 def test_a_requirement_that_is_no_tuple_is_refused():
     with pytest.raises(ValueError, match=r'write a tuple, such as \("transformers",\)'):
         workload("a/b", "t", requires="transformers")(build)
+    with pytest.raises(
+        ValueError, match=r"'timm>=1\.0' in requires: write a package's name, without a version"
+    ):
+        workload("a/b", "t", requires=("timm>=1.0",))(build)
 
 
 @pytest.mark.parametrize("name", ["resnet", "a/b/c", "/b", "a/", "a b/c", "a/b\n", "vision/ré", ""])

@@ -16,6 +16,8 @@ import github_pulls
 from github_openapi import Description, Operation, description
 from github_state import (
     ELSEWHERE,
+    FORMER,
+    IDENTIFIED,
     JOB,
     LOGINS,
     MEASURING,
@@ -135,6 +137,11 @@ class GitHub(ThreadingHTTPServer):
             return self._graphql(token, body)
         self.before(method)
         self.asked.append(f"{method} {url}")
+        if url.startswith(FORMER):
+            there = f"{self.base}{url.replace(FORMER, IDENTIFIED)}"
+            moved = {**said("Moved Permanently"), "url": there}
+            return 301 if method == "GET" else 307, moved, {"Location": there}
+        url = url.replace(IDENTIFIED, f"/repos/{REPOSITORY}")
         try:
             operation = self.rules.operation(method, url.removeprefix(self.prefix))
         except LookupError as error:

@@ -20,7 +20,7 @@ def _list(server: GitHub, request: Request) -> Answer:
         issue
         for issue in sorted(server.issues.values(), key=lambda issue: -issue.number)
         if state in ("all", issue.state)
-        and set(labels) <= set(issue.labels)
+        and set(map(str.lower, labels)) <= set(map(str.lower, issue.labels))
         and not (issue.deleted or issue.moved)
     ]
     return 200, [_shown(server, issue) for issue in _page(request, found)]
@@ -31,7 +31,7 @@ def _create(server: GitHub, request: Request) -> Answer:
         return 410, said("Issues are disabled for this repo")
     if len(request.body.get("body") or "") > BODY_LIMIT:
         return 422, said("Validation Failed")
-    labels = request.body.get("labels", []) if server.may_label else []
+    labels = [_spelt(server, name) for name in request.body.get("labels", []) if server.may_label]
     issue = server.issue(request.body["title"], request.body.get("body") or "", LOGINS[request.token], labels)
     return 201, _shown(server, issue)
 
@@ -48,7 +48,7 @@ def _edit(server: GitHub, request: Request) -> Answer:
     if len(changes.get("body") or "") > BODY_LIMIT:
         return 422, said("Validation Failed")
     issue.title, issue.body = changes.get("title", issue.title), changes.get("body", issue.body)
-    issue.labels = list(changes.get("labels", issue.labels))
+    issue.labels = [_spelt(server, name) for name in changes.get("labels", issue.labels)]
     for name in issue.labels:
         server.labels.setdefault(name, "")
     if changes.get("state", issue.state) != issue.state:
@@ -87,16 +87,21 @@ def _delete_comment(server: GitHub, request: Request) -> Answer:
 
 
 def _label(server: GitHub, request: Request) -> Answer:
-    name = request.operation.arguments["name"]
+    name = _spelt(server, request.operation.arguments["name"])
     return (200, _shown_label(server, name)) if name in server.labels else (404, said("Not Found"))
 
 
 def _create_label(server: GitHub, request: Request) -> Answer:
     name = request.body["name"]
-    if name in server.labels:
+    if _spelt(server, name) in server.labels:
         return 422, said("Validation Failed")
     server.labels[name] = request.body.get("description", "")
     return 201, _shown_label(server, name)
+
+
+def _spelt(server: GitHub, name: str) -> str:
+    """A label as people have named it: GitHub ignores its case."""
+    return next((known for known in server.labels if known.lower() == name.lower()), name)
 
 
 def _found(server: GitHub, request: Request) -> Issue | Answer:

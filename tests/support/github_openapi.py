@@ -20,6 +20,7 @@ PACKAGE = Path(__file__).parents[2] / ".cache/npm/node_modules/@octokit/openapi"
 # Of its thousand operations those that torchperf may ask for.
 PATHS = (
     "/user",
+    "/repos/{owner}/{repo}",
     "/repos/{owner}/{repo}/pulls",
     "/repos/{owner}/{repo}/pulls/{pull_number}",
     "/repos/{owner}/{repo}/commits/{commit_sha}/pulls",

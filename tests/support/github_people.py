@@ -43,6 +43,13 @@ def _workflow(server: GitHub, request: Request) -> Answer:
     return 200, {**server.rules.example(request.operation.path, "get", 200), **_of(server, name, workflow)}
 
 
+def _repository(server: GitHub, request: Request) -> Answer:
+    example = server.rules.example(request.operation.path, "get", 200)
+    del example["source"]  # that of the example is not as described
+    name = "/".join(request.operation.arguments[part] for part in ("owner", "repo"))
+    return 200, {**example, "language": "Python", "full_name": name, "url": f"{server.base}/repos/{name}"}
+
+
 def _runs(server: GitHub, request: Request) -> Answer:
     name, query = request.operation.arguments["workflow_id"], request.operation.query
     workflow = server.workflows.get(name)
@@ -78,6 +85,7 @@ def _of(server: GitHub, name: str, workflow: Workflow) -> dict[str, Any]:
 
 ANSWERS: Mapping[str, Callable[[GitHub, Request], Answer]] = {
     "get /user": _user,
+    "get ": _repository,
     "get /commits/{ref}": _commit,
     "get /actions/workflows/{workflow_id}": _workflow,
     "get /actions/workflows/{workflow_id}/runs": _runs,

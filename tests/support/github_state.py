@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 REPOSITORY = "octo/perf"
 MEASURING = ".github/workflows/performance.yml"
 """The workflow that measures."""
+FORMER, IDENTIFIED = "/repos/octo/former", "/repositories/1"
+"""Where redirects lead from and to: the repository had another name."""
 ELSEWHERE = "octo/elsewhere"
 """Where issues are transferred to."""
 WEB = "https://github.example"

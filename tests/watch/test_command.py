@@ -203,6 +203,14 @@ def test_a_run_that_goes_on_neither_opens_nor_closes(
     assert the_issue(github).state == "open"
 
 
+def test_an_old_run_that_is_run_again_is_the_newest(clock: Clock, github: GitHub, workflow: Workflow) -> None:
+    again = clock.ended("failure", timedelta(hours=1))
+    workflow.runs = [clock.ended("success", 3 * NIGHT), again, clock.ended("failure", 5 * NIGHT)]
+    watch()
+    when = f"{again['run_started_at'][:16].replace('T', ' ')} UTC"
+    assert f"its last run failed, at {when}." in the_issue(github).body
+
+
 def test_only_scheduled_runs_count_and_those_of_the_branch(
     clock: Clock, github: GitHub, workflow: Workflow
 ) -> None:

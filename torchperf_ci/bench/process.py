@@ -245,6 +245,7 @@ def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
     return {
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
+        "PYTHONFAULTHANDLER": "1",  # a crash in an extension leaves a traceback in the log
         "OMP_NUM_THREADS": threads,
         "MKL_NUM_THREADS": threads,
         "OPENBLAS_NUM_THREADS": threads,

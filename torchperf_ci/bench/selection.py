@@ -41,13 +41,16 @@ class KnownWorkloads:
     def members(self, patterns: Iterable[str]) -> list[str]:
         """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
 
-        Raises :class:`UnknownNameError` for a pattern that matches nothing.
+        Raises :class:`UsageError` for a pattern that matches nothing.
         """
         wanted: set[str] = set()
         for pattern in patterns:
             members = self.suites.get(pattern) or [
                 name for name in self.workloads if fnmatchcase(name, pattern)
             ]
+            if not members and Path(pattern).is_dir():
+                msg = f"{pattern} is a folder: give the paths of the Python files in it"
+                raise UsageError(msg)
             if not members:
                 msg = "suite or workload"
                 raise UnknownNameError(msg, pattern, [*self.suites, *self.workloads], "torchperf list")
@@ -184,6 +187,12 @@ def error_of(failure: WorkerFailure, settings: Settings, flag: str = PYTHON_FLAG
     if failure.status == "unsupported":
         reason = failure.reason.partition(": ")[2]
         return UsageError(f"--device {settings.device}, {flag} {python}: {reason}")
+    if failure.status == "timeout":
+        msg = (
+            f"{flag} {python}: importing {' and '.join(['torch', *settings.files])} took longer than "
+            f"{DESCRIBE_TIMEOUT:.0f} s; leave long work to the functions of workloads\n{failure.log}"
+        )
+        return EnvironmentUnderTestError(msg.rstrip())
     if "No module named 'torch'" in failure.log:
         msg = f"{python} has no torch: install it there, or give the Python that has it with {flag}"
         return EnvironmentUnderTestError(msg)
@@ -195,11 +204,15 @@ def selected_workloads(
 ) -> list[DescribedWorkload]:
     """Return the catalogue's entries that suites and filters select; all entries if neither is given.
 
-    This includes workloads that cannot be built here, unlike the suite ``all``.
+    This includes workloads that cannot be built here, unlike the suite ``all``. Raises :class:`UsageError` for none.
     """
     patterns = [member for name in suite or ["*"] for member in _suite_members(name, config)]
     names = known.members([_absolute(pattern) for pattern in patterns])
-    return [known.workloads[name] for name in names if matches(name, filters)]
+    entries = [known.workloads[name] for name in names if matches(name, filters)]
+    if not entries:
+        msg = f"no selected workload passes --filter {','.join(filters)}; see `torchperf list` without it"
+        raise UsageError(msg)
+    return entries
 
 
 def python_under_test(path: str | None, flag: str = PYTHON_FLAG) -> str:

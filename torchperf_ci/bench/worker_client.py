@@ -84,6 +84,8 @@ GRACE_SECONDS = 3.0
 MAX_LINE_LENGTH = 16 * 2**20
 """Most bytes of an answer; the longest valid one, all samples of a process, is a hundredth of it."""
 LOG_TAIL_LINES = 20
+CRASH_LINES = 6
+"""Lines of a crash's traceback that are kept: its heading and five calls."""
 
 
 class WorkerFailure(Exception):  # noqa: N818  # an outcome that becomes a record, not an error that a user meets
@@ -237,12 +239,17 @@ class Worker:
 
 
 def last_lines(*files: Path) -> str:
-    """Return the last lines of the files together; those of a file that a program has removed are lost."""
+    """Return the last lines of the files together; of a crash, whose traceback begins with them, the last calls.
+
+    Those of a file that a program has removed are lost.
+    """
     lines = []
     for file in files:
         with contextlib.suppress(FileNotFoundError), file.open("rb") as content:
             content.seek(max(0, os.fstat(content.fileno()).st_size - 2**14))
             lines += content.read().decode(errors="replace").splitlines()
+    crash = next((n for n, line in enumerate(lines) if line.startswith("Current thread ")), len(lines))
+    lines = lines[: crash + CRASH_LINES]
     return "\n".join(lines[-LOG_TAIL_LINES:])
 
 

@@ -35,6 +35,8 @@ WORKFLOWS = ".github/workflows"
 # Paths without special meaning in YAML, in a quoted shell argument, in a comma-separated list, and to GitHub.
 _PLAIN_PATH = re.compile(r"[\w.+@/][\w.+@/ -]*(?<! )")
 _INSTALLABLE = re.compile(r"^\[(project|build-system|tool\.poetry)\]", re.MULTILINE)
+_IMPORTS_TORCH = re.compile(r"^(from|import) torch\b", re.MULTILINE)
+_REQUIRES_TORCH = re.compile(r"^requires *=[^\]]*[\"']torch\b", re.MULTILINE)
 _NO_PACKAGES = {
     "benchmark",
     "benchmarks",
@@ -110,6 +112,14 @@ class Repository:
     def is_pytorch(self) -> bool:
         """Whether the repository is PyTorch itself or a fork."""
         return (self.root / "torch/__init__.py").is_file() and (self.root / "aten").is_dir()
+
+    @property
+    def needs_torch_to_build(self) -> bool:
+        """Whether ``setup.py`` imports torch, as for a C++ extension, without declaring that building requires it."""
+        setup, declared = (
+            _text(self.root / str(self.project) / name) for name in ("setup.py", "pyproject.toml")
+        )
+        return bool(_IMPORTS_TORCH.search(setup)) and not _REQUIRES_TORCH.search(declared)
 
 
 def inspect_repository(folder: Path) -> Repository:

@@ -96,6 +96,8 @@ def install_lines(repository: Repository) -> tuple[str, str]:
     """
     if repository.project is not None:
         place = "." if repository.project == "." else shlex.quote(f"./{repository.project}")
+        if repository.needs_torch_to_build:
+            place = f"setuptools wheel ninja --extra-index-url {CPU_WHEELS} && pip install --no-build-isolation {place}"
         # In one command, so that pip chooses a version of torch that the project accepts, and its CPU build.
         line = f"pip install torch {place} --extra-index-url {CPU_WHEELS}"
         return line, line

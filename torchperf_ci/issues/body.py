@@ -333,12 +333,16 @@ def renewed_body(text: str, memory: IssueMemory) -> str:
         room = max(BODY_LIMIT - size(before) - size(after), _TABLE_ROOM)
         table = to_markdown(Document("", [issue_table(memory)]), room).strip()
         text = f"{before}{table}{after}"
-    return text if size(text) <= BODY_LIMIT else _cut_to_fit(text)
+    return text if size(text) <= BODY_LIMIT else _cut_to_fit(_with_memory_first(text, memory))
 
 
 def _with_memory(text: str, memory: IssueMemory) -> str:
     if len(MEMORY_MARKER.findall(text)) == 1:
         return MEMORY_MARKER.sub(lambda _: memory_line(memory), text)
+    return _with_memory_first(text, memory)
+
+
+def _with_memory_first(text: str, memory: IssueMemory) -> str:
     return f"{memory_line(memory)}\n\n{MEMORY_MARKER.sub('', text)}"
 
 

@@ -304,7 +304,7 @@ def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
     if bisection is None:
         return "The change is in the history; the range between the two commits has not been bisected yet."
     if bisection.culprits:
-        return "Several culprits between the two commits are proven, but none of them to have changed these series."
+        return "Several commits in this range are proven culprits, but for other series."
     return bisection.why or f"The bisection ended without a culprit: {bisection.status}."
 
 

@@ -100,7 +100,7 @@ def plan_actions(
     tonight: dict[Series, list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
         tonight[verdict.series].append(verdict)
-    issues = [issue for issue in known if issue.memory.kind in rules.kinds]
+    issues = [_as_people_left_it(issue) for issue in known if issue.memory.kind in rules.kinds]
     accepts = [_accept(issue, tonight) for issue in issues if issue.expected and not issue.memory.accepted]
     accepted = {action.issue.number: action.memory for action in accepts if action.issue}
     issues = [replace(issue, memory=accepted.get(issue.number, issue.memory)) for issue in issues]
@@ -123,6 +123,12 @@ def plan_actions(
         tuple(new[room:]),
         tuple((match.finding, match.issue) for match in matches if match.word == "dismissed" and match.issue),
     )
+
+
+def _as_people_left_it(issue: TrackedIssue) -> TrackedIssue:
+    """The issue; no longer accepted if the label was removed and the issue reopened."""
+    taken_back = issue.is_open and not issue.expected
+    return replace(issue, memory=replace(issue.memory, accepted=False)) if taken_back else issue
 
 
 def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
@@ -359,13 +365,16 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
     """The memory with a finding added; ``None`` is the memory of a new issue.
 
     A known row keeps its numbers, the evidence from its first night, until pairs have proven new ones. A set that has
-    one of the issue's commits adds no name, so that it leaves once another of them is proven.
+    one of the issue's commits adds no name, so that it leaves once another of them is proven. Suspected are the commits
+    of the first set, or of that with which the regression is back.
     """
     if memory is None:
         rows = _one_row_per_series(finding.rows)
         suspects = finding.suspects[:_MAX_SUSPECTS]
         return IssueMemory(finding.kind, (finding.fingerprint,), rows, night, night, suspects=suspects)
     is_part = finding.suspects and finding.names & {*memory.fingerprints, *memory.suspects}
+    known, new = memory.suspects, finding.suspects[:_MAX_SUSPECTS]
+    suspects = (new or known) if memory.recovered else (known or new)
     is_proven = any(subject.kind == "culprit" and not subject.suspects for subject in (memory, finding))
     return replace(
         memory,
@@ -375,7 +384,7 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
         ),
         rows=_one_row_per_series((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
-        suspects=() if is_proven else memory.suspects or finding.suspects[:_MAX_SUSPECTS],
+        suspects=() if is_proven else suspects,
     )
 
 

@@ -186,15 +186,15 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     opened += [issue for issue in issues if _is_live(issue) and _is_proven_elsewhere(finding, issue)]
     covered = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
-    recovered = [issue for issue in closed if _was_closed_as_recovered(issue, rules)]
-    for issue in (issue for issue in closed if issue not in recovered):
+    recovered = {issue.number: issue for issue in closed if _was_closed_as_recovered(issue, rules)}
+    for issue in (issue for issue in closed if issue.number not in recovered):
         rest = _rows_not_dismissed(finding, issue, covered)
         if not rest:
             return IssueMatch("dismissed", finding, issue)
         finding = replace(finding, rows=rest)
     if opened:
         return IssueMatch("known", _without_rows_of_other_issues(finding, opened[0], issues), opened[0])
-    for issue in recovered:
+    for issue in recovered.values():
         if _relapsed(finding, issue):
             return IssueMatch("relapsed", finding, issue)
         if issue in same and not finding.verdicts:  # an old bisection, and nothing has regressed tonight

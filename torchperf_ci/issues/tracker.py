@@ -179,7 +179,7 @@ class IssueTracker:
 
     def _tracked(self, issue: Issue) -> TrackedIssue | None:
         """The issue if it is ours, else None. Makes no requests: lists contain all fields."""
-        labels = tuple(label.name for label in issue.labels)
+        labels = tuple(label.name.lower() for label in issue.labels)  # GitHub ignores their case
         if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != self.login:
             return None
         body = issue.body or ""

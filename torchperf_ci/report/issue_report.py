@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Document, counted, text_of
 from torchperf_ci.github import GitHubClient, github_client, github_server
-from torchperf_ci.identity import run_url
+from torchperf_ci.identity import UnknownIdentityError, branch_of_job, read_event, run_url
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_document
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import IssueAction, plan_actions
@@ -37,7 +38,7 @@ _SECONDS = 600.0
 
 def publish_to_issues(inputs: ReportInputs, options: ReportOptions) -> None:
     """Open, update and close issues. Raises :class:`NotDeliveredError` at the end if some could not be published."""
-    if why := why_silent(options, os.environ):
+    if why := why_silent(options, os.environ) or _of_other_branch(os.environ):
         drafts = issue_drafts(inputs, options)
         write_files(Path(options.out), {name: _draft_text(draft) for name, draft in drafts.items()})
         say(f"no issue was changed, {counted(len(drafts), 'draft')} written: {why}")
@@ -48,6 +49,16 @@ def publish_to_issues(inputs: ReportInputs, options: ReportOptions) -> None:
         context = partial(_context, client if config.mention_authors else None, rules.night)
         night = NightToPublish(findings, inputs.verdicts, rules, context)
         _report_published(publish_issues(IssueTracker(client, config.labels), night))
+
+
+def _of_other_branch(environ: Mapping[str, str]) -> str:
+    """Say that the job measures another branch than the default one, which issues are about; empty if it does not."""
+    branch = branch_of_job(environ)
+    with suppress(UnknownIdentityError):
+        default = read_event(environ).repository.default_branch
+        if branch and default not in ("", branch):
+            return f"this job runs on {branch}, and issues are about {default}"
+    return ""
 
 
 def issue_drafts(inputs: ReportInputs, options: ReportOptions) -> Mapping[str, Document]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.machinery
 import importlib.util
@@ -14,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.suite.torchbench import PREFIX, torchbench_workloads
-from torchperf_ci.suite.workload import Workload
+from torchperf_ci.suite.workload import DECORATED, Workload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from types import ModuleType
 
 # Modules whose workloads are in the catalogue. Importing them is cheap: only ``build`` imports model libraries.
@@ -125,7 +124,7 @@ def _unavailable(workloads: Mapping[str, Workload]) -> dict[str, str]:
 
 def _built_in() -> dict[str, Workload]:
     modules = map(importlib.import_module, PROVIDERS)
-    return {entry.name: entry for module in modules for entry in _workloads_of(module)}
+    return {entry.name: entry for module in modules for entry in _workloads_in(vars(module).values())}
 
 
 def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:
@@ -140,10 +139,10 @@ def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, 
     return dict(zip(SUITES, (QUICK, core, models, operators, transformers, available), strict=True))
 
 
-def _workloads_of(module: ModuleType) -> Iterator[Workload]:
-    """Yield the workloads that are module-level values, or in module-level lists or tuples, each once and in order."""
+def _workloads_in(values: Iterable[object]) -> Iterator[Workload]:
+    """Yield the workloads among the values, or in lists or tuples among them, each once and in order."""
     seen = set[int]()
-    for value in vars(module).values():
+    for value in values:
         for entry in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(entry, Workload) and id(entry) not in seen:
                 seen.add(id(entry))
@@ -157,8 +156,9 @@ def _load_file(path: Path) -> list[Workload]:
             problem = "not a checkout of TorchBench: give the folder that has torchbenchmark/models"
             raise BadSuiteFileError(path, None, problem)
         return list(models)
-    module = _execute(path)
-    workloads = list(_workloads_of(module))
+    values = vars(_execute(path))
+    decorated = [entry for entry in DECORATED if getattr(entry.build, "__globals__", None) is values]
+    workloads = list(_workloads_in([decorated, *values.values()]))
     if not workloads:
         problem = "defines no workload: decorate a function `batch_size -> Task` with @workload(...)"
         raise BadSuiteFileError(path, None, problem)
@@ -172,19 +172,31 @@ class _SourceLoader(importlib.machinery.SourceFileLoader):
         """Do nothing, where the base class would write bytecode."""
 
 
+_SUITE_FILE = "torchperf_suite_"
+"""The name of a suite file's module begins with this and ends with its path in hexadecimal digits."""
+
+
+def suite_file_spec(name: str) -> importlib.machinery.ModuleSpec:
+    """Return how to load the suite file whose module has this name."""
+    source = os.fsdecode(bytes.fromhex(name.removeprefix(_SUITE_FILE)))
+    spec = importlib.util.spec_from_file_location(name, source, loader=_SourceLoader(name, source))
+    assert spec
+    return spec
+
+
 def _execute(path: Path) -> ModuleType:
     """Import a file as a module with a unique name. Raises BadSuiteFileError if that fails."""
     if not path.is_file():
         problem = "no such file" if not path.exists() else "is not a file"
         raise BadSuiteFileError(path, None, f"{problem}: give the path of a Python file")
     source = str(path.absolute())
-    name = f"torchperf_suite_{hashlib.sha256(os.fsencode(source)).hexdigest()[:16]}"
-    loader = _SourceLoader(name, source)
-    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, loader, origin=source))
-    module.__file__ = source
+    name = f"{_SUITE_FILE}{os.fsencode(source).hex()}"
+    spec = suite_file_spec(name)
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        loader.exec_module(module)
+        spec.loader.exec_module(module)
     # A file may raise anything, and `sys.exit()` in it must not end the worker.
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
@@ -203,7 +215,12 @@ def _line_in(source: str, error: BaseException) -> int | None:
 def _explanation(error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         return f"syntax error: {error.msg}"
-    return f"importing the file raised {type(error).__name__}: {error}"
+    advice = (
+        "; import by absolute names what is installed or in a folder of PYTHONPATH"
+        if isinstance(error, ImportError) and not error.path  # else it was found
+        else ""
+    )
+    return f"importing the file raised {type(error).__name__}: {error}{advice}"
 
 
 def _refuse_taken_names(

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +24,7 @@ MODES = ("inference", "training")
 DEVICE_CLASSES = ("cpu", "integrated", "accelerator")
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
+_PACKAGE = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9]")
 _BATCH_SIZE_KEYS = (*MODES, *(f"{mode}/{device}" for mode in MODES for device in DEVICE_CLASSES))
 
 
@@ -113,6 +115,9 @@ class Workload:
             return f"workload {self.name}: modes is {self.modes!r}; choose from {MODES!r}"
         if isinstance(self.requires, str):
             return f'workload {self.name}: requires is a text; write a tuple, such as ("{self.requires}",)'
+        for package in self.requires:
+            if not _PACKAGE.fullmatch(package):
+                return f"workload {self.name}: {package!r} in requires: write a package's name, without a version"
         for mode in self.modes:
             if self.batch_sizes and mode not in self.batch_sizes:
                 return f"workload {self.name}: give batch_sizes a default batch size for mode {mode!r}"
@@ -158,7 +163,9 @@ def _is_installed(package: str) -> bool:
     try:
         importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return importlib.util.find_spec(package.replace("-", "_")) is not None
+        with suppress(ModuleNotFoundError):  # of the package before a dot
+            return importlib.util.find_spec(package.replace("-", "_")) is not None
+        return False
     return True
 
 
@@ -166,6 +173,10 @@ def _kind(value: object) -> str:
     """Return the type of a value with its article, for use in a message."""
     name = type(value).__name__
     return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+
+
+DECORATED: list[Workload] = []
+"""The workloads that :func:`workload` has made, also those that no name in their file refers to, as in a loop."""
 
 
 def workload(
@@ -187,7 +198,8 @@ def workload(
     )
 
     def decorate(build: Build) -> Workload:
-        return Workload(name, task, build, sizes, modes, origin, requires)
+        DECORATED.append(Workload(name, task, build, sizes, modes, origin, requires))
+        return DECORATED[-1]
 
     return decorate
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.bench.worker.step import StepRequest, build_step
 from torchperf_ci.bench.worker.torch_environment import pinned, set_precision
 from torchperf_ci.machine.devices import device as device_of
@@ -12,6 +13,7 @@ from torchperf_ci.suite import Task, workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 CPU, CUDA = device_of("cpu"), device_of("cuda")
 MATMUL = torch.backends.cuda.matmul
@@ -24,6 +26,8 @@ def restored() -> Iterator[None]:
     set_precision("fp32", CPU)
     torch.backends.fp32_precision = before
     torch.set_num_threads(threads)
+    torch.set_default_dtype(torch.float32)
+    torch.set_default_device(None)
 
 
 @pytest.fixture
@@ -58,6 +62,7 @@ def test_what_a_build_moves_is_put_back_and_told() -> None:
         torch.backends.cudnn.benchmark = True
         MATMUL.allow_bf16_reduced_precision_reduction = False
         torch.set_num_threads(before + 1)
+        torch.set_default_dtype(torch.float64)
         return Task(torch.nn.Linear(2, 2), (torch.ones(1, 2),))
 
     before = torch.get_num_threads()
@@ -66,10 +71,36 @@ def test_what_a_build_moves_is_put_back_and_told() -> None:
     assert moved["cudnn.benchmark"] == "False → True"
     assert moved["bf16 reduced-precision reduction"] == "True → False"
     assert moved["threads"] == f"{before} → {before + 1}"
+    assert moved["default dtype"] == "torch.float32 → torch.float64"
     assert torch.get_float32_matmul_precision() == "highest"
     assert not torch.backends.cudnn.benchmark
     assert MATMUL.allow_bf16_reduced_precision_reduction
     assert torch.get_num_threads() == before
+    assert torch.get_default_dtype() == torch.float32
+
+
+SETS_ALL = """\
+import torch
+from torchperf_ci.suite import Task, workload
+
+torch.set_default_dtype(torch.float64)
+torch.set_default_device("meta")
+torch.set_num_threads(3)
+
+@workload("mine/linear", "", modes=("inference",))
+def linear(batch):
+    return Task(torch.nn.Linear(2, 2), (torch.ones(batch, 2),))
+"""
+
+
+def test_what_a_suite_file_sets_for_all_of_torch_does_not_count(tmp_path: Path) -> None:
+    (tmp_path / "suite.py").write_text(SETS_ALL)
+    request = {"mode": "inference", "dtype": "fp32", "backend": "eager", "batch_size": 1}
+    session = WorkerSession()
+    session.build("mine/linear", [str(tmp_path / "suite.py")], "cpu", 1, **request)
+    result = session._step.run()
+    assert (result.dtype, result.device.type) == (torch.float32, "cpu")
+    assert torch.get_num_threads() == 1
 
 
 @pytest.mark.usefixtures("tf32_exists")

@@ -72,6 +72,23 @@ def test_floating_tensors_follow_the_dtype_and_others_keep_theirs(dtype: str, ex
     assert step.run().dtype == expected
 
 
+@pytest.mark.parametrize(("dtype", "expected"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+def test_a_model_in_another_dtype_follows_and_complex_numbers_and_fp8_stay(
+    dtype: str, expected: torch.dtype
+) -> None:
+    @workload("test/double", "", modes=("inference",))
+    def double(batch: int) -> Task:
+        model = torch.nn.Linear(2, 2).double()
+        model.register_buffer("turns", torch.ones(2, dtype=torch.complex64))
+        model.register_buffer("small", torch.ones(2).to(torch.float8_e4m3fn))
+        return Task(model, (torch.ones(batch, 2).double(),))
+
+    step = build_step(double, StepRequest("inference", dtype, "eager", 1), CPU)
+    assert step.run().dtype == expected
+    assert step.model.turns.dtype == torch.complex64
+    assert step.model.small.dtype == torch.float8_e4m3fn
+
+
 def test_amp_keeps_fp32_weights_and_computes_in_bf16_on_the_cpu() -> None:
     step = build_step(net, StepRequest("training", "amp", "eager", 4), CPU)
     assert isinstance(step.model, torch.nn.Module)

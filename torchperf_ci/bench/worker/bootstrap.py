@@ -9,6 +9,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 PACKAGE = Path(__file__).resolve().parents[2]
 OLDEST_PYTHON = (3, 10)
@@ -21,6 +25,17 @@ def main() -> None:
     # must not shadow those of the environment.
     if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11
         sys.path.pop(0)
+    register_package()
+
+    from torchperf_ci.bench.worker.garbage_collector import garbage_collector_paused
+
+    with garbage_collector_paused():
+        from torchperf_ci.bench.worker.session import serve
+    serve(int(sys.argv.pop()))  # a suite file that parses arguments finds none
+
+
+def register_package() -> None:
+    """Import this package by its path."""
     spec = importlib.util.spec_from_file_location(
         "torchperf_ci", PACKAGE / "__init__.py", submodule_search_locations=[str(PACKAGE)]
     )
@@ -30,12 +45,21 @@ def main() -> None:
     sys.modules["torchperf_ci"] = package
     spec.loader.exec_module(package)
 
-    from torchperf_ci.bench.worker.garbage_collector import garbage_collector_paused
 
-    with garbage_collector_paused():
-        from torchperf_ci.bench.worker.session import serve
-    serve(int(sys.argv[1]))
+class SuiteFileFinder:
+    """Finds the modules of suite files by their names in a process that a workload spawns, such as a data loader's."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> ModuleSpec | None:
+        if not name.startswith("torchperf_suite_"):
+            return None
+        from torchperf_ci.suite.registry import suite_file_spec
+
+        return suite_file_spec(name)
 
 
 if __name__ == "__main__":
     main()
+elif __name__ == "__mp_main__":
+    register_package()
+    sys.meta_path.append(SuiteFileFinder)

@@ -60,7 +60,7 @@ def serve(channel_fd: int) -> None:
 def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
     try:
         return {"ok": _finite(ask())}
-    except Exception as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
+    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
         return {
             "error": {
                 "status": status_of(error),
@@ -76,7 +76,7 @@ def _finite(answer: Any) -> Mapping[str, object]:
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in members.items()}
 
 
-def _reason(error: Exception) -> str:
+def _reason(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [""]
     return f"{type(error).__name__}: {lines[0]}"[:500]
 
@@ -143,10 +143,10 @@ class WorkerSession:
         self, workload: str, files: list[str], device: str, threads: int, **request: Any
     ) -> protocol.Built:
         """Build the step; the answer includes its number of parameters and the switches that the workload changed."""
-        torch.set_num_threads(threads)
         self._device = device_of(device, hip=torch.version.hip is not None)
         self._request = StepRequest(**request)
         self._workload = _workload(workload, files)
+        torch.set_num_threads(threads)  # after the suite files, which may have set it
         self._step = build_step(self._workload, self._request, self._device)
         task, is_function = self._step.task, not isinstance(self._step.model, torch.nn.Module)
         return protocol.Built(self._step.parameters, is_function, self._step.moved, task.config_digest())

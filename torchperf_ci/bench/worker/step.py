@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SEED = 0
 CAST = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp64": torch.float64}
-"""Dtypes that models are cast to. fp64 is only the reference for correctness and is never measured."""
+"""Dtypes that models are cast to, else fp32. fp64 is only the reference for correctness and is never measured."""
 REPLAYED = ("inductor:reduce-overhead", "inductor:max-autotune")
 """Backends that capture the step's kernels as a graph, if the device supports it."""
 LAZY = (GeneratorType, CoroutineType, AsyncGeneratorType, map, filter)
@@ -105,14 +105,16 @@ def _step(task: Task, request: StepRequest, device: Device) -> BuiltStep:
 
 
 def _placed(task: Task, request: StepRequest, device: Device) -> Task:
-    target, dtype = torch.device(device.torch_type), CAST.get(request.dtype)
+    target, dtype = torch.device(device.torch_type), CAST.get(request.dtype, torch.float32)
 
     def place(tensor: torch.Tensor) -> torch.Tensor:
-        return tensor.to(device=target, dtype=dtype if tensor.is_floating_point() else None)
+        is_cast = tensor.is_floating_point() and tensor.element_size() > 1  # fp8 is what its kernels take
+        return tensor.to(device=target, dtype=dtype if is_cast else None)
 
     model = task.model
     if isinstance(model, torch.nn.Module):
-        model = model.to(device=target, dtype=dtype).train(request.mode == "training")
+        # Not .to(dtype), which also casts complex numbers, losing half of them.
+        model = model._apply(place).to(target).train(request.mode == "training")  # noqa: SLF001
     return replace(task, model=model, inputs=pytree.tree_map_only(torch.Tensor, place, task.inputs))
 
 

@@ -201,6 +201,7 @@ def pinned(dtype: str, device: Device) -> Iterator[dict[str, str]]:
     Yields a mapping that lists the changes after the block: ``{"cudnn.benchmark": "False → True"}``.
     """
     set_precision(dtype, device)
+    _set_defaults()
     moved: dict[str, str] = {}
     before, unmoved = _state(), {name: read() for name, (read, _) in _switches().items()}
     yield moved
@@ -210,6 +211,13 @@ def pinned(dtype: str, device: Device) -> Iterator[dict[str, str]]:
         if name in moved:
             write(unmoved[name])
     set_precision(dtype, device)
+    _set_defaults()
+
+
+def _set_defaults() -> None:
+    """Create tensors in fp32 on the CPU, whatever a suite file or a build has set."""
+    torch.set_default_dtype(torch.float32)
+    torch.set_default_device(None)
 
 
 def set_precision(dtype: str, device: Device) -> None:
@@ -271,6 +279,8 @@ def _state() -> dict[str, str]:
         **{name: read for name, (read, _) in _switches().items()},
         "float32_matmul_precision": torch.get_float32_matmul_precision,
         "cudnn.allow_tf32": lambda: torch.backends.cudnn.allow_tf32,
+        "default dtype": torch.get_default_dtype,
+        "default device": torch.get_default_device,
     }
     if hasattr(torch.backends, "fp32_precision"):
         for name, backend in _fp32_backends().items():
