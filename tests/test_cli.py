@@ -135,6 +135,23 @@ def test_a_bug_of_ours_has_a_traceback_and_exit_code_70(
     assert "please report it" in shown
 
 
+@pytest.mark.parametrize(
+    ("command", "refused", "says"),
+    [
+        ("list", "ulimit -f 0", "No usable temporary directory"),  # like a full disk
+        ("list", 'cd "$(mktemp -d)" && rmdir "$PWD"', "No such file or directory"),
+        ("list", "ulimit -n 9", "the system refused: [Errno 24] Too many open files"),
+        ("plan", "exec >/dev/full", "No space left on device"),
+    ],
+)
+def test_what_the_system_refuses_is_no_bug_of_ours(command: str, refused: str, says: str) -> None:
+    shell = ["sh", "-c", f'{refused} && exec "$@"', "sh", sys.executable, "-m", "torchperf_ci", command]
+    done = subprocess.run(shell, capture_output=True, encoding="utf-8", timeout=120)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "bug" not in done.stderr
+
+
 def test_in_a_job_an_error_is_an_annotation() -> None:
     done = torchperf("run", "--dtype", "fp31", GITHUB_ACTIONS="true")
     assert "::error title=torchperf::unknown value for --dtype 'fp31'" in done.stderr

@@ -181,6 +181,12 @@ def test_an_output_that_cannot_be_written_is_told() -> None:
     assert done.stderr == "torchperf: error: the output cannot be written: No space left on device\n"
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_works_without_a_stream(closed: str) -> None:
+    command = ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-m", "torchperf_ci", "plan"]
+    subprocess.run(command, cwd=Path(__file__).parents[1], check=True, timeout=60)
+
+
 def printed_to(output: int) -> subprocess.CompletedProcess[str]:
     """A command that prints, to a file descriptor, which is closed then."""
     command = [sys.executable, "-m", "torchperf_ci", "completion", "fish"]

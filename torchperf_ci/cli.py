@@ -11,7 +11,7 @@ from importlib import import_module
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torchperf_ci import __version__
+from torchperf_ci import __version__, errors, interruption
 from torchperf_ci.errors import EXIT_CODES, TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
 from torchperf_ci.interruption import Stopped, output_is_closed, print_nothing_more, stoppable
 from torchperf_ci.options import HelpFormatter, Option, options_of, read, sections_of
@@ -66,8 +66,9 @@ class Command:
                 raise
             msg = f"{self.name} needs packages that are not installed: {remedy}"
             raise UsageError(msg) from error
-        code: int = action(options)
-        return code
+        with errors.system_refusals():
+            code: int = action(options)
+            return code
 
 
 def _named(place: str) -> Any:
@@ -77,7 +78,7 @@ def _named(place: str) -> Any:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
-    _write_utf8()
+    _prepare_streams()
     if "_ARGCOMPLETE" in os.environ:
         _answer_shell(os.environ["COMP_LINE"].split()[1:])
     try:
@@ -93,11 +94,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return code
 
 
-def _write_utf8() -> None:
-    """Whatever the locale is: names and tables have characters that ASCII lacks, and JSON is UTF-8."""
-    for stream, errors in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
+def _prepare_streams() -> None:
+    """Write UTF-8 whatever the locale is: names and tables have characters that ASCII lacks, and JSON is UTF-8."""
+    interruption.open_closed_streams()
+    for stream, on_error in ((sys.stdout, "surrogateescape"), (sys.stderr, "backslashreplace")):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
+            stream.reconfigure(encoding="utf-8", errors=on_error)
 
 
 def _run(argv: Sequence[str] | None) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 
 EXIT_CODES = """\
@@ -154,3 +156,29 @@ class VerdictsError(TorchperfError):
 
 class CulpritsError(TorchperfError):
     """A culprits file is unreadable or malformed, or its directory cannot be created."""
+
+
+class SystemRefusalError(TorchperfError):
+    """The system refuses what every program needs, such as space on a disk, memory or another process."""
+
+
+_REFUSALS = (
+    *(errno.EACCES, errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE),
+    *(errno.ENOLCK, errno.ENOMEM, errno.ENOSPC, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EROFS),
+    errno.ESTALE,
+)
+
+
+@contextmanager
+def system_refusals() -> Iterator[None]:
+    """Raise :class:`SystemRefusalError` for an error of the system in the block that is no fault of torchperf."""
+    try:
+        yield
+    except OSError as error:
+        # No path is named where the working directory is gone, or no directory can hold temporary files.
+        is_unnamed = error.errno == errno.ENOENT and error.filename is None
+        if error.errno not in _REFUSALS and not is_unnamed:
+            raise
+        needs = "a working directory, permissions, disk space, memory, open files, processes and file locks"
+        msg = f"the system refused: {error}; torchperf needs {needs}"
+        raise SystemRefusalError(msg) from error

@@ -15,7 +15,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,10 +52,18 @@ def program() -> Sequence[str]:
     return (COMMAND_NAME,) if named and file.exists() and file.samefile(named) else (str(file),)
 
 
+def open_closed_streams() -> None:
+    """Discard what is printed by a process that was started with a closed stdout or stderr."""
+    while (spare := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(spare)
+    sys.stdout, sys.stderr = sys.stdout or os.fdopen(1, "w"), sys.stderr or os.fdopen(2, "w")
+
+
 def output_is_closed() -> bool:
     """Whether the reader of our output has ended, as ``head`` does early."""
     outputs = select.poll()
-    for stream in _outputs():
+    for stream in (sys.stdout, sys.stderr):
         outputs.register(stream, 0)  # polls for errors only
     return bool(outputs.poll(0))
 
@@ -63,13 +71,8 @@ def output_is_closed() -> bool:
 def print_nothing_more() -> None:
     """Discard buffered output, which the interpreter would otherwise print at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in _outputs():
+    for stream in (sys.stdout, sys.stderr):
         os.dup2(nowhere, stream.fileno())
-
-
-def _outputs() -> Iterator[TextIO]:
-    """Yield stdout and stderr, unless the process was started without them."""
-    return filter(None, (sys.stdout, sys.stderr))
 
 
 _IGNORES_HANGUP = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN

@@ -45,11 +45,15 @@ def scratch_folder(longer: int = 0) -> Iterator[Path]:
 
 @contextmanager
 def _owning(folder: Path) -> Iterator[Path]:
-    """Hold a lock in the folder, which the kernel releases when this process ends in any way."""
+    """Hold a lock in the folder, which the kernel releases when this process ends in any way.
+
+    On a file system without locks the folder has no owner, so that a kill leaves it there.
+    """
     unlocked = folder / "unlocked"
     with unlocked.open("wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        unlocked.rename(folder / _OWNER)  # so that others see it only once it is locked
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            unlocked.rename(folder / _OWNER)  # so that others see it only once it is locked
         yield folder
 
 
@@ -65,14 +69,20 @@ def _remove_leftover(folder: Path) -> None:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         return
     with open_regular(folder / _OWNER) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(
+            lock, fcntl.LOCK_SH | fcntl.LOCK_NB
+        )  # NFS locks no file exclusively that is open for reading
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def disk_size(folder: Path) -> int:
     """The bytes that all files below ``folder`` take on disk; a file with several hard links counts once."""
-    files = [Path(parent, name).lstat() for parent, _, names in os.walk(folder) for name in names]
-    return 512 * sum({status.st_ino: status.st_blocks for status in files}.values())
+    blocks = {}
+    for path in (Path(parent, name) for parent, _, names in os.walk(folder) for name in names):
+        with suppress(FileNotFoundError):  # a server that outlives the build has just removed it
+            status = path.lstat()
+            blocks[status.st_ino] = status.st_blocks
+    return 512 * sum(blocks.values())
 
 
 FULL_DISK = 2**24

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 from pathlib import Path
 
@@ -56,6 +57,22 @@ def test_a_torn_last_line_is_dropped_and_the_journal_goes_on(tmp_path: Path) -> 
     again = RunJournal.open(tmp_path, PLAN, resume=True)
     again.add(JournalLine("b", OUTCOME))
     assert RunJournal.open(tmp_path, PLAN, resume=True).outcomes == {"a": [OUTCOME], "b": [OUTCOME]}
+
+
+def test_a_full_disk_is_told_with_how_to_continue(tmp_path: Path) -> None:
+    """Simulated by a limit on file sizes."""
+    journal = RunJournal.open(tmp_path, PLAN)
+    journal.add(JournalLine("a", OUTCOME))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(
+        resource.RLIMIT_FSIZE, ((tmp_path / OWN_FOLDER / "journal.jsonl").stat().st_size + 9, before[1])
+    )
+    try:
+        with pytest.raises(OutputDirectoryError, match=r"cannot be written .*continue with --resume"):
+            journal.add(JournalLine("b", OUTCOME))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert RunJournal.open(tmp_path, PLAN, resume=True).outcomes == {"a": [OUTCOME]}
 
 
 def test_records_of_an_earlier_run_are_not_overwritten(tmp_path: Path) -> None:

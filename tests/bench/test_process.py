@@ -296,6 +296,16 @@ def test_a_worker_that_ends_before_it_is_asked_is_a_failure_not_an_exception(tmp
             worker.ask("describe", 10, Description)
 
 
+def test_a_worker_whose_log_is_removed_meanwhile_is_a_failure_without_a_log(tmp_path: Path) -> None:
+    """As by a job that cleans the temporary directory."""
+    log, cleaning = tmp_path / "log", tmp_path / "python"
+    cleaning.write_text(f"#!/bin/sh\nrm '{log}'\n")
+    cleaning.chmod(0o755)
+    with Worker(str(cleaning), log, {}) as worker, pytest.raises(WorkerFailure, match="code 0") as failure:
+        worker.ask("describe", 10, Description)
+    assert failure.value.log == ""
+
+
 def test_a_worker_that_has_not_answered_yet_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

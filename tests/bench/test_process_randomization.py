@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -105,3 +106,13 @@ def test_processes_differ_in_their_hash_seed_and_in_the_size_of_their_environmen
     assert len({one["PYTHONHASHSEED"] for one in found}) == 4
     assert len({len(one[PADDING]) for one in found}) > 1
     assert all(len(random_variables()[PADDING]) < MAX_PADDING for _ in range(4))
+
+
+def test_a_cache_that_is_cleaned_meanwhile_is_as_well_forgotten(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        ["sh", "-c", "while :; do mkdir -p a/b; rmdir a/b a; done"], cwd=tmp_path
+    ) as cleaning:
+        try:
+            assert not any(forget_choices(tmp_path) for _ in range(2000))
+        finally:
+            cleaning.kill()

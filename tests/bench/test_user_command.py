@@ -14,7 +14,7 @@ from torchperf_ci.bench import user_command
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.user_command import InstalledBuild, run_user_command
 from torchperf_ci.bench.worker_client import LOG_TAIL_LINES, WorkerFailure
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import SystemRefusalError, UsageError
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -192,3 +192,12 @@ def test_every_process_of_it_is_on_the_cpus_and_the_caller_stays_where_it_was(bu
     ask = "import os; print(*getattr(os, 'sched_getaffinity', lambda _: {0})(0))"
     assert printed(f'{{python}} -c "{ask}"; ({{python}} -c "{ask}")', build).split() == [str(cpu)] * 2
     assert affinity(0) == before
+
+
+def test_a_cpu_that_can_no_longer_be_used_is_told(build: InstalledBuild) -> None:
+    """It was taken offline, or from this container's set, since it was chosen."""
+    if sys.platform != "linux":
+        return
+    build = replace(build, settings=replace(build.settings, cpus=(2**12,)))
+    with pytest.raises(SystemRefusalError, match="CPU 4096 can no longer be used"):
+        run_user_command("echo 1", build, a_number)

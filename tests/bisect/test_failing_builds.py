@@ -174,3 +174,18 @@ def test_a_full_disk_ends_the_search_and_says_nothing_about_the_commit(
     full.unlink()
     found = bisect(*ends, "--build", build)
     assert ([one.commit for one in found.culprits], found.skipped) == ([bad], ())
+
+
+def test_a_full_disk_that_fails_a_measurement_ends_the_search_as_well(
+    bisect: Bisecting, history: History, quick: str, capsys, tmp_path: Path
+) -> None:
+    good, bad = history.costs(100, 150)
+    ends = ("--good", good, "--bad", bad, "--python", quick)
+    full = tmp_path / "full"
+    full.touch()
+    compiles = f"[ $SHA = {good} ] || [ ! -e {full} ] || {{ echo No space left on device >&2; exit 1; }}"
+    assert bisect.code(*ends, command=f"{compiles}; sh cost.sh") == 2
+    assert "is full: free some of it, or set TMPDIR" in capsys.readouterr().err
+    full.unlink()
+    found = bisect(*ends, command=f"{compiles}; sh cost.sh")
+    assert ([one.commit for one in found.culprits], found.skipped) == ([bad], ())

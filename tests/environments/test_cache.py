@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from nfs_locks import lock_as_on_nfs
 
 from torchperf_ci.environments.build_environment import BuildEnvironment, Builder, open_environment
 from torchperf_ci.environments.cache import EnvironmentCache
@@ -65,6 +67,14 @@ def test_what_others_put_beside_it_neither_stalls_it_nor_is_removed(temporary, t
         pass
     assert set(temporary.iterdir()) == before
     assert (precious / "owner").exists()
+
+
+def test_what_a_kill_left_on_a_network_file_system_is_removed(temporary, monkeypatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", lock_as_on_nfs)
+    (temporary / "torchperf-killed").mkdir()
+    (temporary / "torchperf-killed/owner").touch()
+    with scratch_folder() as folder, scratch_folder() as other:
+        assert {*temporary.iterdir()} == {folder, other}
 
 
 def test_one_that_cannot_be_made_is_tried_whenever_it_is_asked_for(temporary) -> None:
@@ -147,6 +157,14 @@ def test_a_file_with_two_names_counts_once(tmp_path) -> None:
     (tmp_path / "inner/again").hardlink_to(tmp_path / "inner/file")
     (tmp_path / "link").symlink_to("nowhere")
     assert MIB <= disk_size(tmp_path) < 2 * MIB
+
+
+def test_files_that_a_server_removes_meanwhile_are_not_counted(tmp_path) -> None:
+    with subprocess.Popen(["sh", "-c", "while :; do : > file; rm file; done"], cwd=tmp_path) as server:
+        try:
+            assert {disk_size(tmp_path) for _ in range(2000)} == {0}
+        finally:
+            server.kill()
 
 
 def revisions(checkout) -> list[Revision]:

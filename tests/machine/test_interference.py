@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pynvml
@@ -32,6 +33,15 @@ def test_what_happened_in_between():
         "cpus": "2",
         "seconds": "2.000",
     }
+
+
+def test_shares_of_the_cpus_are_unknown_where_they_could_be_read_only_once():
+    """As in a container whose lxcfs was restarted."""
+    missing = (
+        interference_between(BEFORE, AFTER).keys()
+        - interference_between(BEFORE, replace(AFTER, ticks=())).keys()
+    )
+    assert missing == {"cpu_steal", "other_cpus"}
 
 
 def test_counters_are_read(server):

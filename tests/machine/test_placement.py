@@ -21,6 +21,7 @@ def on_the_server(server, monkeypatch):
     """This process, as if it were on the made-up machine."""
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(EVERY), raising=False)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
     monkeypatch.setattr(tuning, "_may_use", lambda cpu: cpu != 0)
     return server
 
@@ -50,6 +51,14 @@ def test_efficiency_cores_come_last(server):
 @pytest.mark.parametrize(("count", "expected"), [(1, (1,)), (2, (0, 1)), (8, tuple(EVERY)), (9, ())])
 def test_the_quietest_are_chosen(on_the_server, count, expected):
     assert quiet_cpus(count, Cpu(on_the_server), on_the_server) == expected
+
+
+def test_none_is_chosen_where_the_system_forbids_to_pin(on_the_server, monkeypatch):
+    def forbidden(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", forbidden, raising=False)
+    assert quiet_cpus(1, Cpu(on_the_server), on_the_server) == ()
 
 
 def test_two_runs_at_once_are_on_different_cpus_and_a_third_shares_one(on_the_server):

@@ -117,6 +117,14 @@ def test_history_of_others_is_kept(place, remote, git, tmp_path) -> None:
     assert held(place) == as_held(BRANCH)
 
 
+def test_where_nobody_may_force_a_push_history_is_kept(place, remote, git) -> None:
+    git(remote, "config", "receive.denyNonFastForwards", "true")
+    assert place.pack("2026-05").files == 5
+    log = git(remote, "log", "--format=%s", "perf").splitlines()
+    assert log == ["Pack 5 record files", "Add 8 record files"]
+    assert held(place) == as_held(BRANCH)
+
+
 def test_an_upload_knows_what_is_packed(place: BranchPlace) -> None:
     place.pack("2026-05")
     key = "v3/octo/perf/1/2/a.json"

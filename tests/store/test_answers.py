@@ -122,6 +122,22 @@ def test_only_days_that_differ_are_made_again(
     assert not ran
 
 
+def test_rows_that_were_deleted_come_back(store: Store, tmp_path: Path) -> None:
+    """A replicated table has such a window, and a server before 26.1 drops what it inserted within it before."""
+    store.run("SET compatibility = '25.8'")
+    for table in ("oss_ci_benchmark_v3", "torchperf_values"):
+        store.run(f"ALTER TABLE {table} MODIFY SETTING non_replicated_deduplication_window = 100")
+    take_in(store, tmp_path / "records", "one.json", record())
+    for _ in range(2):
+        store.run("DELETE FROM torchperf_values WHERE 1")
+        refresh(store)
+        assert not differences(store)
+    store.run("DELETE FROM oss_ci_benchmark_v3 WHERE 1")
+    store.run("TRUNCATE TABLE torchperf_ingested")
+    take_in(store, tmp_path / "records", "one.json", record())
+    assert store.rows("SELECT count() FROM oss_ci_benchmark_v3") == [(1,)]
+
+
 def test_numbers_at_the_ends_of_their_columns(store: Store, tmp_path: Path) -> None:
     take_in(
         store, tmp_path / "records", "odd.json", record(timestamp=2**63), record(timestamp=0), record(value=1e39),

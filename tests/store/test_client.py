@@ -86,6 +86,13 @@ def test_a_refused_statement_is_one_sentence(store: Store) -> None:
     assert "; " not in str(caught.value), "an advice that does not help"
 
 
+def test_rows_are_there_when_an_insert_returns(store: Store) -> None:
+    """A server collects inserts by default since 26.2, and may answer before it has stored them."""
+    store.run("CREATE TABLE t (a Int8, later Bool DEFAULT getSetting('async_insert')) ENGINE = Memory")
+    store.insert("t", ["a"], b'{"a": 1}')
+    assert store.rows("SELECT later FROM t") == [(False,)]
+
+
 def test_without_the_extra_it_says_what_to_install(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "clickhouse_connect", None)
     with pytest.raises(UsageError, match=r"pip install 'torchperf-ci\[store\]'"):
@@ -138,6 +145,12 @@ def test_all_statements_share_a_deadline(tmp_path: Path) -> None:
         connect(dsn, Deadline.after(2)) as store,
     ):
         all(store.rows("SELECT sleep(0.5)") for _ in range(10))  # each is done well within it
+
+
+def test_a_server_is_told_what_is_left_of_the_deadline(tmp_path: Path) -> None:
+    """One that reports its progress answers again and again, so that no read takes longer than that."""
+    with clickhouse_server(tmp_path) as dsn, connect(dsn, Deadline.after(60)) as store:
+        assert 0 < store.rows("SELECT getSetting('max_execution_time')")[0][0] <= 60
 
 
 def test_a_list_may_be_longer_than_a_field_of_a_request(tmp_path: Path) -> None:

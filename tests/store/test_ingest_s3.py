@@ -6,10 +6,14 @@ import gzip
 import json
 import random
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
+from seaweedfs import BUCKET, GRANTED, JUDGE, S3Server
 
 from torchperf_ci.places import open_place
+from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.places.s3 import S3Place
 from torchperf_ci.store import ingest, loading
 from torchperf_ci.store.client import RefusedStatementError
 from torchperf_ci.store.ingest import ingest_objects, ingest_place
@@ -17,6 +21,8 @@ from torchperf_ci.store.loading import S3Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from oidc_issuer import Issuer
 
     from torchperf_ci.store.client import Store
     from torchperf_ci.store.ingest import IngestOutcome
@@ -206,6 +212,29 @@ def test_what_the_engine_and_our_reader_take_is_the_same_row(
     monkeypatch.setattr(S3Reader, "load", _refuse)
     outcome = take(store, objects)
     assert (outcome.known, outcome.conflicts) == (1, ())
+
+
+def test_the_engine_reads_with_a_role(
+    store: Store, no_credentials: S3Server, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in issuer.job().items():
+        monkeypatch.setenv(name, value)
+    place = open_place(f"s3://{BUCKET}/{GRANTED}/{uuid4()}", PlaceAccess(role=JUDGE))
+    place.put("v3/a.json", gzip.compress(line("a")))
+    monkeypatch.setattr(S3Place, "get", None)  # nothing is fetched by this process
+    assert ingest_place(store, place).records == 1
+
+
+def test_what_the_engine_cannot_list_is_fetched_only_once(
+    store: Store, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(S3Reader, "listed", _refuse)
+    objects.put("v3/a.json", gzip.compress(line("a")))
+    objects.put("v3/verdicts.json", b'{"version": 1, "verdicts": []}')
+    outcome = take(store, objects)
+    assert (outcome.records, outcome.judged, outcome.refused) == (1, 1, ())
+    monkeypatch.setattr(S3Place, "get", None)
+    assert take(store, objects).known == 2
 
 
 def _refuse(*_arguments: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 import requests
+from nfs_locks import lock_as_on_nfs
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import StoreUnreachableError
@@ -234,3 +236,14 @@ def test_an_engine_that_ends_late_opens_the_database_to_nobody(dsn: str) -> None
             [sys.executable, "-c", code, dsn], capture_output=True, timeout=60, check=False
         )
     assert b"is in use by another process" in other.stderr
+
+
+def test_what_a_kill_left_on_a_network_file_system_is_opened(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fcntl, "flock", lock_as_on_nfs)
+    folder = Path(dsn.removeprefix("chdb://"))
+    folder.mkdir()
+    (folder / "status").touch()
+    with connect(dsn) as store:
+        assert [*store.rows("SELECT 1")] == [(1,)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from torchperf_ci.machine.examination import DeviceExercise, noise_of
 from torchperf_ci.machine.gpu_sampling import summarize_samples
 from torchperf_ci.machine.interference import is_void, watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
+from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -371,8 +371,8 @@ def exercise_device(settings: Settings) -> DeviceExercise:
     """Time two seconds of work on the device, in a worker pinned like those of a run. Raises :class:`WorkerFailure`."""
     settings = replace(settings, cpus=quiet_cpus(1, settings.hardware))
     with (
-        tempfile.TemporaryDirectory(prefix="torchperf-") as folder,
-        start_worker(settings, Path(folder)) as worker,
+        scratch_folder() as folder,
+        start_worker(settings, folder) as worker,
     ):
         worker.ask("ready", EXERCISE_TIMEOUT, Done)
         with watch_interference(settings.hardware) as observed:

@@ -52,9 +52,13 @@ class RunJournal:
         self.batch_sizes: dict[str, int] = {}
 
     def add(self, line: JournalLine) -> None:
-        """Save one line."""
-        with open_journal(self._path) as file:
-            json_files.append_entry(file, {name: value for name, value in asdict(line).items() if value})
+        """Save one line. Raises :class:`OutputDirectoryError`."""
+        try:
+            with open_journal(self._path) as file:
+                json_files.append_entry(file, {name: value for name, value in asdict(line).items() if value})
+        except OSError as error:
+            msg = f"{self._path} cannot be written ({error.strerror}): once it can be, continue with --resume"
+            raise OutputDirectoryError(msg) from None
         self._take(line)
 
     def _take(self, line: JournalLine) -> None:

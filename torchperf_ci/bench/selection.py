@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +15,7 @@ from torchperf_ci.bench.worker.protocol import DescribedWorkload, Description, T
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.console import waiting
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
+from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -155,11 +155,11 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
     Raises :class:`EnvironmentUnderTestError`, :class:`SuiteFileError`, or :class:`UsageError` for an absent device.
     Messages name ``flag``, the option with which the Python was given.
     """
-    with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
+    with scratch_folder() as folder:
         try:
             with (
                 waiting(f"starting {settings.python}, which imports torch"),
-                start_worker(settings, Path(folder)) as worker,
+                start_worker(settings, folder) as worker,
             ):
                 answer = worker.ask(
                     "describe",
@@ -169,6 +169,8 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
                     files=list(settings.files),
                 )
         except OSError as error:
+            if error.filename != settings.python:  # it is not the Python's fault
+                raise
             msg = f"{settings.python} does not start: {error.strerror}; give another {flag}"
             raise EnvironmentUnderTestError(msg) from None
         except WorkerFailure as failure:

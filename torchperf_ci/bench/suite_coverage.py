@@ -6,7 +6,6 @@ The first reports what they use, the second tries architectures and keeps those 
 from __future__ import annotations
 
 import sys
-import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from torchperf_ci.document import Block, Column, Document, Note, Paragraph, Tabl
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import MODES
 from torchperf_ci.records.files import check_writable, replace_file
+from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,9 +90,9 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
     uses: dict[Case, ApiUse] = {}
     failures: dict[Case, str] = {}
     progress = Progress(len(cases))
-    with tempfile.TemporaryDirectory(prefix="torchperf-") as folder, ExitStack() as at_end:
+    with scratch_folder() as folder, ExitStack() as at_end:
         at_end.callback(progress.close)
-        worker = at_end.enter_context(start_worker(settings, Path(folder)))
+        worker = at_end.enter_context(start_worker(settings, folder))
         inventory = worker.ask("inventory", settings.timeout, Inventory)
         called = Callers([], {})
         if count_files:
@@ -107,7 +107,7 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
                 line = f"{case}: {failure}"
                 if failure.status not in HARMLESS:
                     worker.close()
-                    worker = at_end.enter_context(start_worker(settings, Path(folder)))
+                    worker = at_end.enter_context(start_worker(settings, folder))
             progress.end(line, number, failed=case in failures)
     return MeasuredUse(uses, failures, inventory, called.packages, called.files)
 
@@ -317,9 +317,9 @@ def discover_command(options: DiscoverOptions) -> int:
         config, suite=suite, python=options.python, device="cpu", timeout=options.timeout
     )
     try:
-        with tempfile.TemporaryDirectory(prefix="torchperf-") as folder:
-            found = _architectures(settings, options.filter, Path(folder))
-            file = Path(folder) / "found.py"
+        with scratch_folder() as folder:
+            found = _architectures(settings, options.filter, folder)
+            file = folder / "found.py"
             file.write_text(_with_models("", [*found.values()]), "utf-8")
             files = (*settings.files, str(file))
             chosen = _tried(suite, config, replace(settings, files=files), [*found]) if found else {}

@@ -23,6 +23,7 @@ from torchperf_ci.bench.pairs import QUADS, Side, SideFailure
 from torchperf_ci.bench.process import worker_environment
 from torchperf_ci.bench.worker_client import LOOK_SECONDS, WorkerFailure, last_lines, random_variables
 from torchperf_ci.errors import UsageError
+from torchperf_ci.machine.tuning import pin
 from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _pinned(cpus: tuple[int, ...]) -> Iterator[None]:
         yield
         return
     before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cpus)
+    pin(0, cpus)
     try:
         yield
     finally:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from torchperf_ci.actions import without_rights
 from torchperf_ci.machine.devices.system_files import resident_memory
 from torchperf_ci.machine.host import oom_kills
+from torchperf_ci.machine.tuning import pin
 from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def forget_choices(cache: Path, *, keep_graphs: bool = False) -> bool:
     ``keep_graphs`` keeps the graphs, which load quickly, and with them the choices of products and paddings.
     """
     forgotten = False
-    for path in [path for path in cache.rglob("*") if not path.is_dir()]:
+    for path in [Path(folder, name) for folder, _, names in os.walk(cache) for name in names]:
         if not _stays(path.relative_to(cache), keep_graphs=keep_graphs):
             path.unlink(missing_ok=True)
             forgotten = True
@@ -148,9 +149,9 @@ class Worker:
         """Pin all existing threads, and so those that they start, to ``cpus``. Does nothing for an empty tuple."""
         if not cpus or sys.platform != "linux":
             return
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for thread in Path(f"/proc/{self.pid}/task").iterdir():
-                os.sched_setaffinity(int(thread.name), cpus)
+        for thread in Path(f"/proc/{self.pid}/task").glob("*"):
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
+                pin(int(thread.name), cpus)
 
     def ask(self, verb: str, timeout: float, kind: type[_T], **arguments: object) -> _T:
         """Send one request and wait for its answer, a ``kind`` of :mod:`torchperf_ci.bench.worker.protocol`.
@@ -238,11 +239,14 @@ class Worker:
 
 
 def last_lines(*files: Path) -> str:
-    """Return the last lines of the files together; of a crash, whose traceback begins with them, the last calls."""
+    """Return the last lines of the files together; of a crash, whose traceback begins with them, the last calls.
+
+    Those of a file that a program has removed are lost.
+    """
     lines = []
     for file in files:
-        with file.open("rb") as content:
-            content.seek(max(0, file.stat().st_size - 2**14))
+        with contextlib.suppress(FileNotFoundError), file.open("rb") as content:
+            content.seek(max(0, os.fstat(content.fileno()).st_size - 2**14))
             lines += content.read().decode(errors="replace").splitlines()
     crash = next((n for n, line in enumerate(lines) if line.startswith("Current thread ")), len(lines))
     lines = lines[: crash + CRASH_LINES]

@@ -18,6 +18,7 @@ from torchperf_ci.document import counted
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine.interference import interference_note, watch_interference
+from torchperf_ci.scratch import refuse_full_disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -269,6 +270,7 @@ class Laboratory:
         return pairing.fault(failure, base, head)
 
     def _failed(self, failure: ProbeFailure) -> ProbeFailure:
+        refuse_full_disk(failure.why)
         if failure.position == GOOD:
             raise good_build_fails(failure.probe, self._sources[GOOD], failure.why)
         return failure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -14,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.errors import NotRestoredError
+from torchperf_ci.errors import NotRestoredError, SystemRefusalError
 from torchperf_ci.machine.devices.interface import Device, TuningChange, VendorToolError
 from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, online_cpus, text
 
@@ -44,7 +45,7 @@ def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int,
     A single thread gets an isolated CPU (``isolcpus``), if there is one. Several threads never do: the kernel does
     not balance threads over isolated CPUs, so all would stay on one. CPUs claimed by another torchperf come last.
     """
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not _can_pin():
         return ()
     isolated = set(numbers(text(root / CPUS / "isolated")))
     node = number(root / PCI_DEVICES / device.identity().facts.get("gpu_pci", "none") / "numa_node")
@@ -116,6 +117,14 @@ def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
     return listed if cpu in listed else (cpu,)
 
 
+def _can_pin() -> bool:
+    """Whether this process may choose its CPUs at all; a hardened service may not."""
+    with suppress(OSError):
+        os.sched_setaffinity(0, os.sched_getaffinity(0))
+        return True
+    return False
+
+
 def _may_use(cpu: int) -> bool:
     """Whether this process may run on ``cpu``. A container's CPU set can forbid it, which only an attempt reveals."""
     if sys.platform != "linux":
@@ -127,6 +136,20 @@ def _may_use(cpu: int) -> bool:
         return False
     os.sched_setaffinity(0, before)
     return True
+
+
+def pin(thread: int, cpus: tuple[int, ...]) -> None:
+    """Let a thread run on ``cpus`` only; raises :class:`SystemRefusalError` if they can no longer be used."""
+    try:
+        os.sched_setaffinity(thread, cpus)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        msg = (
+            f"CPU {', '.join(map(str, cpus))} can no longer be used: it is offline, or this container got others; "
+            "call torchperf again (run with --resume), which chooses other CPUs"
+        )
+        raise SystemRefusalError(msg) from error
 
 
 def host_changes(root: Path) -> Iterator[TuningChange]:

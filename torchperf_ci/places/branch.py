@@ -110,7 +110,13 @@ class BranchPlace(RecordPlace):
                 return PackOutcome()
             packing = BranchPacking(repository, tip, repository.files(tip), first_kept)
             outcome = packing.prepare(self._committers)
-            if outcome.files:
+            try:
+                if outcome.files:
+                    repository.push(tip)
+            except GitError as error:
+                if error.may_pass or _moved(repository, tip):
+                    raise
+                packing.prepare(set)  # a rule may forbid force-pushes, so keep the history
                 repository.push(tip)
             return outcome
 

@@ -162,6 +162,15 @@ def compared(where: str, body: bytes, kept: bytes) -> PutResult:
 
 
 @dataclass(frozen=True)
+class ListedObject:
+    """An object in a bucket. ``tag`` is its ETag, which identifies its content; ``size`` is in bytes."""
+
+    key: str
+    tag: str
+    size: int
+
+
+@dataclass(frozen=True)
 class PlacedObject:
     """An object in a place. ``tag`` identifies its content; ``unfit`` is the reason if the content cannot be used."""
 

@@ -10,6 +10,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +34,21 @@ from torchperf_ci.errors import (
     UsageError,
 )
 from torchperf_ci.places.oidc import WebIdentity
-from torchperf_ci.places.place import PutOutcome, PutResult, RecordPlace, check_keys, compared, outcome_of
+from torchperf_ci.places.place import (
+    ListedObject,
+    PutOutcome,
+    PutResult,
+    RecordPlace,
+    check_keys,
+    compared,
+    outcome_of,
+)
 from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes, is_gzip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from botocore.credentials import Credentials
     from types_boto3_s3 import S3Client
 
     from torchperf_ci.places.place import PlaceAccess
@@ -59,8 +69,8 @@ class OutOfTimeError(Exception):
     """The deadline passed before the next attempt of a request."""
 
 
-def make_client(access: PlaceAccess) -> tuple[S3Client, bool]:
-    """Return a thread-safe client, and whether it is anonymous because no credentials were found.
+def make_client(access: PlaceAccess) -> tuple[S3Client, Credentials | None]:
+    """Return a thread-safe client and its credentials; it is anonymous if none were found.
 
     This assumes the role, if there is one. Raises :class:`CredentialsError`.
     """
@@ -69,13 +79,13 @@ def make_client(access: PlaceAccess) -> tuple[S3Client, bool]:
         identity = WebIdentity(access.role, access)
         session.register_component("credential_provider", CredentialResolver([identity]))
     try:
-        anonymous = session.get_credentials() is None
+        credentials = session.get_credentials()
         config = Config(
             connect_timeout=CONNECT_TIMEOUT,
             read_timeout=READ_TIMEOUT,
             retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
             max_pool_connections=CONNECTIONS,
-            signature_version=UNSIGNED if anonymous else None,
+            signature_version=None if credentials else UNSIGNED,
         )
         client = boto3.Session(botocore_session=session).client(
             "s3", region_name=access.region, endpoint_url=access.endpoint, config=config
@@ -84,7 +94,7 @@ def make_client(access: PlaceAccess) -> tuple[S3Client, bool]:
         msg = f"S3 cannot be used with these settings: {error}; correct the AWS_* variables, profile or endpoint"
         raise CredentialsError(msg) from error
     client.meta.events.register("before-send.s3", _stop_when_late)
-    return client, anonymous
+    return client, credentials
 
 
 @contextmanager
@@ -151,7 +161,7 @@ class S3Place(RecordPlace):
     def __init__(self, bucket: str, prefix: str, access: PlaceAccess) -> None:
         self._bucket, self._prefix, self._access = bucket, f"{prefix}/" if prefix else "", access
         self._lock = threading.Lock()
-        self._made: tuple[S3Client, bool] | None = None
+        self._made: tuple[S3Client, Credentials | None] | None = None
         self.name = f"s3://{bucket}/{self._prefix}".rstrip("/")
 
     @classmethod
@@ -186,12 +196,17 @@ class S3Place(RecordPlace):
             pool.shutdown(cancel_futures=True)
 
     def keys(self) -> Iterator[str]:
+        return (item.key for item in self.listed())
+
+    def listed(self) -> Iterator[ListedObject]:
+        """Yield all objects of the place; nothing of them is read. Raises :class:`PlaceUnreadableError`."""
         pages = self._client().get_paginator("list_objects_v2")
         with self._explained(PlaceUnreadableError, self.name, "s3:ListBucket"):
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
                 for entry in page.get("Contents", ()):
                     if not entry["Key"].endswith("/"):  # a folder that was created in a console
-                        yield entry["Key"].removeprefix(self._prefix)
+                        key, tag = entry["Key"].removeprefix(self._prefix), entry["ETag"].strip('"')
+                        yield ListedObject(key, f"etag:{tag}", entry["Size"])
 
     def get(self, key: str) -> bytes:
         deadline = Deadline.after(self._access.deadline)
@@ -249,10 +264,23 @@ class S3Place(RecordPlace):
             raise InvalidObjectError(where, str(error)) from error
         return content
 
+    def engine_access(self, *, embedded: bool) -> tuple[str, Credentials | None]:
+        """Return the endpoint, and the credentials with which an embedded engine reads; a server has its own.
+
+        Raises :class:`CredentialsError`.
+        """
+        client, credentials = (
+            self._connection() if embedded else make_client(replace(self._access, role=None))
+        )
+        return client.meta.endpoint_url, credentials if embedded else None
+
     def _client(self) -> S3Client:
+        return self._connection()[0]
+
+    def _connection(self) -> tuple[S3Client, Credentials | None]:
         with self._lock:
             self._made = self._made or make_client(self._access)
-        return self._made[0]
+        return self._made
 
     @contextmanager
     def _explained(self, kind: type[TorchperfError], where: str, action: str) -> Iterator[None]:
@@ -266,7 +294,7 @@ class S3Place(RecordPlace):
         """Say in one sentence where ``action`` (``s3:PutObject``) failed, why, and what to do."""
         if isinstance(error, ClientError):
             code = "AccessDenied" if is_refusal(error) else error_code(error)
-            is_anonymous = bool(self._made and self._made[1])
+            is_anonymous = bool(self._made and not self._made[1])
             advice = (
                 _ANONYMOUS
                 if is_anonymous and is_refusal(error)

@@ -9,6 +9,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from math import ceil, inf
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, cast
@@ -46,13 +47,17 @@ _SPOOLED = 16 << 20
 _ERROR_TEXT = re.compile(
     r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$"
 )
-_AUTHENTICATION_FAILED = {192, 193, 194, 516}
-_ACCESS_DENIED = {164, 497}  # READONLY and ACCESS_DENIED
 _TOO_SLOW, _TOO_LARGE = 159, 396  # TIMEOUT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES
 _ASK_FOR_LESS = "query a shorter period, or fewer models"
-_NO_ROOM = {75, 243}  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MAKE_ROOM = "; free some of it and run this again: only whole objects were stored"
+_LOG_IN = f"; give the user in the store's address, and the password in {PASSWORD}"
+_ALLOW = "; ask the server's administrator for this permission"
+_ADVICE = {
+    **dict.fromkeys((192, 193, 194, 516), _LOG_IN),
+    **dict.fromkeys((164, 497), _ALLOW),  # READONLY and ACCESS_DENIED
+    **dict.fromkeys((75, 243), _MAKE_ROOM),  # CANNOT_WRITE_TO_FILE_DESCRIPTOR and NOT_ENOUGH_SPACE
+}
 
 
 @cache
@@ -136,6 +141,7 @@ class ServerClient:
         self._name = name
         self._deadline = deadline
         self.may_set = client.server_settings["readonly"].value != "1"
+        self._longest = float(client.server_settings["max_execution_time"].value) or inf
 
     @contextmanager
     def acquired(self) -> Iterator[Client]:
@@ -148,6 +154,8 @@ class ServerClient:
                 msg = f"{self._name} did not finish in time; try again later, or allow more time"
                 raise StoreUnreachableError(msg)
             self._client.timeout = Timeout(connect=min(CONNECT_TIMEOUT, left), read=left)
+            # While a server reports its progress, no read times out.
+            self._client.set_client_setting("max_execution_time", ceil(min(left, self._longest)))
         yield self._client
 
     def use(self, database: str) -> None:
@@ -241,9 +249,9 @@ class Store:
             client.command(sql, parameters=dict(parameters or {}), settings=settings)
 
     def insert(self, table: str, columns: Sequence[str], lines: bytes) -> None:
-        """Insert rows given in the format JSONEachRow."""
+        """Insert rows given in the format JSONEachRow; they are there when this returns."""
         with self._explained(), self._client.acquired() as client:
-            client.raw_insert(table, columns, lines, fmt="JSONEachRow")
+            client.raw_insert(table, columns, lines, {"async_insert": 0}, fmt="JSONEachRow")
 
     def stream(
         self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None = None
@@ -266,7 +274,7 @@ class Store:
     def _pieces(
         self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None
     ) -> Iterator[bytes]:
-        settings = limits.settings if limits and self._may_set else None
+        settings = limits.settings if limits else None
         size = 0
         try:
             with (
@@ -323,6 +331,8 @@ def connect(dsn: str, deadline: Deadline | None = None) -> Store:
         raise UsageError(msg) from error
     # Errors are reported once, by our own exceptions.
     logging.getLogger(clickhouse_connect.__name__).addHandler(logging.NullHandler())
+    # A limit that this user may not change is the server's own.
+    clickhouse_connect.common.set_setting("invalid_setting_action", "drop")
     if isinstance(location, EmbeddedStore):
         return _connect_embedded(location, deadline)
     return _connect_server(location, deadline)
@@ -374,14 +384,7 @@ def _connect_server(location: StoreServer, deadline: Deadline | None) -> Store:
 
 def _refusal(location: EmbeddedStore | StoreServer, error: Exception) -> RefusedStatementError:
     code = getattr(error, "code", None) or 0
-    advice = ""
-    if code in _AUTHENTICATION_FAILED:
-        advice = f"; give the user in the store's address, and the password in {PASSWORD}"
-    elif code in _ACCESS_DENIED:
-        advice = "; ask the server's administrator for this permission"
-    elif code in _NO_ROOM:
-        advice = _MAKE_ROOM
-    return RefusedStatementError(f"{location}: {_first_line(error)}{advice}", code)
+    return RefusedStatementError(f"{location}: {_first_line(error)}{_ADVICE.get(code, '')}", code)
 
 
 def _first_line(error: BaseException) -> str:

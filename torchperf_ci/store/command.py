@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.config import Config, find_config
-from torchperf_ci.console import UNLIMITED, is_terminal, print_document, print_table, say, width_of
+from torchperf_ci.console import is_terminal, print_document, print_table, say
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.markdown import to_markdown
@@ -255,9 +255,29 @@ def _points(pieces: Iterable[bytes]) -> Iterator[QueriedPoint]:
 def _print_table(points: Iterable[QueriedPoint]) -> None:
     """Print one row per point; if stdout is not a terminal, on one line each, so that programs can cut and sort."""
     table = points_table(points)
-    width = width_of(sys.stdout) if is_terminal(sys.stdout) else UNLIMITED
-    print_table(table.columns, [[*map(text_of, row)] for row in table.rows], sys.stdout, width=width)
-    say(counted(len(table.rows), "point"))
+    rows = [[*map(text_of, row)] for row in table.rows]
+    if is_terminal(sys.stdout):
+        print_table(table.columns, rows, sys.stdout)
+    elif rows:
+        sys.stdout.writelines(f"{line}\n" for line in plain_lines(table.columns, rows))
+    say(counted(len(rows), "point"))
+
+
+def plain_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of the table as :func:`print_table` lays it out, which takes milliseconds per row."""
+    from rich.cells import cell_len
+
+    padded = []
+    for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
+        texts = [column.head, *map(actions.one_line, cells)]
+        width = max(map(cell_len, texts))
+        pads = [" " * (width - cell_len(text)) for text in texts]
+        if any(texts[1:]):
+            sides = (
+                zip(pads, texts, strict=True) if column.kind == "number" else zip(texts, pads, strict=True)
+            )
+            padded.append([*map("".join, sides)])
+    return map("  ".join, zip(*padded, strict=True))
 
 
 def points_table(points: Iterable[QueriedPoint]) -> Table:
@@ -267,7 +287,7 @@ def points_table(points: Iterable[QueriedPoint]) -> Table:
 
 def _cells(point: QueriedPoint) -> Iterator[str]:
     when = datetime.datetime.fromtimestamp(min(point.timestamp, LATEST_SECOND), datetime.timezone.utc)
-    yield f"{when:%Y-%m-%d %H:%M}"
+    yield f"{when:%Y-%m-%d %H:%M}" if point.timestamp else "–"
     yield point.commit[:10]
     yield from (getattr(point, name) for name in _FIELDS)
     yield "–" if point.value is None else f"{point.value:.6g}"

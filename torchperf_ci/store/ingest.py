@@ -7,25 +7,27 @@ all of its rows are equal. The table ``torchperf_ingested`` only avoids reading 
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places import open_place
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import is_pack, month_of_pack
-from torchperf_ci.places.place import PlacedObject, RecordPlace, check_keys, in_batches
+from torchperf_ci.places.place import ListedObject, PlacedObject, RecordPlace, check_keys, in_batches
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
 from torchperf_ci.records.reading import RefusedElement, is_torchperf_file, refused_file
 from torchperf_ci.store.client import RefusedStatementError, Store
 from torchperf_ci.store.judged_files import add_judged_files
-from torchperf_ci.store.loading import ListedObject, S3Reader, StagingTable, UnparsedObject, lines_of_records
+from torchperf_ci.store.loading import S3Reader, StagingTable, UnparsedObject, lines_of_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from torchperf_ci.places.s3 import S3Place
     from torchperf_ci.records.reading import LocatedRecord, RecordsReading
 
 
@@ -75,17 +77,17 @@ def is_records(key: str) -> bool:
     return key.endswith(SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
 
 
-def _objects(place: RecordPlace, prefix: str = "") -> Iterator[PlacedObject]:
-    """Yield all objects of a place that may hold records, with ``prefix`` prepended to their keys."""
+def _objects(place: RecordPlace) -> Iterator[PlacedObject]:
+    """Yield all objects of a place that may hold records."""
     for key in filter(is_records, place.keys()):
-        yield _object(place, key, prefix)
+        yield _object(place, key)
 
 
-def _object(place: RecordPlace, key: str, prefix: str = "") -> PlacedObject:
+def _object(place: RecordPlace, key: str) -> PlacedObject:
     try:
-        return PlacedObject.of(prefix + key, place.get(key))
+        return PlacedObject.of(key, place.get(key))
     except InvalidObjectError as error:
-        return PlacedObject(prefix + key, f"unfit:{error.reason}", b"", error.reason)
+        return PlacedObject(key, f"unfit:{error.reason}", b"", error.reason)
 
 
 def ingest_place(
@@ -100,7 +102,7 @@ def ingest_place(
     ingested before is kept, and the same call continues from there.
     """
     if place.name.startswith("s3://"):
-        return _S3Ingester(store, place, format_name).run()
+        return _S3Ingester(store, cast("S3Place", place), format_name).run()
     if isinstance(place, BranchPlace):
         return _ingest_branch(store, place, format_name, first_month)
     return _ingest_objects(store, place.name, _objects(place), format_name)
@@ -330,48 +332,50 @@ class _BatchIngester:
 class _S3Ingester:
     """Ingests the objects of a bucket: the engine itself reads the valid ones, batch by batch."""
 
-    def __init__(self, store: Store, place: RecordPlace, format_name: str) -> None:
+    def __init__(self, store: Store, place: S3Place, format_name: str) -> None:
         self._store = store
         self._place = place
-        self._reader = S3Reader(place.name, embedded=store.embedded)
+        self._reader = S3Reader(place, embedded=store.embedded)
         self._ingester = _BatchIngester(store, self._reader.bucket, format_name)
 
     def run(self) -> IngestOutcome:
         try:
-            listed = [item for item in self._reader.listed(self._store) if is_records(item.key)]
+            listed, ingest = self._reader.listed(self._store), self._ingest
         except RefusedStatementError:
-            return self._read_in_process()
+            listed, ingest = self._listed_in_process(), self._read_in_process
         outcome = IngestOutcome()
-        for batch in in_batches(listed, BATCH_BYTES, BATCH_OBJECTS):
+        for batch in in_batches(
+            (item for item in listed if is_records(item.key)), BATCH_BYTES, BATCH_OBJECTS
+        ):
             with self._store.keep_open():
                 known = self._ingester.known([item.key for item in batch])
                 new = [item for item in batch if (item.key, item.tag) not in known]
-                outcome += self._ingest(new) + IngestOutcome(known=len(batch) - len(new))
+                outcome += IngestOutcome(known=len(batch) - len(new))
+                outcome += ingest(new) if new else IngestOutcome()
         return outcome
 
-    def _read_in_process(self) -> IngestOutcome:
-        """Read the objects in this process, because the engine, such as a server without rights, cannot."""
-        prefix = self._reader.prefix
-        outcome = IngestOutcome()
-        for batch in in_batches(_objects(self._place, prefix), BATCH_BYTES, BATCH_OBJECTS):
-            with self._store.keep_open():
-                outcome += self._ingester.ingest(batch)
-        return outcome
+    def _listed_in_process(self) -> Sequence[ListedObject]:
+        """List the objects in this process, because the engine, such as a server without rights, cannot."""
+        return [replace(item, key=self._reader.prefix + item.key) for item in self._place.listed()]
+
+    def _read_in_process(self, batch: Sequence[ListedObject]) -> IngestOutcome:
+        from torchperf_ci.places.s3 import WORKERS
+
+        with ThreadPoolExecutor(WORKERS, thread_name_prefix="get") as pool:
+            return self._ingester.ingest_and_remember([*pool.map(self._object, batch)])
+
+    def _object(self, item: ListedObject) -> PlacedObject:
+        key = item.key.removeprefix(self._reader.prefix)
+        return replace(_object(self._place, key), key=item.key, tag=item.tag)
 
     def _ingest(self, batch: Sequence[ListedObject]) -> IngestOutcome:
         """Ingest all at once; if that fails, bisect down to the invalid object, which our own reader handles."""
-        if not batch:
-            return IngestOutcome()
         if self._add(batch):
             return self._ingester.publish({item.key: item.tag for item in batch}, [])
         if len(batch) > 1:
             middle = len(batch) // 2
             return self._ingest(batch[:middle]) + self._ingest(batch[middle:])
-        item, key = batch[0], batch[0].key.removeprefix(self._reader.prefix)
-        outcome = self._ingester.ingest([replace(_object(self._place, key), key=item.key, tag=item.tag)])
-        if outcome.is_empty:  # an object without records need not be fetched again
-            self._ingester.remember({item.key: item.tag})
-        return outcome
+        return self._ingester.ingest_and_remember([self._object(batch[0])])
 
     def _add(self, batch: Sequence[ListedObject]) -> bool:
         self._ingester.incoming.clear()

@@ -197,7 +197,7 @@ class Lease:
     def _is_held(self) -> bool:
         """Whether a process has the engine's own lock. Checked here, because the engine would complain on stderr."""
         try:
-            with (self._path / "status").open("rb") as file:
+            with (self._path / "status").open("rb+") as file:  # writable, since NFS locks no other file
                 return not _try_lock(file)
         except FileNotFoundError:
             return False

@@ -14,17 +14,16 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from torchperf_ci.errors import StoreError, StoreUnreachableError
-from torchperf_ci.places.place import unpacked
+from torchperf_ci.errors import StoreUnreachableError
+from torchperf_ci.places.place import ListedObject, unpacked
 from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_elements, check_values
 from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, Store, statement
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from botocore.credentials import Credentials
-
     from torchperf_ci.places.place import PlacedObject
+    from torchperf_ci.places.s3 import S3Place
 
 
 _MAX_MEMORY_BYTES = 2 << 30
@@ -33,28 +32,18 @@ _MAX_IN_VAIN = 2
 """Most objects that the engine may list for each one that it reads."""
 
 
-@dataclass(frozen=True)
-class ListedObject:
-    """An object in a bucket. ``tag`` is its ETag, which identifies its content; ``size`` is in bytes."""
-
-    key: str
-    tag: str
-    size: int
-
-
 class S3Reader:
     """Reads the objects of ``s3://BUCKET[/PREFIX]`` through ClickHouse's ``s3`` table function.
 
-    An embedded engine gets the credentials that boto3 finds, as bound parameters, which appear in no log. A server gets
+    An embedded engine gets the credentials of the place, as bound parameters, which appear in no log. A server gets
     none: it reads with its own, or not at all.
     """
 
-    def __init__(self, target: str, *, embedded: bool) -> None:
-        self.bucket, _, prefix = target.removeprefix("s3://").partition("/")
-        self.prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    def __init__(self, place: S3Place, *, embedded: bool) -> None:
+        self.bucket, _, prefix = place.name.removeprefix("s3://").partition("/")
+        self.prefix = f"{prefix}/" if prefix else ""
         self._embedded = embedded
-        self._endpoint, found = _s3_settings(self.bucket)
-        self._credentials = found if embedded else None
+        self._endpoint, self._credentials = place.engine_access(embedded=embedded)
         self._compression = "gzip"
         self._listed: list[str] = []
 
@@ -111,19 +100,6 @@ class S3Reader:
                 parameters["token"] = frozen.token
                 arguments += "{token:String}, "
         return f"s3({{url:String}}, {arguments}{form})", parameters
-
-
-def _s3_settings(bucket: str) -> tuple[str, Credentials | None]:
-    """Return the endpoint and the credentials that boto3 finds. Raises :class:`StoreError`."""
-    import boto3
-    from botocore.exceptions import BotoCoreError
-
-    session = boto3.Session()
-    try:
-        return session.client("s3").meta.endpoint_url, session.get_credentials()
-    except BotoCoreError as error:
-        msg = f"s3://{bucket}: {error}; set AWS_REGION, or what your AWS configuration lacks"
-        raise StoreError(msg) from error
 
 
 _ALREADY_RUNNING = 216  # ClickHouse's QUERY_WITH_SAME_ID_IS_ALREADY_RUNNING

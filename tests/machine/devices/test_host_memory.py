@@ -67,3 +67,17 @@ def test_another_process_is_seen_until_it_is_gone():
 def test_available_memory_is_less_than_there_is():
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
     assert 0 <= available_memory() < pages
+
+
+def test_available_memory_is_unknown_where_only_processes_are_shown(monkeypatch, tmp_path):
+    """As in a service with ``ProcSubset=pid``."""
+    monkeypatch.setattr(system_files, "MEMINFO", tmp_path / "meminfo")
+    assert available_memory() == 0
+
+
+def test_a_process_whose_name_is_cut_within_a_character_has_a_peak(monkeypatch, tmp_path):
+    """Linux keeps 15 bytes of a name."""
+    (tmp_path / "clear_refs").touch()
+    (tmp_path / "status").write_bytes(b"Name:\tbenchmark-mod\xc3\nVmHWM:\t      12 kB\n")
+    monkeypatch.setattr(system_files, "SELF", tmp_path)
+    assert peak_memory() == 12 * 1024

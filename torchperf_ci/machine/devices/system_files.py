@@ -104,7 +104,7 @@ def reset_peak_memory() -> None:
 def peak_memory() -> int:
     """The largest resident set of this process since :func:`reset_peak_memory`, or since it started."""
     if _resettable():
-        return memory_in((SELF / "status").read_text(), "VmHWM")
+        return memory_in(text(SELF / "status"), "VmHWM")
     # getrusage(2): kibibytes on Linux, bytes on macOS.
     unit = 1 if sys.platform == "darwin" else KIB
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
@@ -117,9 +117,7 @@ def peak_memory_method() -> str:
 
 def available_memory() -> int:
     """Memory available to new work without swapping; 0 if the system does not say."""
-    if sys.platform != "linux":
-        return 0
-    return memory_in(MEMINFO.read_text(), "MemAvailable")
+    return memory_in(text(MEMINFO), "MemAvailable")
 
 
 def _resettable() -> bool:

@@ -6,3 +6,4 @@ INSERT INTO torchperf_values (
     torch_device, batch_size, threads, workload_config, metric_info
 )
 SELECT * FROM (/* values */) WHERE timestamp BETWEEN {start:UInt64} AND {last:UInt64}
+SETTINGS insert_deduplicate = 0
