@@ -101,13 +101,18 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
     ("arguments", "said"),
     [
         (["chekc"], "unknown command 'chekc': did you mean check?"),
+        (["hlep"], "unknown command 'hlep': did you mean help?"),
         (["baseline", "updat"], "unknown command 'baseline updat': did you mean baseline update?"),
-        (["run", "--sute", "quick"], "unknown option of torchperf run '--sute': did you mean --suite"),
+        (["run", "--sute", "quick"], "unknown option of torchperf run '--sute': did you mean --suite?"),
         (["check", "--branhc=x"], "unknown option of torchperf check '--branhc': did you mean --branch"),
         (["doctor", "h100"], "torchperf doctor got an unexpected argument: 'h100'"),
         (
             ["run", "mine.py"],
             "torchperf run got an unexpected argument: 'mine.py'; did you mean --suite mine.py?",
+        ),
+        (
+            ["report", "verdicts.json"],
+            "torchperf report got an unexpected argument: 'verdicts.json'; did you mean --verdicts verdicts.json?",
         ),
         (["compare", "--base"], "argument --base: expected one argument; see torchperf compare --help"),
         (

@@ -70,6 +70,12 @@ def test_a_row_is_one_line_where_there_is_room() -> None:
     assert [line.split()[0] for line in lines] == [row[0] for row in ROWS]
 
 
+def test_a_row_whose_prose_fits_is_one_line_though_others_are_too_wide() -> None:
+    columns, name = (Column("workload"), Column("why", "prose")), "scientific/pyhpc_turbulent_kinetic_energy"
+    lines = printed(60, columns, [("operators/add", "operator"), (name, WHY)]).splitlines()
+    assert lines[:2] == ["operators/add  operator", name]
+
+
 def test_heads_take_several_lines_before_rows_do() -> None:
     columns, rows = (
         (Column("workload"), Column("between processes", "number")),

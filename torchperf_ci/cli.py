@@ -172,8 +172,8 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         return command, namespace
     flags = [option.flag for option in options_of(command.options_class) if not option.is_positional]
     if not unknown[0].startswith("-"):
-        is_suite = unknown[0].endswith(".py") and "--suite" in flags
-        hint = f"; did you mean --suite {unknown[0]}?" if is_suite else ""
+        flag = {"py": "--suite", "json": "--verdicts"}.get(unknown[0].rpartition(".")[2])
+        hint = f"; did you mean {flag} {unknown[0]}?" if flag in flags else ""
         msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}{hint}"
         raise UsageError(msg)
     what = f"option of torchperf {command.name}"
@@ -182,7 +182,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
 
 def _check_words(argv: Sequence[str]) -> None:
     """Raise :class:`UnknownNameError` if the words before the first option are not a command."""
-    commands = [command.name.split() for command in COMMANDS]
+    commands = [["help"], *(command.name.split() for command in COMMANDS)]
     for words in ([*argv[:1]], [*argv[:2]]):
         known = {" ".join(name[: len(words)]) for name in commands if name[: len(words) - 1] == words[:-1]}
         if not words or words[-1].startswith("-") or " ".join(words[:-1]) in known:

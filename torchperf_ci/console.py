@@ -284,7 +284,7 @@ def _print_grid(
 def _paragraph(
     columns: Sequence[Column], row: Sequence[str], width: int, styles: Mapping[str, str]
 ) -> Iterator[Text]:
-    """Yield a row as lines: as many cells per line as fit, numbers with their heads, and prose on lines of its own."""
+    """Yield a row as lines: as many cells per line as fit, numbers with their heads; prose last, indented if long."""
     from rich.text import Text
 
     line = Text()
@@ -298,11 +298,12 @@ def _paragraph(
         elif line:
             line.append(" " * _GAPS[0])
         line.append_text(piece)
+    prose = "".join(cell for column, cell in zip(columns, row, strict=True) if column.kind == "prose")
+    if prose and line.cell_len + _GAPS[0] + Text(prose).cell_len <= width:
+        line, prose = line.append(" " * _GAPS[0] + prose), ""
     yield line
-    for column, cell in zip(columns, row, strict=True):
-        if column.kind == "prose":
-            for part in wrap(cell, width - len(_INDENT), break_long_words=False, break_on_hyphens=False):
-                yield Text(f"{_INDENT}{part}")
+    for part in wrap(prose, width - len(_INDENT), break_long_words=False, break_on_hyphens=False):
+        yield Text(f"{_INDENT}{part}")
 
 
 MAX_ROWS = 100

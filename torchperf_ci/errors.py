@@ -47,7 +47,9 @@ class UnknownNameError(UsageError):
         import difflib  # on use: every command imports this module
 
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.9) or difflib.get_close_matches(
+            name, names, n=3, cutoff=0.5
+        )
         if near:
             hint = f"did you mean {' or '.join(near)}?"
         elif len(names) <= _MAX_LISTED:

@@ -51,8 +51,8 @@ def init_command(options: InitOptions) -> int:
         _write(repository.root, new)
         if new:
             _show([Note([*_notes(repository, source, new)]), *_next_steps(repository, new, folder)])
-        left = f", {len(files) - len(new)} left as they were" if len(new) < len(files) else ""
-        say(f"{counted(len(new), 'file')} written{left}")
+        left = f", {len(files) - len(new)} left as they were: to have one written anew, delete it first"
+        say(f"{counted(len(new), 'file')} written{left if len(new) < len(files) else ''}")
     return LEFT if len(new) < len(files) else 0
 
 
