@@ -124,7 +124,7 @@ def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
             "https://api.example: an upload API gives nothing back",
         ),
         (["strange", "--against", "fine"], "1 element is not a valid record; strange has no other"),
-        (["fine"], "there is no store; `torchperf ingest` makes one"),
+        (["fine"], "`torchperf ingest` makes one, or say where the past is with --against or --store"),
         (["fine", "--against", "fine/records.json"], "fine/records.json: $"),
         (["--sensitivity", "--calibrate"], "are two questions"),
         (["fine", "--against", "empty"], "--against empty: holds no record, so there is no past"),

@@ -215,6 +215,17 @@ def test_a_repository_that_must_be_built_is_told_so(checkout, suite, git, torch_
     assert "has to be built before it is imported, say how with --build" in capsys.readouterr().err
 
 
+def test_a_build_without_torch_is_told_that_its_command_has_to_install_it(
+    checkout, suite, torch_environment, capsys
+) -> None:
+    arguments = ("--base", "main", "--head", "main", "--repo", str(checkout.folder), "--suite", suite)
+    python = str(torch_environment / "bin/python")
+    assert cli.main(["compare", *arguments, "--python", python, "--build", "true"]) == 2
+    assert (
+        "only what --build or the wheel installs there, which has to include torch" in capsys.readouterr().err
+    )
+
+
 def test_a_suite_file_that_only_head_has_is_not_blamed_on_the_commit(
     checkout, torch_environment, capsys
 ) -> None:

@@ -249,6 +249,12 @@ def test_what_the_checkout_keeps_for_its_remote_is_used(checkout: Path, git: Run
     assert "of-the-checkout" not in str(refused.value)
 
 
+def test_where_git_is_not_installed_the_remote_is_not_blamed(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="git is not installed"):
+        open_place("branch:x", PlaceAccess())
+
+
 @pytest.mark.parametrize(
     ("target", "says"),
     [

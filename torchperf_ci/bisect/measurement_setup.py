@@ -20,6 +20,7 @@ from torchperf_ci.bisect.probes import (
     probes_from_verdicts,
 )
 from torchperf_ci.environments.build_environment import (
+    INSTALLED,
     UNBUILT,
     BuildEnvironment,
     Builder,
@@ -178,10 +179,6 @@ def environment_opener(
     if builder_kind(options) == "wheel":
         return CommitWheels(options.wheels or "", python, seconds).opened
     return partial(open_environment, builder=Builder(python, options.build, seconds))
-
-
-INSTALLED = "\nits environment has only what --build or the wheel installs there, which has to include torch"
-"""Behind the reason why a build that was installed cannot be measured."""
 
 
 def resolve_setup(

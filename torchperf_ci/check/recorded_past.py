@@ -238,7 +238,7 @@ class PastSource:
         raise UsageError(msg)
 
     def _of_store(self, dsn: str, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
-        with open_existing(dsn) as store:
+        with open_existing(dsn, "say where the past is with --against or --store") as store:
             known = groups_of_store(store, benchmarks) or groups_of_store(store)
             groups = chosen(known)
             points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST_POINTS)

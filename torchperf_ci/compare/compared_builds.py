@@ -12,6 +12,7 @@ from torchperf_ci.bench import selection
 from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads, select_cases
 from torchperf_ci.console import say
 from torchperf_ci.environments.build_environment import (
+    INSTALLED,
     UNBUILT,
     BuildEnvironment,
     Builder,
@@ -131,7 +132,7 @@ def _open(
         if isinstance(spec, Interpreter):
             raise
         unbuilt = isinstance(spec, Revision) and builder.command is None
-        msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else ''}"
+        msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else INSTALLED}"
         raise type(error)(msg) from error
     settings = under_test.settings(settings)
     return ComparedBuild(settings, under_test, _words(environment, under_test), spec, unread)

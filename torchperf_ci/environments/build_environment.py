@@ -75,6 +75,8 @@ def _tail(printed: str) -> str:
 MAKE_SECONDS = 120.0
 UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
 """Behind the reason why a revision cannot be measured, where nothing was built."""
+INSTALLED = "\nits environment has only what --build or the wheel installs there, which has to include torch"
+"""Behind the reason why a build that was installed cannot be measured."""
 
 _VERSIONS = "Available versions:"
 

@@ -80,7 +80,9 @@ def _configured(here: Git, name: str) -> str:
     try:
         url = here("config", "--get", f"remote.{name}.url").decode().strip()
         top = here("rev-parse", "--show-toplevel").decode().strip() if url else ""
-    except GitError:
+    except GitError as error:
+        if isinstance(error.__cause__, FileNotFoundError):  # git is not installed
+            raise UsageError(str(error)) from None
         return ""
     return url if _ADDRESS.match(url) else str(Path(top, url))
 

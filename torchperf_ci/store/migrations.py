@@ -133,14 +133,14 @@ def open_store(dsn: str) -> Store:
     return store
 
 
-def open_existing(dsn: str) -> Store:
+def open_existing(dsn: str, advice: str = "name another with --store") -> Store:
     """Open a store for queries only. Raises :class:`StoreError` instead of creating a missing embedded store.
 
     On a server where this user may not create tables, queries read the results alone, and a message says so.
     """
     location = parse_dsn(dsn)
     if isinstance(location, EmbeddedStore) and not (location.path / "metadata").exists():
-        msg = f"{location}: there is no store; `torchperf ingest` makes one, or name another with --store"
+        msg = f"{location}: there is no store; `torchperf ingest` makes one, or {advice}"
         raise StoreError(msg)
     try:
         return open_store(dsn)
