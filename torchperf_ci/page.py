@@ -54,6 +54,8 @@ table { border-collapse: collapse; display: block; margin: 0 0 1rem; max-width: 
   width: max-content }
 td, th { border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; padding: 0.4rem 1.25rem 0.4rem 0;
   text-align: left; vertical-align: top }
+td { max-width: 14rem }
+td:last-child { max-width: none; min-width: 8rem; overflow-wrap: anywhere }
 th { color: var(--soft) }
 code, pre { background: var(--band); border-radius: 6px; font: 85%/1.45 ui-monospace, monospace }
 code { padding: 0.15rem 0.35rem }
@@ -76,7 +78,7 @@ summary { cursor: pointer }
   body { margin: 1rem auto }
   h1 { font-size: 1.35rem }
   h2 { font-size: 1.125rem }
-  td, th { white-space: nowrap }
+  td, th { max-width: none; white-space: nowrap }
   td:last-child { min-width: 20rem; white-space: normal }
   .chart text { font-size: 22px }
   .chart .title { font-size: 20px }
@@ -85,6 +87,10 @@ summary { cursor: pointer }
   @page { margin: 14mm }
   body { font-size: 12px; margin: 0; max-width: none; padding: 0 }
   pre { white-space: pre-wrap }
+  .unbroken { white-space: normal }
+  table { overflow-x: visible }
+  td, th { padding-right: 0.5rem }
+  td { max-width: 9rem }
   h2, h3 { break-after: avoid }
   .chart, pre, tr { break-inside: avoid }
   details::details-content { content-visibility: visible; display: block }

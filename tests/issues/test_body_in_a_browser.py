@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from chromium import chromium
@@ -18,6 +18,10 @@ from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.page import page as page_of
+from torchperf_ci.series.points import Series
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +29,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
     from torchperf_ci.culprits.culprit import Bisection
-    from torchperf_ci.verdicts.verdict import Judgement
 
 MERMAID = Path(__file__).parents[2] / ".cache/npm/node_modules/@mermaid-js/tiny/dist/mermaid.tiny.js"
 LIKE_GITHUB = """
@@ -111,3 +114,20 @@ def test_the_page_on_disk_shows_the_same(browser: BrowserContext, tmp_path: Path
     page.screenshot(path=tmp_path / "dark.png", full_page=True)
     dark = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(dark) == "rgb(13, 17, 23)"
+
+
+@pytest.mark.parametrize(("media", "width"), [("screen", 1280), ("print", 688)], ids=["screen", "A4"])
+def test_a_long_name_leaves_the_other_columns_in_sight(
+    browser: BrowserContext, tmp_path: Path, media: Literal["screen", "print"], width: int
+) -> None:
+    series = (Series("o/r", "b", name, "", "", "", "", "", "latency(ms)") for name in ("resnet", "n" * 120))
+    effect = Effect(1.031, 1.024, 1.039, 12)
+    verdicts = [Verdict(each, "regressed", "y" * 300, effect, 1234567.0, 1272838.6) for each in series]
+    (tmp_path / "report.html").write_text(
+        page_of("names", [verdicts_document([Judgement(verdicts=verdicts)])])
+    )
+    page = browser.new_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(media=media)
+    page.goto((tmp_path / "report.html").as_uri())
+    assert page.locator("table").first.evaluate("table => table.scrollWidth <= table.clientWidth")
