@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.culprits.culprit import Bisection, KnownBuildVariance, MachineTime, Suspect
+from torchperf_ci.culprits.culprit import (
+    Bisection,
+    KnownBuildVariance,
+    MachineTime,
+    OperatorCost,
+    ProfileChange,
+    Suspect,
+)
 from torchperf_ci.culprits.culprit_document import bisection_headline
 from torchperf_ci.culprits.culprit_text import (
     build_variance,
@@ -16,6 +23,7 @@ from torchperf_ci.culprits.culprit_text import (
     effects_table,
     evidence_tables,
     probability,
+    profile_table,
     question,
     result_tables,
     short_sha,
@@ -180,3 +188,9 @@ def test_a_measurement_says_between_what_and_which_way(bisection: Bisection) -> 
 def test_nothing_empty_is_shown() -> None:
     nothing = Bisection("inconclusive", "a", "b")
     assert result_tables(nothing) == evidence_tables(nothing) == []
+
+
+def test_almost_a_second_per_step_has_no_exponent(culprit: Culprit) -> None:
+    inside = ProfileChange("resnet18", (OperatorCost("backward", "phase", 99.0, 999.6),))
+    (row,) = profile_table(replace(culprit, inside=inside)).rows
+    assert row[:2] == ("+901", "99 → 1,000")

@@ -53,6 +53,8 @@ def test_a_change_is_a_percentage_with_its_interval(effect: Effect, expected: st
         ("latency(ms)", None, None, ""),
         ("x", 1e-7, 1e20, "1.000e-07 → 1.000e+20"),
         ("f(x)(ms)", 1, 1, "1 → 1 ms"),
+        ("memory_leak(KiB/iter)", -0.0, -2.5, "0 → −2.5 KiB/iter"),
+        ("latency(ms)", 999.97, 999.9, "1,000 → 999.9 ms"),
     ],
 )
 def test_levels_have_their_unit(verdict: Callable[..., Verdict], metric, old, new, expected) -> None:
@@ -75,6 +77,10 @@ def test_levels_have_their_unit(verdict: Callable[..., Verdict], metric, old, ne
 def test_the_levels_agree_with_the_change_beside_them(verdict, old, new, ratio, expected) -> None:
     """Each side's own median is another number than the change of pairs: drift has been taken out of that."""
     assert levels_text(verdict(old=old, new=new, effect=Effect(ratio, ratio, ratio, 10))) == expected
+
+
+def test_the_detectable_change_is_written_like_the_change(verdict: Callable[..., Verdict]) -> None:
+    assert verdict_cells(verdict(detectable=12.5), ())[5] == "±1,250.0%"
 
 
 @given(old=st.floats(1e-3, 150), drift=st.floats(0.5, 2), ratio=st.floats(0.2, 5))

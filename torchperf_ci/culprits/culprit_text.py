@@ -204,7 +204,7 @@ def _three_digits(number: float | None) -> str:
     """The number with three significant digits; a dash for None."""
     if number is None:
         return "–"
-    return f"{number:.3g}" if number < 1000 else f"{number:,.0f}"
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"
 
 
 def _measurement_row(pairs: PairMeasurement) -> tuple[str, ...]:

@@ -154,7 +154,7 @@ def verdict_cells(verdict: Verdict, shared: Iterable[str]) -> tuple[str, ...]:
         short(verdict.series.metric, _NAME_LENGTH),
         levels_text(verdict),
         difference_text(verdict),
-        f"±{verdict.detectable:.1%}" if verdict.detectable is not None else "",
+        f"±{verdict.detectable:,.1%}" if verdict.detectable is not None else "",
         short(verdict.why, _SENTENCE_LENGTH),
     )
 
@@ -203,9 +203,11 @@ def effect_text(effect: Effect) -> str:
 def _number_text(value: float | None) -> str:
     if value is None or not isfinite(value):
         return "–"
-    if abs(value) >= 1e15 or 0 < abs(value) < 1e-4:
+    if value < 0:
+        return f"−{_number_text(-value)}"
+    if value >= 1e15 or 0 < value < 1e-4:
         return f"{value:.3e}"
-    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+    return f"{abs(value):,.0f}" if value >= 999.95 or value == int(value) else f"{value:.4g}"
 
 
 def _percent(ratio: float) -> str:
