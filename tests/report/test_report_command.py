@@ -131,6 +131,7 @@ def test_many_bisections_fit_into_a_comment() -> None:
     text = report_markdown(told, 65_000)
     assert 40_000 < len(text.encode()) <= 65_000
     assert "more bisections, left out here" in text
+    assert "…and 1 more bisection, left" in report_markdown(ReportInputs((), told.bisections[:2]), 6000)
     assert "200 regressed" not in report_markdown(ReportInputs((), told.bisections), 65_000)
 
 

@@ -100,3 +100,12 @@ def test_a_comparison_takes_more_pairs_and_a_longer_budget(judged: Callable[...,
     assert what_it_takes(judged("compare", noisy=9)) == (
         "a quieter machine (torchperf doctor shows what disturbs it), or more pairs: a longer --budget, or fewer cases"
     )
+
+
+def test_what_looks_worse_is_not_told_as_noise(verdict: Callable[..., Verdict]) -> None:
+    worse = [verdict("noisy", f"model{number}", candidate=True, why="once") for number in range(3)]
+    nightly = Judgement("check", "", "", worse)
+    assert shortfall(nightly) == "Only 0 of 3 series were judged: 3 candidate (once)."
+    assert what_it_takes(nightly) == "another run, which shows whether what looks worse is"
+    mixed = Judgement("compare", "", "", [*worse, verdict("noisy")])
+    assert what_it_takes(mixed).count("more pairs") == 1

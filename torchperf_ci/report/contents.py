@@ -10,6 +10,7 @@ from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit import Bisection, read_culprits
 from torchperf_ci.culprits.culprit_document import bisection_document
+from torchperf_ci.document import counted
 from torchperf_ci.errors import OutputDirectoryError, UsageError
 from torchperf_ci.github import GITHUB
 from torchperf_ci.markdown import size, to_markdown
@@ -79,7 +80,7 @@ def report_markdown(inputs: ReportInputs, room: int, server: str = GITHUB) -> st
         if place == 0 and inputs.judgements:
             parts.append(to_markdown(document, room // 2 if inputs.bisections else room))
         elif left < _LEAST:
-            parts.append(f"…and {rest} more bisections, left out here\n"[:left])
+            parts.append(f"…and {counted(rest, 'more bisection')}, left out here\n"[:left])
             break
         else:
             parts.append(to_markdown(document, max(left // rest, _LEAST // 2)))

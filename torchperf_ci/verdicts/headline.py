@@ -70,17 +70,21 @@ def _after_count(group: VerdictGroup, count: int) -> str:
 
 
 JUDGED: tuple[VerdictWord, ...] = ("regressed", "broken", "improved", "fixed", "unchanged")
-_OPEN: tuple[VerdictWord, ...] = ("missing", "noisy", "not-comparable", "new")
+_OPEN = ("missing", "candidate", "noisy", "not-comparable", "new")
+"""What the tables call series that were not judged."""
 _QUIETER = "a quieter machine (torchperf doctor shows what disturbs it)"
-_TAKES: Mapping[str, Mapping[VerdictWord, str]] = {
+_MORE_PAIRS = f"{_QUIETER}, or more pairs: a longer --budget, or fewer cases"
+_TAKES: Mapping[str, Mapping[str, str]] = {
     "check": {
+        "candidate": "another run, which shows whether what looks worse is",
         "noisy": f"more runs or, if a dozen are not enough, {_QUIETER}",
         "not-comparable": "this run on the machine of the earlier ones, or an earlier build on this one",
         "missing": "what the reasons of the missing series call for",
         "new": "more runs of the new series",
     },
     "compare": {
-        "noisy": f"{_QUIETER}, or more pairs: a longer --budget, or fewer cases",
+        "candidate": _MORE_PAIRS,
+        "noisy": _MORE_PAIRS,
         "not-comparable": "both sides measured under the same conditions",
         "missing": "what the reasons of the missing series call for",
         "new": "a base that has the new workloads",
@@ -142,13 +146,19 @@ def shortfall(judgement: Judgement) -> str:
 def what_it_takes(judgement: Judgement) -> str:
     """What it would take to judge the rest."""
     known = _TAKES.get(judgement.command, _TAKES["check"])
-    counted = Counter(verdict.verdict for verdict in judgement.verdicts if verdict.verdict in _OPEN)
-    return "; ".join(known[word] for word, _ in counted.most_common())
+    counted = Counter(word for verdict in judgement.verdicts if (word := _open_word(verdict)) in _OPEN)
+    return "; ".join(dict.fromkeys(known[word] for word, _ in counted.most_common()))
+
+
+def _open_word(verdict: Verdict) -> str:
+    return "candidate" if verdict.candidate and verdict.verdict == "noisy" else verdict.verdict
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
     """The most common reason for each verdict that is not a judgement."""
-    counts = {word: Counter(verdict.why for verdict in verdicts if verdict.verdict == word) for word in _OPEN}
+    counts = {
+        word: Counter(verdict.why for verdict in verdicts if _open_word(verdict) == word) for word in _OPEN
+    }
     for word, reasons in sorted(counts.items(), key=lambda item: item[1].total(), reverse=True):
         if reasons:
             why, _ = reasons.most_common(1)[0]
