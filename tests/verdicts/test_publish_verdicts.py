@@ -125,7 +125,7 @@ def test_a_job_gets_a_summary_annotations_and_outputs(judgement, job: Path, caps
     assert [level for level, _, _ in commands] == ["error", "error", "error", "warning", "notice"]
     _, title, message = commands[0]
     assert title == "regressed%3A vision/resnet18 latency(ms) (inference bf16 eager cuda)"
-    assert message == "1.213 → 1.251 ms: +3.1%25 (+2.4…+3.9). because"
+    assert message == "1.213 → 1.251 ms: +3.1%25 (+2.4…+3.9); because"
 
 
 def test_a_job_takes_hostile_text_as_text(hostile, job: Path, capsys) -> None:

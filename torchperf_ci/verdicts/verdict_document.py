@@ -279,7 +279,7 @@ def _suite_text(suite: SuiteMean) -> str:
 def _annotation(level: Level, verdict: Verdict) -> Annotation:
     word, _, _, levels, moved, *_ = verdict_cells(verdict, ())
     numbers = ": ".join(part for part in (levels, moved) if part)
-    message = f"{numbers}. {verdict.why}" if numbers else verdict.why
+    message = f"{numbers}; {verdict.why}" if numbers else verdict.why
     return Annotation(level, message, title=f"{word}: {verdict.series}")
 
 
