@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from made_night import NIGHT, RESNET, a_series
 
-from torchperf_ci.issues.memory import IssueRow
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
 from torchperf_ci.issues.table import (
     change_in_words,
     largest_first,
@@ -15,6 +15,8 @@ from torchperf_ci.issues.table import (
     what_got_worse,
 )
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.verdict import Verdict
+from torchperf_ci.verdicts.verdict_document import difference_text, levels_text
 
 
 def a_row(ratio: float | None = 1.071, metric: str = "latency(ms)", arch: str = "H100", **given) -> IssueRow:
@@ -71,3 +73,17 @@ def test_a_level_has_its_unit() -> None:
     row = IssueRow(RESNET)
     assert level_in_words(row, 1.2345) == "1.234 ms"
     assert level_in_words(row, None) == ""
+
+
+def test_the_title_the_table_and_the_verdicts_say_the_same_of_a_change() -> None:
+    """An issue remembers six digits: 30.14989% became 30.15%, which is 30.2%."""
+    row = IssueRow(RESNET, 1.21349996, 2.0, Effect(1.301498936, 1.2, 1.4), NIGHT)
+    known = parse_memory(memory_line(IssueMemory("unlocated", ("0" * 16,), (row,), NIGHT, NIGHT)))
+    assert known is not None
+    (remembered,) = known.rows
+    assert remembered != row
+    assert change_in_words(remembered) == change_in_words(row)
+    seen, kept = (
+        Verdict(row.series, "regressed", "", each.effect, each.old, each.new) for each in (row, remembered)
+    )
+    assert (levels_text(kept), difference_text(kept)) == (levels_text(seen), difference_text(seen))

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import MOST, Column, Folded, NoWrap, Replaceable, Table, Words, change_text, short
-from torchperf_ci.metrics import is_latency, name_and_unit
+from torchperf_ci.metrics import is_latency, name_and_unit, rounded
 from torchperf_ci.verdicts.verdict import Verdict
 from torchperf_ci.verdicts.verdict_document import difference_text, levels_text
 
@@ -44,7 +44,7 @@ def change_in_words(row: IssueRow) -> str:
     """A change, such as ``7.1% slower``, ``peak_memory +7.1%`` or ``graph_breaks 0 → 2``."""
     if row.effect is None:
         return f"{_metric_name(row.series)} {levels_text(_as_verdict(row))}".strip()
-    change = change_text(row.effect.ratio - 1)
+    change = change_text(rounded(row.effect.ratio) - 1)
     is_slower = is_latency(row.series.metric) and row.effect.ratio > 1
     return f"{change[1:]} slower" if is_slower else f"{_metric_name(row.series)} {change}"
 

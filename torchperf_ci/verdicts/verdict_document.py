@@ -27,7 +27,7 @@ from torchperf_ci.document import (
     signed,
 )
 from torchperf_ci.errors import TorchperfError
-from torchperf_ci.metrics import name_and_unit
+from torchperf_ci.metrics import name_and_unit, rounded
 from torchperf_ci.verdicts.headline import (
     GREEN,
     VerdictGroup,
@@ -173,13 +173,12 @@ def levels_text(verdict: Verdict) -> str:
     """
     if verdict.old is None and verdict.new is None:
         return ""
-    new = (
-        verdict.old * verdict.effect.ratio if verdict.old and verdict.new and verdict.effect else verdict.new
-    )
+    old, new = verdict.old, verdict.new
+    if old and new and verdict.effect:
+        old = rounded(old)
+        new = old * rounded(verdict.effect.ratio)
     _, unit = name_and_unit(verdict.series.metric)
-    return (
-        f"{_number_text(verdict.old)} → {_number_text(new)}{short(f' {unit}', _NAME_LENGTH) if unit else ''}"
-    )
+    return f"{_number_text(old)} → {_number_text(new)}{short(f' {unit}', _NAME_LENGTH) if unit else ''}"
 
 
 def difference_text(verdict: Verdict) -> str:
@@ -211,7 +210,7 @@ def _number_text(value: float | None) -> str:
 
 
 def _percent(ratio: float) -> str:
-    percent = (ratio - 1) * 100
+    percent = (rounded(ratio) - 1) * 100  # as an issue remembers it, so that both say the same
     return signed(percent, ",.1f" if abs(percent) < 1e15 else ".1e")
 
 
