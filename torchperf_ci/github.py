@@ -118,7 +118,8 @@ def github_client(
 
     name = given or environ.get("GITHUB_REPOSITORY", "")
     if name.count("/") != 1 or not all(name.split("/")):
-        msg = f"in which repository? {name!r} is not an owner/name: give --repo"
+        what = f"{name!r} is not an owner/name: " if name else ""
+        msg = f"in which repository? {what}give --repo OWNER/NAME"
         raise UsageError(msg)
     if not environ.get("GITHUB_TOKEN"):
         msg = f"there is no GITHUB_TOKEN to ask GitHub about {name} with: give the step a token in its env"
