@@ -183,5 +183,14 @@ def _wait(error: GithubException) -> float | None:
 
 
 def _message(error: GithubException) -> str:
-    message = error.data.get("message") if isinstance(error.data, dict) else None
-    return one_line(str(message or "without a word")[:200])
+    data = error.data if isinstance(error.data, dict) else {}
+    errors = data.get("errors")
+    reasons = [*map(_reason, errors)] if isinstance(errors, list) else []
+    return one_line(": ".join([str(data.get("message") or "without a word"), *reasons])[:200])
+
+
+def _reason(error: object) -> str:
+    """Return one of the ``errors`` in an answer, which has a message of its own, or a field and a code."""
+    if not isinstance(error, dict):
+        return str(error)
+    return str(error.get("message") or f"{error.get('field')} is {error.get('code')}")
