@@ -102,6 +102,7 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
     [
         (["chekc"], "unknown command 'chekc': did you mean check?"),
         (["hlep"], "unknown command 'hlep': did you mean help?"),
+        (["--verison"], "unknown option '--verison': did you mean --version?"),
         (["baseline", "updat"], "unknown command 'baseline updat': did you mean baseline update?"),
         (["run", "--sute", "quick"], "unknown option of torchperf run '--sute': did you mean --suite?"),
         (["check", "--branhc=x"], "unknown option of torchperf check '--branhc': did you mean --branch"),

@@ -118,7 +118,8 @@ def github_client(
 
     name = given or environ.get("GITHUB_REPOSITORY", "")
     if name.count("/") != 1 or not all(name.split("/")):
-        msg = f"in which repository? {name!r} is not an owner/name: give --repo"
+        what = f"{name!r} is not an owner/name: " if name else ""
+        msg = f"in which repository? {what}give --repo OWNER/NAME"
         raise UsageError(msg)
     if not environ.get("GITHUB_TOKEN"):
         msg = f"there is no GITHUB_TOKEN to ask GitHub about {name} with: give the step a token in its env"
@@ -182,5 +183,14 @@ def _wait(error: GithubException) -> float | None:
 
 
 def _message(error: GithubException) -> str:
-    message = error.data.get("message") if isinstance(error.data, dict) else None
-    return one_line(str(message or "without a word")[:200])
+    data = error.data if isinstance(error.data, dict) else {}
+    errors = data.get("errors")
+    reasons = [*map(_reason, errors)] if isinstance(errors, list) else []
+    return one_line(": ".join([str(data.get("message") or "without a word"), *reasons])[:200])
+
+
+def _reason(error: object) -> str:
+    """Return one of the ``errors`` in an answer, which has a message of its own, or a field and a code."""
+    if not isinstance(error, dict):
+        return str(error)
+    return str(error.get("message") or f"{error.get('field')} is {error.get('code')}")

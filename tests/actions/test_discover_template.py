@@ -33,6 +33,8 @@ from torchperf_ci.suite import Task, workload
 def negation(batch):
     return Task(torch.neg, (torch.ones(batch),))
 """
+OF_A_FORK = '{"isCrossRepository": true}\n'
+OPENED = '{"isCrossRepository": false, "head": "torchperf-suite"}\n'
 # Stands for GitHub's own client, which is on its runners: it knows the open pull requests from a file, and adds to it.
 GH = """\
 #!/usr/bin/env bash
@@ -40,8 +42,8 @@ set -euo pipefail
 [[ -n $GH_TOKEN ]]
 case "$1 $2" in
   "auth setup-git") ;;
-  "pr list") cat "$PULLS" ;;
-  "pr create") printf '%s\\n' "$@" >>"$PULLS" ;;
+  "pr list") jq --raw-output --slurp "${@: -1}" "$PULLS" ;;
+  "pr create") echo "{\\"isCrossRepository\\": false, \\"head\\": \\"$4\\"}" >>"$PULLS" ;;
   *) exit 1 ;;
 esac
 """
@@ -54,7 +56,7 @@ def pulls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     client.parent.mkdir()
     client.write_text(GH)
     client.chmod(0o755)
-    pulls.touch()
+    pulls.write_text(OF_A_FORK)
     monkeypatch.setenv("PATH", f"{client.parent}:{os.environ['PATH']}")
     return pulls
 
@@ -99,7 +101,7 @@ def test_what_is_new_becomes_a_pull_request(
     found.write_text(git(repository, "show", "torchperf-suite:benchmarks/discovered.py"))
     assert "1 of 2 architectures tried run and add something" in done.log
     assert catalogue([found]).suites[str(found)] == ("vision/timm_test_vit", ARCHITECTURES[0])
-    assert pulls.read_text().startswith("pr\ncreate\n--head\ntorchperf-suite\n")
+    assert pulls.read_text() == OF_A_FORK + OPENED
 
 
 def test_a_pull_request_that_is_open_is_updated_and_not_doubled(
@@ -125,4 +127,4 @@ def test_a_pull_request_that_is_open_is_updated_and_not_doubled(
             subprocess.run(["bash", "-e", "-c", script], cwd=folder, env=environ, check=True, timeout=60)
     assert git(repository, "show", "torchperf-suite:benchmarks/discovered.py") == "MONTH = 'December'\n"
     assert git(repository, "rev-list", "--count", "main..torchperf-suite") == "1\n"
-    assert pulls.read_text().count("create") == 1
+    assert pulls.read_text() == OF_A_FORK + OPENED

@@ -296,6 +296,17 @@ def test_a_worker_that_ends_before_it_is_asked_is_a_failure_not_an_exception(tmp
             worker.ask("describe", 10, Description)
 
 
+def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path) -> None:
+    killed = tmp_path / "python"
+    killed.write_text("#!/bin/sh\nkill -35 $$\n")
+    killed.chmod(0o755)
+    with (
+        Worker(str(killed), tmp_path / "log", {}) as worker,
+        pytest.raises(WorkerFailure, match="killed by signal 35"),
+    ):
+        worker.ask("describe", 10, Description)
+
+
 def test_a_worker_whose_log_is_removed_meanwhile_is_a_failure_without_a_log(tmp_path: Path) -> None:
     """As by a job that cleans the temporary directory."""
     log, cleaning = tmp_path / "log", tmp_path / "python"

@@ -128,6 +128,7 @@ def test_no_cache_of_a_compiler_is_shared_with_another_build(build: InstalledBui
         ("echo 1; exit 3", "failed: it exited with code 3"),
         ("kill -SEGV $$", "crashed: it was killed by signal 11"),
         ("echo slow", "failed: could not convert string to float"),
+        ("echo 1; rm -r ../scratch/run-*", "failed: while it ran, "),
         ("yes", "failed: it printed more than 1 MiB"),
         ("yes >&2", "failed: it printed more than 1 MiB"),
         ("head -c 2000000 /dev/zero", "failed: it printed more than 1 MiB"),

@@ -330,7 +330,13 @@ def test_a_configured_label_that_cannot_be_made_is_left_out(
     github.faults = [Fault("POST", status, "no", where="/labels")]
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
     assert nightly.issues[0].labels == ["torchperf"]
-    assert "may not create the missing labels" in nightly.summary
+    assert f"cannot be created: perf (GitHub answered {status}: no)" in nightly.summary
+
+
+def test_a_label_that_github_refuses_is_told_with_the_reason(nightly: Nightly) -> None:
+    nightly.settings(f"labels: [{'l' * 51}]")
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    assert "Validation Failed: name is too long (maximum is 50 characters)" in nightly.summary
 
 
 def test_without_our_own_label_nothing_is_opened(nightly: Nightly, github: GitHub, capsys: Any) -> None:

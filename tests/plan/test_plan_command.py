@@ -114,7 +114,9 @@ def test_without_a_configuration_it_is_said_what_to_write(
 ) -> None:
     (here / "torchperf.yml").unlink()
     assert plan() == 2
-    assert "runners:\n    cpu: {labels: [ubuntu-24.04], device: cpu}" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "the torchperf.yml of this folder or the file\ngiven with --config has to name them" in told
+    assert "runners:\n    cpu: {labels: [ubuntu-24.04], device: cpu}" in told
 
 
 def test_a_mistake_is_told_with_its_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,11 +59,16 @@ def test_no_text_of_a_server_holds_its_password() -> None:
     assert SECRET not in repr(server)
 
 
+def test_a_path_that_the_engine_cannot_open_is_refused() -> None:
+    with pytest.raises(UsageError, match="has to be UTF-8"):
+        parse_dsn("chdb:///data/\udcff/store", {})
+
+
 @pytest.mark.parametrize(
     ("dsn", "complaint"),
     [
         ("postgres://host", "a store that begins with 'postgres' is not known"),
-        ("store", "is not known"),
+        (".torchperf/store", r"is not known \(did you mean chdb://.torchperf/store\?\)"),
         ("chdb://", "names no directory"),
         ("clickhouse:///perf", "names no host"),
         (f"clickhouse://ann:{SECRET}@host:port/perf", "cannot be read"),
@@ -75,7 +80,7 @@ def test_no_text_of_a_server_holds_its_password() -> None:
         (f"clickhouse://ann:{SECRET}#x@host/perf", "cannot be read"),
         (f"clickhouse://host/perf?token={SECRET}", "secure=true or secure=false"),
         (f"clickhouse://host/perf?secure=true&password={SECRET}", "secure=true or secure=false"),
-        (f"clickhouse:ann:{SECRET}@host", "a store without a kind is not known"),
+        (f"clickhouse:ann:{SECRET}@host", "a store without a kind is not known; give"),
     ],
 )
 def test_what_is_no_address_says_what_is_one(dsn: str, complaint: str) -> None:

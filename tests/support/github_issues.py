@@ -95,6 +95,10 @@ def _create_label(server: GitHub, request: Request) -> Answer:
     name = request.body["name"]
     if _spelt(server, name) in server.labels:
         return 422, said("Validation Failed")
+    if len(name) > 50:
+        too_long = "name is too long (maximum is 50 characters)"
+        reason = {"resource": "Label", "code": "custom", "field": "name", "message": too_long}
+        return 422, {**said("Validation Failed"), "errors": [reason]}
     server.labels[name] = request.body.get("description", "")
     return 201, _shown_label(server, name)
 

@@ -312,7 +312,7 @@ def test_without_a_token_or_a_repository_nothing_can_be_watched(
     assert "there is no GITHUB_TOKEN" in capsys.readouterr().err
     monkeypatch.delenv("GITHUB_REPOSITORY")
     assert watch() == 2
-    assert "give --repo" in capsys.readouterr().err
+    assert "in which repository? give --repo" in capsys.readouterr().err
 
 
 def test_another_repository_can_be_watched(github: GitHub) -> None:

@@ -93,7 +93,11 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
         for case in _combinations(grid, known.workloads[name], selection.batch_size, device)
     )
     if not cases:
-        msg = "nothing to run: no selected workload has these modes and passes the filters; see `torchperf list`"
+        narrow = selection.filters and all([*grid.workloads] == ["quick"] for grid in selection.grids)
+        advice = (
+            "only the suite quick was searched, --suite all has more" if narrow else "see `torchperf list`"
+        )
+        msg = f"nothing to run: no selected workload has these modes and passes the filters; {advice}"
         raise UsageError(msg)
     costs = None if selection.costs is None else selection.costs.get(device, {})
     return cases_of_shard(tuple(cases), selection.shard, costs)

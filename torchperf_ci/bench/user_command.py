@@ -118,12 +118,14 @@ def run_user_command(command: str, build: InstalledBuild, read: Reader) -> Mappi
     with tempfile.TemporaryDirectory(prefix="run-", dir=build.scratch, ignore_cleanup_errors=True) as folder:
         output, log, empty = (Path(folder) / name for name in ("stdout", "stderr", "work"))
         empty.mkdir()
-        failure = _run(line, build, build.worktree or empty, output, log)
-        if failure is None:
-            try:
+        try:
+            failure = _run(line, build, build.worktree or empty, output, log)
+            if failure is None:
                 return read(output)
-            except ValueError as error:
-                failure = ("failed", str(error))
+        except ValueError as error:
+            failure = ("failed", str(error))
+        except FileNotFoundError as error:
+            failure = ("failed", f"while it ran, {error.filename} was removed, which holds its output")
         raise WorkerFailure(*failure, last_lines(output, log))
 
 

@@ -231,7 +231,7 @@ class Worker:
             return self._failure("crashed", f"the worker exited with code {code} during {verb}")
         if -code == signal.SIGKILL and oom_kills() != self._oom_kills:
             return self._failure("oom", f"the kernel killed the worker during {verb}: out of memory")
-        name = signal.Signals(-code).name
+        name = next((known.name for known in signal.Signals if known == -code), f"signal {-code}")
         return self._failure("crashed", f"the worker was killed by {name} during {verb}")
 
     def _failure(self, status: str, reason: str) -> WorkerFailure:

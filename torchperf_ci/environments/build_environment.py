@@ -28,9 +28,17 @@ TAIL_LINES = 40
 
 
 def run_program(
-    command: Sequence[str], what: str, seconds: float, *, cwd: Path, environ: Mapping[str, str]
+    command: Sequence[str],
+    what: str,
+    seconds: float,
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    option: str = "",
 ) -> str:
     """Run ``command`` and return its output, standard output and standard error combined.
+
+    ``option`` follows the number of ``seconds`` in the message of a timeout.
 
     Raises :class:`EnvironmentUnderTestError` with the last lines of the output, or that the disk is full.
     """
@@ -44,7 +52,7 @@ def run_program(
         printed = log.read().decode(errors="replace")
         if status == 0:
             return printed
-        how = f"did not finish within {seconds:.0f} s" if status is None else f"ended with {status}"
+        how = f"did not finish within {seconds:.0f} s{option}" if status is None else f"ended with {status}"
         msg = f"{what} {how}:\n{_tail(printed)}"
         refuse_full_disk(msg)
         raise EnvironmentUnderTestError(msg)
@@ -73,6 +81,7 @@ def _tail(printed: str) -> str:
 
 
 MAKE_SECONDS = 120.0
+LIMIT_OPTION = " (--build-timeout)"
 UNBUILT = "\nif this repository has to be built before it is imported, say how with --build"
 """Behind the reason why a revision cannot be measured, where nothing was built."""
 INSTALLED = "\nits environment has only what --build or the wheel installs there, which has to include torch"
@@ -124,7 +133,10 @@ def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seco
     pip = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
     what = without_secrets(" ".join(["pip", command[0], *requirements]))
     environ = _environ_of_pip(python.parents[2])
-    return run_program([*pip, *requirements], what, seconds, cwd=python.parent, environ=environ)
+    option = LIMIT_OPTION if command[0] == "install" else ""
+    return run_program(
+        [*pip, *requirements], what, seconds, cwd=python.parent, environ=environ, option=option
+    )
 
 
 @dataclass(frozen=True)
@@ -320,7 +332,8 @@ def _build(revision: Revision, tree: Path, folder: Path, builder: Builder, draw:
         **{name.upper(): value for name, value in values.items()},
         PADDING: "x" * _padding(draw, MAX_ENVIRONMENT_BYTES),
     }
-    run_program(["sh", "-c", command], f"--build of {revision}", builder.seconds, cwd=tree, environ=environ)
+    what = f"--build of {revision}"
+    run_program(["sh", "-c", command], what, builder.seconds, cwd=tree, environ=environ, option=LIMIT_OPTION)
 
 
 def _padding(draw: int, most: int) -> int:

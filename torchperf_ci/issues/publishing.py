@@ -251,8 +251,8 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
     else:
         done.failed += [f"{_action_name(action)}: it kept changing in the meantime" for action in stale]
     if tracker.refused_labels:
-        names = ", ".join(tracker.refused_labels)
-        done.notes.append(f"the token may not create the missing labels: {names}")
+        names = ", ".join(f"{name} ({error})" for name, error in tracker.refused_labels.items())
+        done.notes.append(f"these labels are missing and cannot be created: {names}")
     return done
 
 

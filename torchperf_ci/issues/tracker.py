@@ -13,7 +13,7 @@ from torchperf_ci.issues.memory import IssueMemory, parse_memory
 from torchperf_ci.markdown import LOGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from github.Issue import Issue
 
@@ -65,19 +65,19 @@ _MEANINGS = {
 }
 
 
-def make_labels(client: GitHubClient, wanted: Sequence[str]) -> list[str]:
+def make_labels(client: GitHubClient, wanted: Sequence[str]) -> dict[str, GitHubRefusedError]:
     """Create our label, those that are ``wanted`` too, and the one for accepting, so that people can choose it.
 
-    Returns the missing labels that the token may not create. Raises :class:`GitHubRefusedError` if our own label cannot
-    be created, because no issue would be found again.
+    Returns the labels that cannot be created, each with the refusal. Raises :class:`GitHubRefusedError` if our own one
+    cannot be, because no issue would be found again.
     """
     _make_label(client, TORCHPERF_LABEL)
-    refused = []
+    refused = {}
     for name in dict.fromkeys((*wanted, EXPECTED_LABEL)):
         try:
             _make_label(client, name)
-        except GitHubRefusedError:
-            refused.append(name)
+        except GitHubRefusedError as error:
+            refused[name] = error
     return refused
 
 
@@ -161,12 +161,12 @@ class IssueTracker:
             self.client.request(lambda: self._remote_issue(issue).create_comment(text), retry=False)
 
     @property
-    def refused_labels(self) -> Sequence[str]:
-        """Missing labels that the token may not create; known once an issue was opened."""
-        return self._refused if "_refused" in vars(self) else ()
+    def refused_labels(self) -> Mapping[str, GitHubRefusedError]:
+        """Labels that cannot be created, each with the refusal; known once an issue was opened."""
+        return self._refused if "_refused" in vars(self) else {}
 
     @cached_property
-    def _refused(self) -> Sequence[str]:
+    def _refused(self) -> Mapping[str, GitHubRefusedError]:
         return make_labels(self.client, self.labels)
 
     def _is_unchanged(self, issue: TrackedIssue, now: Issue) -> bool:

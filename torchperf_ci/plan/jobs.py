@@ -38,7 +38,8 @@ def unique_name(taken: set[str], *parts: str) -> str:
 MAX_JOBS = 256
 """Most jobs that GitHub creates from one matrix: https://docs.github.com/actions/reference/limits"""
 _EXAMPLE = """\
-no runners are configured, so nothing can run anywhere; write into torchperf.yml, for example:
+no runners are configured, so nothing can run anywhere; the torchperf.yml of this folder or the file
+given with --config has to name them, for example:
 
   version: 1
   runners:

@@ -205,6 +205,8 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
         "see the clock there, and that times are in seconds"
     )
     notes = ((outcome.judged, judged), (outcome.untimed, untimed), (outcome.ahead, ahead))
+    if outcome == IngestOutcome():
+        return
     say(counts, *(text for count, text in notes if count))
     complaints = [
         f"{key}: other content is kept under this key; it was left as it is: "

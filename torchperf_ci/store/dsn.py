@@ -56,15 +56,26 @@ def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> EmbeddedStor
     """
     scheme, _, rest = dsn.partition("://")
     if scheme == "chdb" and rest and "?" not in rest:
-        return EmbeddedStore(Path(rest).absolute())
+        return EmbeddedStore(_encodable(Path(rest).absolute()))
     if scheme == "clickhouse":
         return _store_server(dsn, environ.get(PASSWORD, ""))
     if scheme == "chdb" and not rest:
         msg = f"the store's address names no directory; give {DSN_FORMS}"
         raise UsageError(msg)
     what = f"a store that begins with {scheme[:20]!r}" if rest else "a store without a kind"
-    msg = f"{what} is not known; give {DSN_FORMS}"
+    hint = "" if rest or {*dsn} & {*":@?"} else f" (did you mean chdb://{dsn}?)"
+    msg = f"{what} is not known{hint}; give {DSN_FORMS}"
     raise UsageError(msg)
+
+
+def _encodable(path: Path) -> Path:
+    """Return the path of an embedded store, whose engine takes only UTF-8. Raises :class:`UsageError` for another."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        msg = f"{path}: a store's path has to be UTF-8; give another directory"
+        raise UsageError(msg) from None
+    return path
 
 
 def _store_server(dsn: str, password: str) -> StoreServer:

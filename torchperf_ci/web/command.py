@@ -56,9 +56,8 @@ def _judge(options: IngestOptions) -> None:
         with open_existing(dsn) as store:
             documents = documents_of_store(store, config)
             if new := documents.unjudged:
-                say(
-                    f"judging what {counted(len(new), 'machine')} with new results measured, for the dashboard"
-                )
+                machines = counted(len({(group.device, group.arch) for group in new}), "machine")
+                say(f"judging what {machines} with new results measured, for the dashboard")
                 documents.overview()  # keeps the judgments
     except TorchperfError as error:
         say(f"{error}; the records are in, and the dashboard judges them when somebody looks")
