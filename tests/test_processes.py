@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ import pytest
 from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 FAMILY = """
 echo $$ >>{pids}
@@ -118,6 +119,28 @@ def test_what_has_ended_is_not_looked_for_again_and_others_are_left_alone(pids: 
         assert runs(stranger.pid)
         stranger.kill()
     assert not pids.exists()
+
+
+KILLED_WHILE_STARTING = """
+import os, signal, sys
+from torchperf_ci.processes import ProcessGroup
+ProcessGroup(sys.argv[1:], os.environ, preexec_fn=lambda: os.kill(os.getppid(), signal.SIGKILL))
+"""
+
+
+def test_a_program_whose_starter_is_killed_before_it_knows_the_group_ends_too() -> None:
+    seconds = f"600.{os.getpid()}"  # by which it is found
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_WHILE_STARTING, "sleep", seconds], check=False, timeout=60
+    )
+    assert killed.returncode == -signal.SIGKILL
+    wait_until(lambda: not any(seconds in line for line in _command_lines()))
+
+
+def _command_lines() -> Iterator[str]:
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            yield (folder / "cmdline").read_text()
 
 
 def test_the_guard_ends_with_whoever_has_it_and_says_nothing() -> None:

@@ -37,12 +37,12 @@ class ProcessGroup:
     """A running program with its process group. ``options`` are passed to :class:`subprocess.Popen`."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], **options: Any) -> None:
-        _guard()  # must run before there is anything to guard
         self._mark = secrets.token_hex(8)
+        self._notify_guard("+")  # this process may be killed before it knows the group
         self.process: subprocess.Popen[bytes] = subprocess.Popen(
             command, env={**env, _MARK: self._mark}, start_new_session=True, **options
         )
-        self._notify_guard("+")
+        self._notify_guard("+", self.process.pid)
 
     def end(self, *, daemons: bool = True) -> None:
         """Kill the remaining processes, including ``daemons`` that left the group, and wait for the program itself.
@@ -56,11 +56,11 @@ class ProcessGroup:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(GRACE_SECONDS)
 
-    def _notify_guard(self, sign: str) -> None:
+    def _notify_guard(self, sign: str, *group: int) -> None:
         pipe = _guard().stdin
         assert pipe
         with suppress(BrokenPipeError):  # the guard was killed
-            pipe.write(f"{sign} {self.process.pid} {self._mark}\n".encode())
+            pipe.write(" ".join([sign, self._mark, *map(str, group)]).encode() + b"\n")
 
 
 def _guard() -> subprocess.Popen[bytes]:
@@ -117,20 +117,22 @@ def _environment(folder: Path) -> list[bytes]:
 def _stand_guard() -> None:
     """Keep track of the groups until standard input is closed, then kill those that are left.
 
-    A line of standard input is ``+ GROUP MARK`` for a group that was started, ``- GROUP MARK`` for one that has ended.
+    A line of standard input is ``+ MARK`` for a group that is about to start, ``+ MARK GROUP`` for one that was started,
+    ``- MARK`` for one that has ended.
     """
     # Signals that stop the parent (Ctrl-C, a cancelled job) must not stop the guard.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    left: dict[str, int] = {}
+    left: dict[str, list[int]] = {}
     for line in sys.stdin:
-        sign, group, mark = line.split()
+        sign, mark, *group = line.split()
         if sign == "+":
-            left[mark] = int(group)
+            left[mark] = [*map(int, group)]
         else:
             left.pop(mark, None)
-    for mark, group_id in left.items():
-        _end_group(group_id)
+    for mark, groups in left.items():
+        for group_id in groups:
+            _end_group(group_id)
         _end_marked(mark)
 
 
