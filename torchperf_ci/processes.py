@@ -117,8 +117,8 @@ def _environment(folder: Path) -> list[bytes]:
 def _stand_guard() -> None:
     """Keep track of the groups until standard input is closed, then kill those that are left.
 
-    A line of standard input is ``+ MARK`` for a group that is about to start, ``+ MARK GROUP`` for one that was started,
-    ``- MARK`` for one that has ended.
+    A line of standard input is ``+ MARK`` for a group that is about to start, ``+ MARK GROUP`` once it was started, and
+    ``- MARK`` once it has ended.
     """
     # Signals that stop the parent (Ctrl-C, a cancelled job) must not stop the guard.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
