@@ -189,6 +189,20 @@ def test_new_records_of_several_machines_are_told(history: Path, tmp_path: Path)
     assert "check each machine's records by itself" in note
 
 
+@pytest.mark.parametrize("tonight", [[1.0, 10.0], [10.0]])
+def test_several_numbers_of_one_run_are_told_though_one_is_missing(
+    tonight: list[float], tmp_path: Path
+) -> None:
+    """Two cases of one name: without the faster one, the median is almost twice as slow."""
+    for day in range(12):
+        run(tmp_path / "past", f"run-{day}", [record("latency(ms)", value, day) for value in (1.0, 10.0)])
+    now = run(tmp_path, "now", [record("latency(ms)", value, 12) for value in tonight])
+    check(now, "--against", tmp_path / "past")
+    assert words(tmp_path) == ["unchanged" if len(tonight) == 2 else "regressed"]
+    (note,) = notes(tmp_path)
+    assert note.startswith("1 series has several numbers of one run, whose median is judged")
+
+
 def test_a_new_machine_is_told_with_the_commits_between_which_nothing_is_proven(
     history: Path, tmp_path: Path
 ) -> None:

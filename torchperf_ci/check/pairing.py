@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import kind_of
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
 from torchperf_ci.stats.past import NEWEST
@@ -101,6 +103,28 @@ def _differing_names(points: Iterable[Point]) -> set[str]:
         for name in {*facts, *telling[-1]}
         if facts.get(name) != telling[-1].get(name)
     }
+
+
+def several_numbers(old: Points, new: Points) -> str:
+    """Return a note if some series have several numbers of one job, in a new run or the last one before; else empty."""
+    rows = [
+        [*old.get(series, ())[-2:], *row]
+        for series, row in new.items()
+        if kind_of(series.metric) != "outcome"
+    ]
+    count = sum(map(_has_several_numbers, rows))
+    return (
+        f"{count} series {'has' if count == 1 else 'have'} several numbers of one run, whose median is judged and "
+        "shifts if one is missing: give different cases different names, and runs without a commit or time folders of "
+        "their own"
+        if count
+        else ""
+    )
+
+
+def _has_several_numbers(points: Iterable[Point]) -> bool:
+    sources = [(point.run, point.job_id, point.fingerprint) for point in points if point.value is not None]
+    return any(before == after for before, after in pairwise(sources))
 
 
 def unseen_between(verdicts: Iterable[Verdict]) -> str:
