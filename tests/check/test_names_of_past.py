@@ -47,6 +47,13 @@ def test_points_get_the_names_of_the_past() -> None:
     assert as_in_past({fresh: row([1.0])}, {fresh.group: H100}) == {series(): row([1.0])}
 
 
+def test_points_that_get_one_name_are_in_the_order_of_time() -> None:
+    """Else an old one, which lacks the repository, would be judged as the newest."""
+    fresh, points = series(repo=""), row([1.0, 2.0, 3.0])
+    renamed = as_in_past({series(): points[1:], fresh: points[:1]}, {fresh.group: H100, H100: H100})
+    assert renamed == {series(): points}
+
+
 @pytest.mark.parametrize(
     ("new", "past", "note"),
     [

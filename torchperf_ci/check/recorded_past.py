@@ -51,11 +51,11 @@ def groups_of_past(
 
 
 def as_in_past(points: Points, called: Mapping[SeriesGroup, SeriesGroup]) -> Points:
-    """Return the points with their series renamed to the groups of the past."""
+    """Return the points with their series renamed to the groups of the past, and sorted by time."""
     renamed: dict[Series, list[Point]] = defaultdict(list)
     for series, row in points.items():
         renamed[replace(series, **called[series.group]._asdict())].extend(row)
-    return renamed
+    return {series: sorted(row, key=lambda point: point.timestamp) for series, row in renamed.items()}
 
 
 def why_unknown(groups: Collection[SeriesGroup], known: Collection[SeriesGroup]) -> str:
