@@ -164,11 +164,10 @@ class SystemRefusalError(TorchperfError):
     """The system refuses what every program needs, such as space on a disk, memory or another process."""
 
 
-_REFUSALS = (
-    *(errno.EACCES, errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE),
-    *(errno.ENOLCK, errno.ENOMEM, errno.ENOSPC, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EROFS),
-    errno.ESTALE,
-)
+_REFUSALS = {
+    errno.EACCES, errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOLCK,
+    errno.ENOMEM, errno.ENOSPC, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EROFS, errno.ESTALE,
+}  # fmt: skip
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -25,8 +23,8 @@ from torchperf_ci.bench.process import (
     measure,
     open_worker,
 )
-from torchperf_ci.bench.worker.protocol import Block, Description, Done, FirstStep
-from torchperf_ci.bench.worker_client import Worker, WorkerFailure, last_lines
+from torchperf_ci.bench.worker.protocol import Block, Done, FirstStep
+from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
 
@@ -66,20 +64,6 @@ def given(outcome: ProcessOutcome) -> set[str]:
     return {verb for verb, answer in vars(outcome.answers).items() if answer is not None}
 
 
-def test_a_worker_has_none_of_the_jobs_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_ENV", "file")
-    monkeypatch.setenv("ACTIONS_ID_TOKEN_REQUEST_TOKEN", "token")
-    program, log = tmp_path / "python", tmp_path / "log"
-    program.write_text("#!/bin/sh\nenv\n")
-    program.chmod(0o755)
-    with Worker(str(program), log, {"GIVEN": "value"}) as worker, pytest.raises(WorkerFailure):
-        worker.ask("ready", 30, Done)
-    told = log.read_text()
-    assert "\nGIVEN=value\n" in f"\n{told}"
-    assert "GITHUB_ENV" not in told
-    assert "ACTIONS_ID_TOKEN" not in told
-
-
 def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure) -> None:
     assert outcome_of("prints").status == "pass"
 
@@ -105,15 +89,6 @@ def test_each_fault_has_its_word_and_reason(outcome_of: Measure, name: str, stat
     assert "\n" not in outcome.reason
     has_traceback = status != "crashed" or name == "segfaults"
     assert ("faulty_suite.py" in outcome.log) == has_traceback
-
-
-def test_the_log_of_a_crash_ends_with_the_calls_that_led_to_it(tmp_path: Path) -> None:
-    calls = [f'  File "model.py", line {n} in forward' for n in range(1, 60)]
-    log = tmp_path / "log"
-    log.write_text(
-        "\n".join(["Fatal Python error: Aborted", "", "Current thread 0x1 (most recent call first):", *calls])
-    )
-    assert last_lines(log).splitlines()[-6:] == ["Current thread 0x1 (most recent call first):", *calls[:5]]
 
 
 def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
@@ -287,85 +262,6 @@ def test_nothing_that_a_workload_forked_stays_behind(outcome_of: Measure, tmp_pa
 def test_a_leak_is_measured(outcome_of: Measure) -> None:
     leak = outcome_of("leaks", first=True, budget=2.0).answers.leak
     assert leak.host / 1024 == pytest.approx(1024, rel=0.05)
-
-
-def test_a_worker_that_ends_before_it_is_asked_is_a_failure_not_an_exception(tmp_path: Path) -> None:
-    with Worker("/bin/true", tmp_path / "log", {}) as worker:
-        time.sleep(0.5)
-        with pytest.raises(WorkerFailure, match="exited with code 0"):
-            worker.ask("describe", 10, Description)
-
-
-def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path) -> None:
-    killed = tmp_path / "python"
-    killed.write_text("#!/bin/sh\nkill -35 $$\n")
-    killed.chmod(0o755)
-    with (
-        Worker(str(killed), tmp_path / "log", {}) as worker,
-        pytest.raises(WorkerFailure, match="killed by signal 35"),
-    ):
-        worker.ask("describe", 10, Description)
-
-
-def test_a_worker_whose_log_is_removed_meanwhile_is_a_failure_without_a_log(tmp_path: Path) -> None:
-    """As by a job that cleans the temporary directory."""
-    log, cleaning = tmp_path / "log", tmp_path / "python"
-    cleaning.write_text(f"#!/bin/sh\nrm '{log}'\n")
-    cleaning.chmod(0o755)
-    with Worker(str(cleaning), log, {}) as worker, pytest.raises(WorkerFailure, match="code 0") as failure:
-        worker.ask("describe", 10, Description)
-    assert failure.value.log == ""
-
-
-def test_a_worker_that_has_not_answered_yet_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("torchperf_ci.bench.worker_client.GRACE_SECONDS", 120.0)
-    starting = tmp_path / "python"
-    starting.write_text(
-        "#!/bin/sh\nexec sleep 60\n"
-    )  # it would end by itself, as one that has imported torch
-    starting.chmod(0o755)
-    worker = Worker(str(starting), tmp_path / "log", {})
-    worker.close()
-    assert worker._process.returncode == -signal.SIGKILL
-
-
-def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
-    noisy = tmp_path / "python"
-    noisy.write_text('#!/bin/bash\nexec head -c 100000000 /dev/zero >&"$2"\n')
-    noisy.chmod(0o755)
-    with (
-        Worker(str(noisy), tmp_path / "log", {}) as worker,
-        pytest.raises(WorkerFailure, match="does not end"),
-    ):
-        worker.ask("describe", 30, Description)
-
-
-def test_the_environment_under_test_sees_nothing_of_the_toolkits(tmp_path: Path) -> None:
-    """In a fresh virtual environment the worker's own package loads, and the toolkit's numpy does not."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True, timeout=60)
-    log = tmp_path / "log"
-    with (
-        Worker(str(tmp_path / "bare/bin/python"), log, {}) as worker,
-        pytest.raises(WorkerFailure) as failure,
-    ):
-        worker.ask("describe", 30, Description, device="cpu", files=[])
-    assert "No module named 'torch'" in failure.value.log
-
-
-def test_a_python_that_is_too_old_is_told(tmp_path: Path) -> None:
-    """Such as the one of macOS, for which there is a torch that could be measured otherwise."""
-    old = tmp_path / "python"
-    program = (
-        "import runpy, sys; sys.version_info = (3, 9, 6); sys.version = '3.9.6 (default)'; del sys.argv[0]; "
-        "runpy.run_path(sys.argv[0], run_name='__main__')"
-    )
-    old.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{program}" "$@"\n')
-    old.chmod(0o755)
-    with Worker(str(old), tmp_path / "log", {}) as worker, pytest.raises(WorkerFailure) as failure:
-        worker.ask("describe", 30, Description, device="cpu", files=[])
-    assert failure.value.log == "this is Python 3.9.6, and measuring needs 3.10 or newer"
 
 
 def _processes_mentioning(text: str) -> list[str]:

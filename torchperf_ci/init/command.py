@@ -43,6 +43,7 @@ def init_command(options: InitOptions) -> int:
     path = repository.root / CONFIG_FILE
     files = starter_files(repository, source, load_config(path) if path.exists() else None)
     new = [file for file in files if not file.existing]
+    left = len(files) - len(new)
     _show([_facts(repository, source), *_tables(files)])
     if options.dry_run:
         _print_files(new)
@@ -51,9 +52,9 @@ def init_command(options: InitOptions) -> int:
         _write(repository.root, new)
         if new:
             _show([Note([*_notes(repository, source, new)]), *_next_steps(repository, new, folder)])
-        left = f", {len(files) - len(new)} left as they were: to have one written anew, delete it first"
-        say(f"{counted(len(new), 'file')} written{left if len(new) < len(files) else ''}")
-    return LEFT if len(new) < len(files) else 0
+        advice = f", {left} left as they were: to have one written anew, delete it first" if left else ""
+        say(f"{counted(len(new), 'file')} written{advice}")
+    return LEFT if left else 0
 
 
 def _show(blocks: Sequence[Block]) -> None:

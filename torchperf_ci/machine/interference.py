@@ -116,6 +116,7 @@ def interference_between(before: CounterSnapshot, after: CounterSnapshot) -> Map
     in which a cgroup limit stalled us. ``load`` is the machine's load average at the end.
     """
     seconds = max(after.moment - before.moment, MICROSECOND)
+    # Either is empty if it could not be read, so that nothing is known of the time between.
     ticks = [late - early for early, late in zip(before.ticks, after.ticks, strict=False)]
     quota = _share(before.quota_stalled, after.quota_stalled, seconds)
     heat = after.throttle_events - before.throttle_events
