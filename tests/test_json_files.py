@@ -75,6 +75,11 @@ def test_an_effect_survives_with_its_open_ends(effect: Effect) -> None:
     assert (written["low"] is None, written["high"] is None) == (not effect.low, effect.high == inf)
 
 
+@pytest.mark.parametrize("pairs", [12.0, 1e22])
+def test_a_whole_number_is_an_integer_however_it_is_written(pairs: float) -> None:
+    assert typed({"ratio": 2, "low": 1, "high": 3.5, "pairs": pairs}, Effect) == Effect(2, 1, 3.5, int(pairs))
+
+
 def test_what_is_written_is_read(made: JsonFormat, tmp_path: Path) -> None:
     members = {"version": 3, "texts": {"a": "b"}, "future": [1, 2.5, None]}
     made.write(tmp_path / "new/folder/f.json", json_text(members))

@@ -120,12 +120,12 @@ def json_text(members: Mapping[str, object]) -> str:
 def typed(members: object, kind: type[_T]) -> _T:
     """Convert an object of a file to the dataclass ``kind``.
 
-    Unknown members, and those that are null, are ignored. Raises :class:`ValueError`, which says which member has the
-    wrong type.
+    Unknown members, and those that are null, are ignored; 6.0 is an integer, as in JSON Schema. Raises
+    :class:`ValueError`, which says which member has the wrong type.
     """
     import msgspec
 
-    return msgspec.convert(_without_nulls(members), kind)
+    return msgspec.convert(_convertible(members), kind)
 
 
 def fields_of(value: Any) -> dict[str, Any]:
@@ -133,10 +133,12 @@ def fields_of(value: Any) -> dict[str, Any]:
     return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
-def _without_nulls(value: Any) -> Any:
+def _convertible(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+        return {name: _convertible(item) for name, item in value.items() if item is not None}
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return [_convertible(item) for item in value] if isinstance(value, list) else value
 
 
 def _member(value: Any) -> str:

@@ -80,6 +80,12 @@ SPOILT = [
         "$.benchmarks[0].cache_hits",
         "[1] is not a number",
     ),
+    (
+        GOOGLE,
+        put("benchmarks", 0, value={"name": "a", "run_type": "aggregate", "aggregate_name": [1]}),
+        "$.benchmarks[1]",
+        "",
+    ),
     (HYPERFINE, put("results", 0, "times", value="fast"), "$.results[0].times", "is not a list of numbers"),
     (HYPERFINE, put("results", 0, "command", value=""), "$.results[0].command", '"" is not a name'),
     (HYPERFINE, put("results", 0, "command", value="sleep 0.02"), "$.results[1]", "occurs twice"),
@@ -111,7 +117,7 @@ SPOILT = [
 def test_a_spoilt_result_is_refused_and_its_neighbours_are_kept(name, change, path, reason) -> None:
     good = {found.path for found in changed(name, lambda _: None).records}
     reading = changed(name, change)
-    if not reason:  # asv's samples stand beside what is wrong with the median, and are good
+    if not reason:  # asv's samples stand beside a wrong median, and aggregates that nobody knows are not read
         assert reading.records
         return
     (problem,) = reading.problems

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import requests
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from serving_app import serving_app
 from starlette.requests import Request
@@ -215,19 +215,21 @@ PARAMETERS = st.sampled_from(
     ["repo", "benchmark", "startTime", "stopTime", "models", "metrics", "arch", "format"]
 )
 TEXTS = st.sampled_from(["2026-01-01", "CSV", "Parquet", "'; DROP", "\0", "\ud800"]) | st.text(max_size=20)
-PATHS = st.sampled_from(["index.json", "series/x/2026.json", "run/x.json", "compare/a/b.json"]) | st.text(
-    max_size=20
-)
+PATHS = st.sampled_from(
+    ["index.json", "series/x/2026.json", "run/x.json", "compare/a/b.json", "\0"]
+) | st.text(max_size=20)
 
 
 @settings(deadline=None, max_examples=25)
 @given(st.lists(st.tuples(PARAMETERS | TEXTS, TEXTS), max_size=8), PATHS)
+@example([], "\0")
 def test_no_parameter_and_no_path_is_a_bug(url: str, parameters: list[tuple[str, str]], path: str) -> None:
     given_parameters = [tuple(text.encode("utf-8", "surrogatepass") for text in pair) for pair in parameters]
     required = {"repo": "a/b", "benchmark": "c", "startTime": "2026-01-01", "stopTime": "2027-01-01"}
     assert get(url, "run/x", params=[*required.items(), *given_parameters]).status_code in (200, 400)
     quoted = requests.utils.quote(path.encode("utf-8", "surrogatepass"), safe="/")
     assert get(url, f"data/{quoted}").status_code in (200, 404)
+    assert get(url, quoted).status_code < 500
 
 
 def test_sixteen_at_once_get_what_one_gets(url: str) -> None:

@@ -87,7 +87,7 @@ def _measured(runs: Mapping[str, Mapping[str, object]]) -> Mapping[str, Mapping[
     own = {path: run for path, run in runs.items() if run.get("run_type", "iteration") == "iteration"}
     if own:
         return own
-    named = {run.get("aggregate_name"): {path: run} for path, run in runs.items()}
+    named = {str(run.get("aggregate_name")): {path: run} for path, run in runs.items()}
     return next((named[name] for name in _AGGREGATES if name in named), {})
 
 

@@ -179,7 +179,7 @@ class BelowPath:
         if self._path and scope["path"] == self._path:  # the pages' links are relative
             await RedirectResponse(f"{self._path}/")(scope, receive, send)
             return
-        below = scope["path"]
+        below = scope["path"].replace("\0", "\ufffd")  # StaticFiles would fail on NULs
         if below.startswith(f"{self._path}/"):
             below = below[len(self._path) :]
         await self._app({**scope, "path": self._path + below, "root_path": self._path}, receive, send)
