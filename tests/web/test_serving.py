@@ -12,8 +12,10 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -230,6 +232,14 @@ def test_no_parameter_and_no_path_is_a_bug(url: str, parameters: list[tuple[str,
     quoted = requests.utils.quote(path.encode("utf-8", "surrogatepass"), safe="/")
     assert get(url, f"data/{quoted}").status_code in (200, 404)
     assert get(url, quoted).status_code < 500
+
+
+def test_a_request_for_no_path_is_no_bug(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    with closing(HTTPConnection(urlsplit(url).netloc)) as server:
+        server.request("OPTIONS", "*")
+        assert server.getresponse().status == 401
+    assert get(url, "healthz").status_code == 200
+    assert not caplog.records
 
 
 def test_sixteen_at_once_get_what_one_gets(url: str) -> None:

@@ -153,7 +153,7 @@ class RequestTotals:
             try:
                 await app(scope, receive, noted)
             finally:
-                first = _route(scope).split("/")[1]
+                first = _route(scope).strip("/").partition("/")[0]  # of `OPTIONS *`, too
                 route = f'route="{first if first in _ROUTES else "pages"}"'
                 self._totals["torchperf_requests_total", f'{route},status="{status}"'] += 1
                 self._totals["torchperf_request_seconds_total", route] += time.perf_counter() - begin
