@@ -114,6 +114,7 @@ def forged(**members: Any) -> str:
         forged(names=["\ud800"] * 9),
         forged(rows=[{}]),
         forged(rows=[{"series": [-1] * 9, "levels": [1, 1], "effect": None, "night": "", "proven": True}]),
+        forged(rows=[{"series": [0.0] * 9, "levels": [1, 1], "effect": None, "night": "", "proven": True}]),
         forged(rows=[{"series": [0] * 9, "levels": [1e301, 1], "effect": None, "night": "", "proven": True}]),
         forged(rows=[{"series": [0] * 9, "levels": [1, 1], "effect": [], "night": "", "proven": True}]),
         forged(recovered=[nan]),

@@ -251,6 +251,13 @@ def test_a_pack_that_is_cut_off_is_refused(cut: int) -> None:
         list(read_pack("p", content[:cut]))
 
 
+def test_a_pack_of_names_without_end_is_refused() -> None:
+    name = tarfile.TarInfo("././@LongLink")
+    name.type, name.size = tarfile.GNUTYPE_LONGNAME, 1
+    with pytest.raises(InvalidObjectError, match="none or damaged"):
+        list(read_pack("p", gzip.compress((name.tobuf(tarfile.GNU_FORMAT) + bytes(512)) * 2000)))
+
+
 def test_a_pack_with_a_hostile_key_is_refused() -> None:
     content = packs._write_pack([PlacedObject("v3/../../a.json", "t", b"1")])
     with pytest.raises(InvalidObjectError, match=r"'\.\.' cannot be a part"):

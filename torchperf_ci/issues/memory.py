@@ -107,7 +107,7 @@ def parse_memory(body: str) -> IssueMemory | None:
         return None
     try:
         return _memory_from_json(_FORMAT.parse("memory", memories[0].encode()))
-    except (TorchperfError, ValueError, IndexError):
+    except (TorchperfError, ValueError, IndexError, TypeError):
         return None
 
 

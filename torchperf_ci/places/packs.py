@@ -42,6 +42,7 @@ PACK_BYTES = 256 * 2**20
 _MAX_UNPACKED_BYTES = 2 * PACK_BYTES
 _TAGS = "tags"
 """Name of the first member, whose lines are a file's tag, a space and its key."""
+_DAMAGED = (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, KeyError, RecursionError)
 _PACK = re.compile(r"packed/(\d{4}-\d{2})(\.\d+)?\.tar\.gz")
 _TIMESTAMP = re.compile(rb'"timestamp":\s*"?(\d{1,12})\b')
 
@@ -117,7 +118,7 @@ def read_pack(where: str, content: bytes) -> Iterator[PlacedObject]:
             limited.read_to_end()
     except OverLimitError as error:
         raise InvalidObjectError(where, str(error)) from error
-    except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError, KeyError, UnsafeKeyError) as error:
+    except (*_DAMAGED, UnsafeKeyError) as error:
         raise InvalidObjectError(where, f"is named as a pack, and is none or damaged ({error})") from error
 
 
