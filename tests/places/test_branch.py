@@ -255,6 +255,13 @@ def test_where_git_is_not_installed_the_remote_is_not_blamed(tmp_path, monkeypat
         open_place("branch:x", PlaceAccess())
 
 
+def test_a_checkout_of_another_owner_is_named_with_what_git_says_to_do(checkout: Path, monkeypatch) -> None:
+    """As in a job with ``container:``, which is root's."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(UsageError, match=r"dubious ownership .* git config --global --add safe\.directory"):
+        open_place("branch:x", PlaceAccess())
+
+
 @pytest.mark.parametrize(
     ("target", "says"),
     [
