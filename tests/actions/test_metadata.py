@@ -249,7 +249,11 @@ def test_the_toolkit_is_installed_in_the_same_steps_everywhere(action) -> None:
 
 
 def test_records_are_uploaded_and_offered_in_the_same_steps_everywhere() -> None:
-    assert ACTIONS[ROOT]["runs"]["steps"][-1] == ACTIONS[UPLOAD]["runs"]["steps"][-1]
+    offer = ACTIONS[UPLOAD]["runs"]["steps"][-1]
+    assert ACTIONS[ROOT]["runs"]["steps"][-1] == offer
+    assert offer["if"].startswith("always() && "), (
+        "a job that is cancelled during the upload offers its spool, too"
+    )
     road, alone = shared(ROOT, "upload"), shared(UPLOAD, "upload")
     assert road["run"] == alone["run"]
     assert road["env"]["TORCHPERF_MATRIX"] == alone["env"]["TORCHPERF_MATRIX"] == "${{ toJSON(matrix) }}"
