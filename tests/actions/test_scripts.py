@@ -305,18 +305,6 @@ def test_two_uploads_of_a_job_offer_two_artifacts(job) -> None:
     assert len(set(names)) == 2
 
 
-def test_the_exit_code_of_a_run_is_known_to_the_steps_after_it(job) -> None:
-    program(job, "torchperf", "exit 3")
-    environ = {
-        **job,
-        "TORCHPERF": f"{job['PATH']}/torchperf",
-        "TORCHPERF_PYTHON": "python",
-        "TORCHPERF_OUT": "out",
-    }
-    assert run("run/run.sh", environ).returncode == 3
-    assert output(job) == "exit-code=3\n"
-
-
 @pytest.mark.parametrize("script", ["bisect", "check", "compare", "run"])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_cancelled_step_lets_its_command_clean_up(job, script, how) -> None:
@@ -345,7 +333,6 @@ def test_a_cancelled_step_lets_its_command_clean_up(job, script, how) -> None:
             os.killpg(step.pid, signal.SIGKILL)
         step.wait()
     assert Path(job["RUNNER_TEMP"], "cleaned").exists()
-    assert output(job).endswith("exit-code=3\n")
 
 
 def test_a_script_takes_the_place_of_the_steps_shell() -> None:
