@@ -163,7 +163,7 @@ class BranchFile:
 
 @dataclass(frozen=True)
 class DataRepository:
-    """A bare repository for one branch. All methods raise :class:`GitError` if git fails."""
+    """A repository for one branch, with nothing checked out. All methods raise :class:`GitError` if git fails."""
 
     git: Git
     branch: str
@@ -173,7 +173,7 @@ class DataRepository:
         """Create the repository in the empty ``folder``."""
         settings = (*_GIT_SETTINGS, *remote.settings, ("remote.data.url", remote.url))
         git = Git(folder, deadline, settings)
-        git("init", "--quiet", "--bare", "--template=")
+        git("init", "--quiet", "--template=")
         return cls(git, branch)
 
     @property
