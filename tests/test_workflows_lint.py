@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -214,3 +215,17 @@ def test_the_builds_of_a_comparison_fit_into_its_job() -> None:
     job = load(PROJECT / "workflows-templates/pull-request.yml")["jobs"]["compare"]
     (compared,) = [step["with"] for step in job["steps"] if "actions/compare@" in step.get("uses", "")]
     assert 2 * compared["build-timeout"] + MIN_BUDGET < 60 * job["timeout-minutes"]
+
+
+def test_a_shard_stops_measuring_in_time_to_upload_what_it_has() -> None:
+    """The steps after it run where it has failed, but not where its job is cancelled, as GitHub does at its limit."""
+    job = load(PROJECT / ".github/workflows/benchmark.yml")["jobs"]["measure"]
+    (step,) = [step for step in job["steps"] if step.get("id") == "run"]
+    assert step.get("timeout-minutes", job["timeout-minutes"]) + 20 < job["timeout-minutes"]
+
+
+def test_a_bisection_starts_over_where_a_workflow_of_either_extension_has_changed() -> None:
+    steps = load(PROJECT / ".github/workflows/benchmark.yml")["jobs"]["bisect"]["steps"]
+    (how,) = [step["env"]["HOW"] for step in steps if step.get("id") == "search"]
+    pattern = how.split("'")[1]
+    assert all(fnmatch(f".github/workflows/nightly.{end}", pattern) for end in ("yml", "yaml"))

@@ -3,7 +3,7 @@
 #
 # TORCHPERF  the toolkit's command
 #
-# Outputs: exit-code, and those of the command.
+# Outputs: those of the command.
 set -euo pipefail
 # shellcheck source=/dev/null
 source "${BASH_SOURCE[0]%/*}/../setup/signals.sh"
@@ -18,7 +18,4 @@ if [[ -z ${TORCHPERF_OUT:-} ]]; then
   TORCHPERF_OUT=$(mktemp -d "$RUNNER_TEMP/torchperf-records.XXXXXX")
 fi
 export TORCHPERF_PYTHON TORCHPERF_OUT
-status=0
-run_signalled "$TORCHPERF" run || status=$?
-printf 'exit-code=%s\n' "$status" >>"$GITHUB_OUTPUT"
-exit "$status"
+run_signalled "$TORCHPERF" run

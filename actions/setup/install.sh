@@ -21,11 +21,11 @@ readonly needs=${TORCHPERF_NEEDS:-}
 readonly requirements=actions/setup/requirements${needs:+-$needs}.txt
 readonly installer=actions/setup/requirements-uv.txt
 
-# The caller's index, proxy, certificates and cache stay. This would change where pip installs to, or what: containers
-# of PyTorch, for one, come with PIP_CONSTRAINT for the packages that are under test here.
-unset PYTHONHOME PYTHONPATH PYTHONWARNINGS
-unset PIP_BUILD_CONSTRAINT PIP_CONSTRAINT PIP_DRY_RUN PIP_EDITABLE PIP_NO_BINARY PIP_NO_BUILD_ISOLATION PIP_NO_DEPS
-unset PIP_PREFIX PIP_PYTHON PIP_REQUIRE_VIRTUALENV PIP_REQUIREMENT PIP_ROOT PIP_TARGET PIP_USER
+# The caller's index, proxy, certificates and cache stay. These would make pip download something else, or refuse:
+# containers of PyTorch, for one, come with PIP_CONSTRAINT for the packages that are under test here. Two get a value,
+# which overrides the pip.conf of a runner, too.
+unset PYTHONHOME PYTHONPATH PYTHONWARNINGS PIP_BUILD_CONSTRAINT PIP_EDITABLE PIP_PYTHON PIP_REQUIREMENT
+export PIP_CONSTRAINT=/dev/null PIP_REQUIRE_VIRTUALENV=0
 while read -r name; do
   unset "$name" # uv takes wheels that are here, and nothing from anywhere else
 done < <(compgen -A export UV_ || true)
@@ -61,6 +61,8 @@ download() {
     "$PYTHON" -I -m venv "$home/pip" || fail "$PYTHON -m venv failed, see the log above. Does the runner's disk have room?"
   fi
   mkdir -p "${wheels%/*}"
+  # Of older locks, and of jobs that were killed here: a runner may keep its tool cache for years.
+  find "${wheels%/*}" -maxdepth 1 -name 'torchperf-wheels-*' -mtime +30 -exec rm -rf {} + 2>/dev/null || true
   local new
   new=$(mktemp -d "$wheels.XXXXXX")
   with_deadline "$pip" -I -m pip download --quiet --disable-pip-version-check \

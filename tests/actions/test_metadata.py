@@ -205,6 +205,13 @@ def test_the_root_action_hands_each_input_on() -> None:
     assert inputs == of_run | {"install", "upload-to", "role", "region", "github-token", "against", "store"}
 
 
+def test_the_root_action_uploads_and_judges_whatever_a_run_has_saved() -> None:
+    """Also one that ends with exit code 2 in the middle, such as on a full disk, or is killed."""
+    upload, check = (step(ROOT, name)["if"] for name in ("upload", "check"))
+    assert upload == "${{ !cancelled() && steps.run.outputs.records-dir != '' }}"
+    assert check == upload.replace("&&", "&& inputs.against != 'none' &&")
+
+
 @pytest.mark.parametrize("action", [ROOT, CHECK])
 def test_what_a_store_needs_is_installed_for_every_past_that_is_read_by_way_of_one(action) -> None:
     needs = step(action, "wheels")["env"]["TORCHPERF_NEEDS"]
@@ -249,7 +256,11 @@ def test_the_toolkit_is_installed_in_the_same_steps_everywhere(action) -> None:
 
 
 def test_records_are_uploaded_and_offered_in_the_same_steps_everywhere() -> None:
-    assert ACTIONS[ROOT]["runs"]["steps"][-1] == ACTIONS[UPLOAD]["runs"]["steps"][-1]
+    offer = ACTIONS[UPLOAD]["runs"]["steps"][-1]
+    assert ACTIONS[ROOT]["runs"]["steps"][-1] == offer
+    assert offer["if"].startswith("always() && "), (
+        "a job that is cancelled during the upload offers its spool, too"
+    )
     road, alone = shared(ROOT, "upload"), shared(UPLOAD, "upload")
     assert road["run"] == alone["run"]
     assert road["env"]["TORCHPERF_MATRIX"] == alone["env"]["TORCHPERF_MATRIX"] == "${{ toJSON(matrix) }}"

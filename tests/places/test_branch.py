@@ -82,6 +82,7 @@ def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp
     told = plant_hooks(tmp_path / "hooks")
     (tmp_path / "gitconfig").write_text(
         f'[core]\n\thooksPath = "{told.parent}"\n[commit]\n\tgpgSign = true\n[push]\n\tgpgSign = true\n'
+        "[safe]\n\tbareRepository = explicit\n"
     )
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("GIT_DIR", str(checkout / ".git"))  # as inside of a hook of the user's own
@@ -252,6 +253,13 @@ def test_what_the_checkout_keeps_for_its_remote_is_used(checkout: Path, git: Run
 def test_where_git_is_not_installed_the_remote_is_not_blamed(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="git is not installed"):
+        open_place("branch:x", PlaceAccess())
+
+
+def test_a_checkout_of_another_owner_is_named_with_what_git_says_to_do(checkout: Path, monkeypatch) -> None:
+    """As in a job with ``container:``, which is root's."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(UsageError, match=r"dubious ownership .* git config --global --add safe\.directory"):
         open_place("branch:x", PlaceAccess())
 
 

@@ -78,8 +78,6 @@ def run_command(options: RunOptions) -> int:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, settings.hardware))
         setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
         setting = replace(setting, identity=identity)
-        # Set before anything can fail, so that a later step finds what an interrupted run has saved.
-        actions.set_output("records-dir", str(out.absolute()))
         results = run(RunPlan(cases, setting, out, options.resume))
     _publish_results(results, setting, out, json_output=options.json)
     failed = summary.failed_cases(results)

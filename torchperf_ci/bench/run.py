@@ -9,7 +9,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import json_files
+from torchperf_ci import actions, json_files
 from torchperf_ci.bench.pairs import Pair, SideFailure, measure_against, why_unpaired
 from torchperf_ci.bench.process import ProcessOutcome, find_batch_size, measure
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
@@ -152,6 +152,8 @@ def run(plan: RunPlan) -> list[CaseResult]:
     A signal (:class:`Stopped`) ends the current worker.
     """
     journal = RunJournal.open(plan.out, plan.identity(), resume=plan.resume)
+    # Before anything can fail, so that a later step finds what an interrupted run has saved.
+    actions.set_output("records-dir", str(plan.out.absolute()))
     try:
         with scratch_folder() as scratch:
             return _measure_all(plan, journal, scratch)

@@ -70,7 +70,7 @@ def locate_remote(value: str, access: PlaceAccess) -> Remote:
     This does not connect to anything. Raises :class:`UsageError`.
     """
     here = Git(Path.cwd(), Deadline.after(LOCAL_SECONDS))
-    url = _configured(here, value) or _address(value)
+    url = _configured(here, value) or _address(here, value)
     settings = [*_checkout_settings(here), *_token_for(url, access)]
     return Remote(url, settings)
 
@@ -80,14 +80,12 @@ def _configured(here: Git, name: str) -> str:
     try:
         url = here("config", "--get", f"remote.{name}.url").decode().strip()
         top = here("rev-parse", "--show-toplevel").decode().strip() if url else ""
-    except GitError as error:
-        if isinstance(error.__cause__, FileNotFoundError):  # git is not installed
-            raise UsageError(str(error)) from None
+    except GitError:
         return ""
     return url if _ADDRESS.match(url) else str(Path(top, url))
 
 
-def _address(value: str) -> str:
+def _address(here: Git, value: str) -> str:
     if Path(value).is_dir():
         return str(Path(value).absolute())
     if not _ADDRESS.match(value):
@@ -95,6 +93,10 @@ def _address(value: str) -> str:
             f"{value!r} is no remote of a git checkout here, no repository's URL and no directory; run in a checkout, "
             "or name the repository: branch:NAME@URL"
         )
+        try:
+            here("rev-parse", "--git-dir")
+        except GitError as error:  # git is not installed, or refuses a checkout of another owner
+            msg = f"{msg} ({error})"
         raise UsageError(msg)
     parts = _split(value)
     if parts.password or (parts.username and parts.scheme.startswith("http")):
@@ -161,7 +163,7 @@ class BranchFile:
 
 @dataclass(frozen=True)
 class DataRepository:
-    """A bare repository for one branch. All methods raise :class:`GitError` if git fails."""
+    """A repository for one branch, with nothing checked out. All methods raise :class:`GitError` if git fails."""
 
     git: Git
     branch: str
@@ -171,7 +173,7 @@ class DataRepository:
         """Create the repository in the empty ``folder``."""
         settings = (*_GIT_SETTINGS, *remote.settings, ("remote.data.url", remote.url))
         git = Git(folder, deadline, settings)
-        git("init", "--quiet", "--bare", "--template=")
+        git("init", "--quiet", "--template=")
         return cls(git, branch)
 
     @property

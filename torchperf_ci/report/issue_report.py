@@ -15,7 +15,7 @@ from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Document, counted, text_of
 from torchperf_ci.github import GitHubClient, github_client, github_server
-from torchperf_ci.identity import UnknownIdentityError, branch_of_job, read_event, run_url
+from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_document
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import IssueAction, plan_actions
@@ -52,12 +52,12 @@ def publish_to_issues(inputs: ReportInputs, options: ReportOptions) -> None:
 
 
 def _of_other_branch(environ: Mapping[str, str]) -> str:
-    """Say that the job measures another branch than the default one, which issues are about; empty if it does not."""
-    branch = branch_of_job(environ)
+    """Say that the job measures something else than the default branch, which issues are about; else empty."""
+    ref = environ.get("GITHUB_REF", "").removeprefix("refs/heads/")
     with suppress(UnknownIdentityError):
         default = read_event(environ).repository.default_branch
-        if branch and default not in ("", branch):
-            return f"this job runs on {branch}, and issues are about {default}"
+        if ref and default not in ("", ref):
+            return f"this job runs on {ref}, and issues are about {default}"
     return ""
 
 
