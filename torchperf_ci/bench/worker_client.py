@@ -198,7 +198,9 @@ class Worker:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(GRACE_SECONDS)
                 self._group.end()
-                why = f"{verb} took longer than {timeout:.0f} s" if timeout else f"no time was left for {verb}"
+                why = (
+                    f"{verb} took longer than {timeout:.0f} s" if timeout else f"no time was left for {verb}"
+                )
                 raise self._failure(status="timeout", reason=why)
             try:
                 received = self._socket.recv(2**20)
