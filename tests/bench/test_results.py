@@ -227,7 +227,7 @@ def test_a_failed_case_has_no_ratio_either() -> None:
 def test_a_look_that_was_lost_is_told_and_the_number_kept() -> None:
     whole = passing(0.1, first=True)
     answers = replace(whole.answers, peak=None, leak=None, phases=None, flops=None)
-    why = "timeout: leak took longer than 0 s"
+    why = "timeout: no time was left for leak"
     lost = replace(whole, answers=answers, missing=dict.fromkeys(("peak", "leak", "phases", "flops"), why))
     found = by_name(CaseResult(CASE, [lost]))
     assert set(found) == {"status", "latency(ms)", "throughput(samples/s)"}

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import os
 import platform
 
 import pytest
 
-from torchperf_ci.machine.host import oom_kills, read_host
+from torchperf_ci.machine.host import available_memory, oom_kills, read_host
 
 CPU = "sys/devices/system/cpu"
 
@@ -78,6 +79,28 @@ def test_a_containers_own_quota_is_at_the_root_of_its_tree(server):
     (server / "proc/self/cgroup").write_text("0::/\n")
     (server / "sys/fs/cgroup/cpu.max").write_text("200000 100000\n")
     assert read_host(server).cpu_quota == 2.0
+
+
+def test_available_memory_is_less_than_there_is():
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
+    assert 0 <= available_memory() < pages
+
+
+def test_available_memory_is_unknown_where_only_processes_are_shown(tmp_path):
+    """As in a service with ``ProcSubset=pid``."""
+    assert available_memory(tmp_path) == 0
+
+
+def test_a_containers_memory_is_what_its_limit_leaves_with_the_files_in_its_cache(server):
+    """Kubernetes has the kernel end the whole container, with what has been measured, if a workload needs more."""
+    (server / "proc/self/cgroup").write_text("0::/\n")
+    group = server / "sys/fs/cgroup"
+    (group / "memory.max").write_text(f"{2 << 30}\n")
+    (group / "memory.current").write_text(f"{3 << 29}\n")
+    (group / "memory.stat").write_text(f"anon 1\ninactive_file {1 << 29}\nactive_file {1 << 28}\n")
+    assert available_memory(server) == read_host(server).memory_available == 5 << 28
+    (group / "memory.max").write_text("max\n")
+    assert available_memory(server) == 60 << 30
 
 
 def test_a_control_group_counts_its_own_kills_and_the_machine_all(server):

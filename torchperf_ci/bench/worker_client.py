@@ -194,8 +194,14 @@ class Worker:
         line = bytearray()
         while not line.endswith(b"\n"):
             if time.monotonic() >= deadline:
+                self._process.send_signal(signal.SIGUSR1)  # it then writes to its log where it is, and ends
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(GRACE_SECONDS)
                 self._group.end()
-                raise self._failure(status="timeout", reason=f"{verb} took longer than {timeout:.0f} s")
+                why = (
+                    f"{verb} took longer than {timeout:.0f} s" if timeout else f"no time was left for {verb}"
+                )
+                raise self._failure(status="timeout", reason=why)
             try:
                 received = self._socket.recv(2**20)
             except TimeoutError:

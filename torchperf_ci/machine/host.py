@@ -102,7 +102,7 @@ def read_host(root: Path = Path("/")) -> Host:
         tickless=numbers(text(root / CPUS / "nohz_full")),
         cpu_quota=_cpu_quota(root),
         memory_total=memory_in(memory, "MemTotal"),
-        memory_available=memory_in(memory, "MemAvailable"),
+        memory_available=available_memory(root),
         swap_used=memory_in(memory, "SwapTotal") - memory_in(memory, "SwapFree"),
         load=load(root) or 0.0,
         cpu_pressure=float(pressure) / 100 if pressure else None,
@@ -195,6 +195,20 @@ def oom_kills(root: Path = Path("/")) -> int | None:
     files = [_groups(root)[0] / "memory.events", root / "proc/vmstat"]
     lines = [line.split() for file in files for line in text(file).splitlines()]
     return next((int(words[1]) for words in lines if words[0] == "oom_kill"), None)
+
+
+def available_memory(root: Path = Path("/")) -> int:
+    """Memory available to new work without swapping, also within control groups; 0 if the system does not say."""
+    available = memory_in(text(root / "proc/meminfo"), "MemAvailable")
+    return min([available, *filter(None, (_room_in(folder) for folder in _groups(root)))])
+
+
+def _room_in(group: Path) -> int | None:
+    """What is left of a control group's memory limit, if it has one. The kernel gives up cached files first."""
+    limit, used = number(group / "memory.max"), number(group / "memory.current")
+    lines = [line.split() for line in text(group / "memory.stat").splitlines()]
+    cached = sum(int(words[1]) for words in lines if words[0] in ("active_file", "inactive_file"))
+    return None if limit is None or used is None else max(limit - used + cached, 1)
 
 
 def _groups(root: Path) -> list[Path]:

@@ -79,6 +79,19 @@ def test_what_a_build_moves_is_put_back_and_told() -> None:
     assert torch.get_default_dtype() == torch.float32
 
 
+def test_a_torch_that_has_no_word_for_a_reset_default_device_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def of_torch_2_6() -> torch.device:
+        msg = "'NoneType' object has no attribute 'device'"
+        raise AttributeError(msg)
+
+    monkeypatch.setattr(torch, "get_default_device", of_torch_2_6)
+    with pinned("fp32", CPU) as moved:
+        pass
+    assert moved == {}
+
+
 SETS_ALL = """\
 import torch
 from torchperf_ci.suite import Task, workload

@@ -132,6 +132,12 @@ def test_violations_are_counted_in_a_counter_of_their_own(amdsmi):
     assert Rocm().throttle_counters() == ThrottleCounters(1000.0, {"processor hot": 5.0}, 900.0)
 
 
+def test_a_library_before_rocm_6_3_has_no_violations(amdsmi, monkeypatch):
+    monkeypatch.delattr(type(amdsmi), "amdsmi_get_violation_status")
+    assert not Rocm().throttling().known
+    assert Rocm().throttle_counters() is None
+
+
 def test_determinism_holds_the_clock_below_its_peak(amdsmi):
     (change,) = Rocm().changes()
     change.apply()

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 
 from torchperf_ci.machine.devices import system_files
 from torchperf_ci.machine.devices.system_files import (
     allocated_memory,
-    available_memory,
     peak_memory,
     peak_memory_method,
     reset_peak_memory,
@@ -62,17 +60,6 @@ def test_another_process_is_seen_until_it_is_gone():
         assert resident_memory(process.pid) > 0
         process.communicate(b"\n", timeout=60)
     assert resident_memory(process.pid) == 0
-
-
-def test_available_memory_is_less_than_there_is():
-    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE")
-    assert 0 <= available_memory() < pages
-
-
-def test_available_memory_is_unknown_where_only_processes_are_shown(monkeypatch, tmp_path):
-    """As in a service with ``ProcSubset=pid``."""
-    monkeypatch.setattr(system_files, "MEMINFO", tmp_path / "meminfo")
-    assert available_memory() == 0
 
 
 def test_a_process_whose_name_is_cut_within_a_character_has_a_peak(monkeypatch, tmp_path):

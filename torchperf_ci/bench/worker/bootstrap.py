@@ -6,7 +6,9 @@ from the toolkit's environment can leak into the measured one.
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +23,8 @@ OLDEST_PYTHON = (3, 10)
 def main() -> None:
     if sys.version_info < OLDEST_PYTHON:
         sys.exit(f"this is Python {sys.version.split()[0]}, and measuring needs 3.10 or newer")
+    # The parent sends it to a worker that takes too long, which then writes its calls to its log and ends.
+    faulthandler.register(signal.SIGUSR1, chain=True)
     # The interpreter puts this file's folder first on sys.path, unless PYTHONSAFEPATH forbids it. The modules in it
     # must not shadow those of the environment.
     if not getattr(sys.flags, "safe_path", False):  # new in Python 3.11

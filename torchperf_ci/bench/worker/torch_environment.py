@@ -280,7 +280,7 @@ def _state() -> dict[str, str]:
         "float32_matmul_precision": torch.get_float32_matmul_precision,
         "cudnn.allow_tf32": lambda: torch.backends.cudnn.allow_tf32,
         "default dtype": torch.get_default_dtype,
-        "default device": torch.get_default_device,
+        "default device": _default_device,
     }
     if hasattr(torch.backends, "fp32_precision"):
         for name, backend in _fp32_backends().items():
@@ -293,6 +293,13 @@ def _reading(read: Callable[[], Any]) -> str:
         return str(read())
     except RuntimeError:
         return "contradictory"
+
+
+def _default_device() -> torch.device:
+    try:
+        return torch.get_default_device()
+    except AttributeError:  # of torch 2.6 after a reset
+        return torch.device("cpu")
 
 
 COMPILER = "torch._dynamo"

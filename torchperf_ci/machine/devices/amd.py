@@ -152,7 +152,7 @@ class AmdGpu(VendorGpu):
     def _read(self, function: str, *arguments: object) -> Any:
         try:
             answer = getattr(self._library, function)(self._handle, *arguments)
-        except self._library.AmdSmiException:
+        except (self._library.AmdSmiException, AttributeError):  # the second: before ROCm 6.3
             return None
         return None if answer == "N/A" else answer
 

@@ -70,7 +70,6 @@ def cpu_files(root: Path, pattern: str) -> list[Path]:
 
 KIB = 1024
 SELF = Path("/proc/self")
-MEMINFO = Path("/proc/meminfo")
 
 
 def allocated_memory() -> int:
@@ -113,11 +112,6 @@ def peak_memory() -> int:
 def peak_memory_method() -> str:
     """``VmHWM`` if :func:`reset_peak_memory` works, or ``ru_maxrss``, which counts from the start of the process."""
     return "VmHWM" if _resettable() else "ru_maxrss"
-
-
-def available_memory() -> int:
-    """Memory available to new work without swapping; 0 if the system does not say."""
-    return memory_in(text(MEMINFO), "MemAvailable")
 
 
 def _resettable() -> bool:
