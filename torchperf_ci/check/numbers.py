@@ -12,7 +12,7 @@ from itertools import count
 from math import inf, isnan, log, log1p, nan
 from operator import mul
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -305,18 +305,29 @@ def with_build_variance(
         if rules[pairing.series].kind == "ratio"
         and (builds := _builds_compared(pairing, by_series[pairing.series]))
     }
+    changed = {run for builds in new.values() for run in builds.runs}
     kinds: dict[object, dict[Series, Sequence[Point]]] = defaultdict(dict)
     for pairing in pairings:
         kinds[pairing.series.group, pairing.series.metric][pairing.series] = pairing.old
     for kind in {(series.group, series.metric) for series in new}:
-        for series, estimate in zip(kinds[kind], _build_variances(kinds[kind]), strict=True):
+        # The runs of a change are not evidence that builds differ by as much by luck.
+        past = {series: [it for it in row if it.run not in changed] for series, row in kinds[kind].items()}
+        for series, estimate in zip(past, _build_variances(past), strict=True):
             if series in new:
                 by_series[series] = _with_build_variance(by_series[series], estimate, new[series])
     return list(by_series.values())
 
 
-def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int] | None:
-    """Return the number of builds in the past and in the newest, worse runs; None if the last build is not new."""
+class _BuildsCompared(NamedTuple):
+    """The newest, worse runs, and how many builds there are before them and among them."""
+
+    runs: set[str]
+    old: int
+    new: int
+
+
+def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> _BuildsCompared | None:
+    """Return the builds that a verdict compares; None if the last build is not new, or nothing is worse."""
     if not (verdict.verdict == "regressed" or verdict.candidate) or verdict.effect is None:
         return None
     window = verdict.evidence.others["window"]
@@ -326,7 +337,7 @@ def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int
     before = of_newest_runs([point for point in pairing.old if point.run not in runs], BASELINE)
     old, new = ({point.torch for point in some} - {""} for some in (before, newest))
     is_other = old and newest[-1].torch not in {"", *old}
-    return (len(old), len(new)) if is_other else None
+    return _BuildsCompared(runs, len(old), len(new)) if is_other else None
 
 
 def _build_variances(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
@@ -350,10 +361,10 @@ def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
     return firsts
 
 
-def _with_build_variance(verdict: Verdict, estimate: TauEstimate, builds: tuple[int, int]) -> Verdict:
+def _with_build_variance(verdict: Verdict, estimate: TauEstimate, builds: _BuildsCompared) -> Verdict:
     ratio = verdict.effect.ratio if verdict.effect else 1.0
     low, high = estimate.quantile(0.025), estimate.quantile(0.975)
-    variance = BuildVariance(estimate.tau, low, high, estimate.chance(log(ratio), builds))
+    variance = BuildVariance(estimate.tau, low, high, estimate.chance(log(ratio), builds[1:]))
     return replace(
         verdict, why=f"{verdict.why}; {variance}", evidence=replace(verdict.evidence, luck=variance)
     )
