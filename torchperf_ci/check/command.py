@@ -140,11 +140,12 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
         {series.group for series in collected.points}, past.groups, options.repo_name or ""
     )
     new = as_in_past(collected.points, groups)
+    unknown = {*groups.values()}.difference(past.groups if past.points else ())
     others = without_new_runs(past.points, new)
     verdicts = judge_all(others, new, config.policy)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [
-        *_notes(collected, past, why_unknown({*groups.values()}, past.groups)),
+        *_notes(collected, past, why_unknown(unknown, past.groups) if unknown else ""),
         several_machines(new),
         several_numbers(others, new),
         unseen_between(verdicts),
@@ -233,13 +234,12 @@ def _head_name(folder: str, new: Points) -> str:
 def _notes(collected: RecordedPoints, past: RecordedPast, strange: str) -> Sequence[str]:
     """Return notes on what is unexpected in the new records and in the past; some may be empty.
 
-    ``strange`` is the note if the past has none of the measured series.
+    ``strange`` is the note on measured groups that the past does not have.
     """
     refused = f"{_refused_text(len(collected.refused))}, and not judged" if collected.refused else ""
     count = collected.duplicates
     twice = f"there twice, and counted once: {counted(count, 'record')}" if count else ""
-    unknown = past.note or ("" if past.points else strange)
-    return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
+    return [*disturbances(collected.points), past.note or strange, _left_out(past), refused, twice]
 
 
 def _left_out(past: RecordedPast) -> str:
