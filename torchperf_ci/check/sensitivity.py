@@ -239,7 +239,7 @@ def sensitivity_document(sensitivities: Sequence[SeriesSensitivity]) -> Document
     known = [series for series in sensitivities if series.detectable is not None]
     worst = sorted(known, key=lambda series: series.detectable or 0.0, reverse=True)[:_LISTED]
     return Document(
-        f"{len(known)} of {len(sensitivities)} series have enough history to estimate their sensitivity",
+        f"{len(known):,} of {len(sensitivities):,} series have enough history to estimate their sensitivity",
         [
             Table(_METRIC_COLUMNS, [_metric_row(metric) for metric in _metric_sensitivities(sensitivities)]),
             Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The least sensitive series"),
@@ -252,8 +252,8 @@ def _metric_row(metric: MetricSensitivity) -> tuple[str, ...]:
         metric.group.benchmark,
         f"{metric.group.device} {metric.group.arch}".strip(),
         metric.metric,
-        str(metric.series),
-        str(metric.judged),
+        f"{metric.series:,}",
+        f"{metric.judged:,}",
         _percent(metric.noise),
         _percent(metric.detectable),
         _percent(metric.worst),
