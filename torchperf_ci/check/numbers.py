@@ -104,10 +104,9 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     if rule.kind == "ratio" and detectable > MAX_DETECTABLE:
         noise = share_of_log(judged.sigma[row])
         return GateFinding("noisy", f"too noisy to judge: runs vary by {noise:.0%}")
-    if rule.kind == "ratio" and detectable > TOO_NOISY * rule.min_effect:
-        return GateFinding(
-            "noisy", f"too noisy to tell: a change below {detectable:.1%} would probably go unseen"
-        )
+    if detectable > TOO_NOISY * rule.min_effect:
+        change = f"below {detectable:.1%}" if rule.kind == "ratio" else "of three times what matters"
+        return GateFinding("noisy", f"too noisy to tell: a change {change} would probably go unseen")
     if low <= 0 <= high:
         return GateFinding("unchanged", "within the noise")
     if changed:
