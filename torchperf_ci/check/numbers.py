@@ -235,15 +235,17 @@ def _verdict(
     old, new = float(restored(judged.old[row])), float(restored(judged.new[row]))
     is_worse = finding.word == "regressed" or finding.candidate
     is_change = is_worse or finding.word == "improved"
+    commits = _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None)
+    same = "; both levels are of the same commit, so something else changed"
     return Verdict(
         pairing.series,
         finding.word,
-        finding.why,
+        finding.why + (same if is_change and commits.is_one_commit else ""),
         old=old,
         new=new,
         candidate=finding.candidate,
         evidence=Evidence(
-            _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None),
+            commits,
             chart_points(pairing) if is_worse else (),
             machine=pairing.machine,
             too_few_runs=is_too_short(judged, row, _runs(pairing)),
