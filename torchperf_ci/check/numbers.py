@@ -27,8 +27,10 @@ from torchperf_ci.document import change_text, counted, day_of
 from torchperf_ci.metrics import DOWN, MIN_AMOUNT
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
 from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
+from torchperf_ci.stats.creep import creep
 from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
 from torchperf_ci.stats.gate import MIN_REPETITIONS, Repetitions, judge
+from torchperf_ci.stats.noise import compacted
 from torchperf_ci.stats.past import BASELINE, MIN_HISTORY, NEWEST
 from torchperf_ci.verdicts.verdict import BuildVariance, CommitRange, Evidence, Verdict, VerdictWord
 
@@ -167,8 +169,9 @@ def judge_numbers(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
 def _judge_ratios(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     matrix = _matrix(pairings)
     min_effect = np.array([log1p(rules[pairing.series].min_effect) for pairing in pairings])
+    values = log_values(matrix.values)
     judged = judge(
-        log_values(matrix.values),
+        values,
         min_effect,
         matrix.jobs,
         matrix.groups,
@@ -176,9 +179,23 @@ def _judge_ratios(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
         _worse(pairings, rules),
         matrix.sessions,
     )
-    return [
+    verdicts = [
         _ratio_verdict(pairing, judged, row, rules[pairing.series]) for row, pairing in enumerate(pairings)
     ]
+    crept = creep(compacted(values), min_effect)
+    is_worse = crept * _worse(pairings, rules) > 0
+    return [
+        _with_creep(verdict, share_of_log(change)) if worse else verdict
+        for verdict, change, worse in zip(verdicts, crept, is_worse, strict=True)
+    ]
+
+
+def _with_creep(verdict: Verdict, share: float) -> Verdict:
+    """Return the verdict, with how much the series has become worse by small steps if it is not called worse."""
+    if verdict.is_red or verdict.candidate:
+        return verdict
+    others = {**verdict.evidence.others, "crept": share}
+    return replace(verdict, evidence=replace(verdict.evidence, others=others))
 
 
 def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: MetricRule) -> Verdict:

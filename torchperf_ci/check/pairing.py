@@ -7,10 +7,11 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import series_have
+from torchperf_ci.document import change_text, series_have
 from torchperf_ci.metrics import kind_of
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
+from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.verdicts.verdict import (
     CommitRange,
@@ -143,6 +144,22 @@ def unseen_between(verdicts: Iterable[Verdict]) -> str:
     return (
         f"{len(moved):,} series {were} measured under other conditions than before, so later runs here neither show "
         f"nor confirm what changed from {good} to {bad}: measure both on this machine, with `torchperf compare`"
+    )
+
+
+def crept_up(verdicts: Iterable[Verdict]) -> str:
+    """Return a note on series that have become worse by steps too small to be judged; empty if none has."""
+    shares = {
+        str(verdict.series): share
+        for verdict in verdicts
+        if isinstance(share := verdict.evidence.others.get("crept"), float)
+    }
+    if not shares:
+        return ""
+    worst = max(shares, key=lambda name: abs(shares[name]))
+    return (
+        f"{series_have(len(shares))} become worse than {CREEP_RUNS} runs before by steps too small to be judged, "
+        f"{'the most ' if len(shares) > 1 else ''}{worst} by {change_text(shares[worst])}: see `torchperf history`"
     )
 
 
