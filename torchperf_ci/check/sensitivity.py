@@ -317,7 +317,7 @@ def show_sensitivity(past: RecordedPast, policy: Mapping[str, Rule], *, json_out
 def show_calibration(past: RecordedPast, policy: Mapping[str, Rule], *, json_output: bool) -> None:
     """Print how often the gate would have raised an alarm. Raises :class:`UsageError` if the past is too short."""
     points, rules = _ratios(past, policy)
-    say(f"judging {len(points)} series of {past.name} again and again: this takes a while")
+    say(f"judging {len(points):,} series of {past.name} again and again: this takes a while")
     replayed, shuffled = calibrate(points, rules)
     if json_output:
         print_json({"replayed": replayed._asdict(), "shuffled": shuffled._asdict()}, indent=1)
