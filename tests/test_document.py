@@ -330,7 +330,10 @@ def test_what_does_not_fit_loses_its_last_rows_and_says_how_many(room: int) -> N
     text = to_markdown(LONG, room)
     assert len(text.encode()) <= room
     shown = text.count("| row ")
-    hidden = [int(number) for number in re.findall(r"^…and (\d+) more, left out here$", text, re.MULTILINE)]
+    hidden = [
+        int(number.replace(",", ""))
+        for number in re.findall(r"^…and ([\d,]+) more, left out here$", text, re.MULTILINE)
+    ]
     assert shown + sum(hidden) == 6000
     assert room - len(text.encode()) < 40, "as much is shown as fits"
 
@@ -345,9 +348,9 @@ def test_every_list_has_some_rows_before_the_first_has_many() -> None:
 
 def test_nobody_reads_more_than_a_thousand_rows() -> None:
     assert to_markdown(LONG).count("| row ") == 2000
-    assert "…and 2000 more, left out here" in to_markdown(LONG)
+    assert "…and 2,000 more, left out here" in to_markdown(LONG)
     assert page("t", [LONG]).count("<td>row ") == 2000
-    assert "and 2900 more, all of them in the file" in printed(LONG)
+    assert "and 2,900 more, all of them in the file" in printed(LONG)
 
 
 @pytest.mark.parametrize("room", [110, 180])

@@ -15,6 +15,11 @@ def test_the_words_of_a_name_agree_with_the_table(metric: str, monkeypatch: pyte
         assert metrics.direction_of(metric) == METRICS[metric].direction
 
 
+@pytest.mark.parametrize("metric", ["accuracy_drop(%)", "peak memory savings", "latency_reduction(ms)"])
+def test_a_word_that_reverses_the_others_leaves_the_direction_open(metric: str) -> None:
+    assert (metrics.direction_of(metric), metrics.kind_of(metric)) == ("", "ratio")
+
+
 def test_pairs_tell_what_they_measure_and_the_anchored_ratio_by_the_latency() -> None:
     assert {metric: bisected_as(metric) for metric in METRICS if bisected_as(metric)} == {
         **{metric: metric for metric in PAIRED},

@@ -379,7 +379,7 @@ class _DocumentPrinter:
 
     def left_out(self, hidden: int) -> None:
         if hidden > 0:
-            self.line(f"and {hidden} more, {self.rest}")
+            self.line(f"and {hidden:,} more, {self.rest}")
 
 
 def _begins_a_part(block: Block) -> bool:

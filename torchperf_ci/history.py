@@ -221,16 +221,18 @@ def history_headline(histories: Sequence[SeriesHistory]) -> str:
     changes = [change for history in histories for change in history.changes]
     counts = Counter(change.word for change in changes)
     words = ", ".join(
-        f"{counts[word]} {word.replace('changed', 'of unknown direction')}" for word in _TONES if counts[word]
+        f"{counts[word]:,} {word.replace('changed', 'of unknown direction')}"
+        for word in _TONES
+        if counts[word]
     )
     recovered = sum(change.recovered is not None for change in changes)
     changed = sum(bool(history.changes) for history in histories)
     short_ones = sum(history.is_too_short for history in histories)
     return (
-        f"{counted(len(changes), 'change')} in {changed} of {len(histories)} series"
+        f"{counted(len(changes), 'change')} in {changed:,} of {len(histories):,} series"
         f"{f': {words}' if words else ''}"
-        f"{f'; {recovered} of the regressions recovered since' if recovered else ''}"
-        f"{f'; {short_ones} series of fewer than {2 * FEWEST} runs could not show any' if short_ones else ''}"
+        f"{f'; {recovered:,} of the regressions recovered since' if recovered else ''}"
+        f"{f'; {short_ones:,} series of fewer than {2 * FEWEST} runs could not show any' if short_ones else ''}"
     )
 
 
@@ -278,7 +280,7 @@ def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
         for change in history.machines
     )
     return [
-        f"{day or 'once'}: machine changed, so nothing is compared across it in {count} series: {differs}"
+        f"{day or 'once'}: machine changed, so nothing is compared across it in {count:,} series: {differs}"
         for (day, differs), count in sorted(counts.items(), reverse=True)
     ]
 

@@ -199,7 +199,7 @@ def _first(lines: Sequence[str], most: int, begin: str) -> list[str]:
 
 def _more(hidden: int, begin: str = "") -> list[str]:
     """Return a line that says how many rows are left out, if any; it starts with ``begin``."""
-    return [f"{begin}…and {hidden} more, left out here"] if hidden > 0 else []
+    return [f"{begin}…and {hidden:,} more, left out here"] if hidden > 0 else []
 
 
 def _line(words: Words) -> str:

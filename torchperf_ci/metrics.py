@@ -105,6 +105,8 @@ _BETTER: Mapping[str, str] = {
         r"graph_breaks?|recompiles?|recompilations?"
     ),
 }
+_REVERSING = r"loss|drop|degradation|savings?|saved|reduction|improvement|efficiency|error"
+"""Words of names such as ``accuracy_drop`` or ``memory_savings``, whose other words do not tell what is better."""
 _SIGNED = r"delta|diff(erence)?|change|overhead|pass_?rate"
 """Words in names of metrics that may be zero, whatever the rest of the name says."""
 
@@ -168,5 +170,6 @@ def _has(words: str, name: str) -> bool:
 
 
 def _words(metric: str) -> str:
-    """Return the name without its unit, as lower-case words joined by underscores."""
-    return re.sub(r"[^a-z0-9]+", "_", name_and_unit(metric)[0].strip().lower())
+    """Return the name without its unit, as lower-case words joined by underscores; empty if they may mislead."""
+    words = re.sub(r"[^a-z0-9]+", "_", name_and_unit(metric)[0].strip().lower())
+    return "" if _has(_REVERSING, words) else words

@@ -168,7 +168,7 @@ def _each(tag: str, lines: Iterable[Words]) -> str:
 
 
 def _more(hidden: int) -> str:
-    return f"\n<p>…and {hidden} more, left out here</p>" if hidden > 0 else ""
+    return f"\n<p>…and {hidden:,} more, left out here</p>" if hidden > 0 else ""
 
 
 def _line(words: Words) -> str:

@@ -95,3 +95,11 @@ def test_runs_of_one_session_say_nothing_of_what_runs_of_a_wheel_differ_by() -> 
 
 def at(night: int, hour: int) -> dict:
     return {"timestamp": START + night * DAY + 1200 * hour, "run": f"{night}.{hour}", "commit": "c" * 40}
+
+
+def test_the_change_itself_is_no_luck_of_the_past() -> None:
+    """Its first two runs, of the only other wheel, are in the past by the time the third one proves it."""
+    steps = newest(1.08, count=3)
+    told = one([*past(0.0, 0.01, torch="wheel"), *steps[:2]], steps[2:]).evidence.luck
+    assert told
+    assert told.tau < 0.005

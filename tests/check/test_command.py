@@ -175,6 +175,16 @@ def test_zeros_of_a_baseline_that_is_older_are_no_past(slow: Path, zeros: Path, 
     assert words(tmp_path) == ["new"]
 
 
+def test_a_machine_without_a_past_is_told_also_beside_one_that_has_it(history: Path, tmp_path: Path) -> None:
+    """Such as one whose driver now calls it something else."""
+    renamed = [{"name": "cuda", "type": "H100 80GB"}]
+    run(tmp_path / "new", "h100", [record("latency(ms)", 10.03, None, runners=renamed)])
+    run(tmp_path / "new", "same", [record("latency(ms)", 10.03, None)])
+    check(tmp_path / "new", "--against", history)
+    assert sorted(words(tmp_path)) == ["new", "unchanged"]
+    assert notes(tmp_path) == ["the history has no machine H100 80GB, only H100"]
+
+
 def test_new_records_of_several_machines_are_told(history: Path, tmp_path: Path) -> None:
     other = [{"name": "cuda", "type": "H100", "extra_info": {"driver": "560", "fingerprint_of": "driver"}}]
     for day in range(30, 33):
@@ -184,7 +194,7 @@ def test_new_records_of_several_machines_are_told(history: Path, tmp_path: Path)
     assert words(tmp_path) == ["not-comparable"]
     note, _ = notes(tmp_path)
     assert note.startswith(
-        "1 series have new points of several machines or batch sizes, which differ in driver;"
+        "1 series has new points of several machines or batch sizes, which differ in driver;"
     )
     assert "check each machine's records by itself" in note
 

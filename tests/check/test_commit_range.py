@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from made_points import noisy
-from made_verdicts import one
+from made_points import noisy, row
+from made_verdicts import LATENCY, judged, one
 
 
 def test_the_evidence_names_the_commits_around_the_change() -> None:
@@ -33,3 +33,10 @@ def test_what_remains_of_a_larger_change_lies_after_it() -> None:
     assert verdict.candidate
     assert verdict.evidence.commits.last_old.commit == f"{31:040d}"
     assert verdict.evidence.commits.first_new.commit == f"{32:040d}"
+
+
+def test_a_change_without_another_commit_says_that_something_else_changed() -> None:
+    points = row([*noisy(10, 30), 11.0, 11.1, 10.9], commit="c" * 40)
+    verdict = judged({LATENCY: points[:-1]}, {LATENCY: points[-1:]})[LATENCY.metric]
+    assert verdict.verdict == "regressed"
+    assert verdict.why.endswith("; both levels are of the same commit, so something else changed")

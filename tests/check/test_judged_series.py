@@ -10,7 +10,7 @@ from made_points import noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.pairing import unseen_between
+from torchperf_ci.check.pairing import crept_up, unseen_between
 from torchperf_ci.config import default_policy
 
 if TYPE_CHECKING:
@@ -136,3 +136,24 @@ def test_series_of_two_shards_are_both_judged_though_each_ran_by_itself() -> Non
         other: [point(value, 30, run=f"second/{n}") for n, value in enumerate([22.0, 22.1, 22.05])],
     }
     assert {verdict.verdict for verdict in judge_all(old, new, default_policy())} == {"regressed"}
+
+
+def test_what_creeps_by_steps_too_small_to_judge_is_told() -> None:
+    rate = series("throughput(tokens/s)", "bert")
+    slower = [value * 1.001**night for night, value in enumerate(noisy(10, 100, cv=0.005))]
+    less = [value / 1.0012**night for night, value in enumerate(noisy(10, 100, cv=0.005, seed=1))]
+    faster = {series("latency(ms)", "faster"): row(less)}
+    points = {LATENCY: row(slower), rate: row(less), **faster}
+    verdicts = judge_all(
+        {name: past[:-1] for name, past in points.items()},
+        {name: past[-1:] for name, past in points.items()},
+        default_policy(),
+    )
+    assert not [verdict for verdict in verdicts if verdict.is_red or verdict.candidate]
+    shares = {verdict.series: verdict.evidence.others.get("crept") for verdict in verdicts}
+    assert {name for name, share in shares.items() if share} == {LATENCY, rate}
+    assert (shares[LATENCY], shares[rate]) == pytest.approx((0.06, -0.07), abs=0.01)
+    assert crept_up(verdicts).startswith(
+        "2 series have become worse than 60 runs before by steps too small to be judged, the most bert throughput("
+    )
+    assert crept_up([verdict for verdict in verdicts if verdict.series in faster]) == ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+import statistics
 
 import numpy as np
 import pytest
@@ -247,13 +248,9 @@ def test_that_a_change_is_less_than_matters_is_said_only_where_its_whole_interva
 
 def test_an_amount_that_moved_once_is_not_called_unchanged() -> None:
     """There is no share of a leak: the sentence has none."""
-    leak = [value - 10 for value in noisy(10, 30, cv=0.2, seed=1)]
-    verdicts = [one(leak, [newest / 4], "memory_leak(KiB/iter)") for newest in range(60)]
-    said = [
-        verdict
-        for verdict in verdicts
-        if verdict.why.startswith("a change in the newest run, within the usual")
-    ]
+    leak = [value - 10 for value in noisy(10, 30, cv=0.1, seed=1)]
+    verdicts = [one(leak, [-newest / 8], "memory_leak(KiB/iter)") for newest in range(60)]
+    said = [verdict for verdict in verdicts if verdict.why.startswith("a change in the newest run")]
     assert said
     assert {(verdict.verdict, verdict.candidate) for verdict in said} == {("noisy", False)}
 
@@ -305,7 +302,8 @@ def test_a_run_without_a_number_is_missing() -> None:
         ([0.0] * 20, [1044.0] * 3, "regressed"),
         ([0.0] * 20, [0.0], "unchanged"),
         ([0.0] * 20, [0.3] * 3, "unchanged"),
-        ([-2.0, 1.0, 0.0, 2.0, -1.0] * 4, [1.0, -1.0], "unchanged"),
+        ([-1.0, 0.5, 0.0, 1.0, -0.5] * 4, [0.5, -0.5], "unchanged"),
+        ([-20.0, 10.0, 0.0, 20.0, -10.0] * 4, [10.0, -10.0], "noisy"),
         ([-2.0, 1.0, 0.0, 2.0, -1.0] * 4, [60.0] * 3, "regressed"),
         ([1000.0, 1001.0, 1002.0, 999.0] * 5, [1.0] * 3, "improved"),
     ],
@@ -314,7 +312,15 @@ def test_an_amount_is_judged_by_its_difference(past: list[float], now: list[floa
     verdict = one(past, now, "memory_leak(KiB/iter)")
     assert verdict.verdict == word
     assert verdict.effect is None
-    assert verdict.new == pytest.approx(sum(now) / len(now) if word != "unchanged" else now[-1], abs=0.01)
+    is_changed = word in ("regressed", "improved")
+    assert verdict.new == pytest.approx(sum(now) / len(now) if is_changed else now[-1], abs=0.01)
+
+
+def test_what_may_be_negative_is_judged_by_its_difference() -> None:
+    past = [value - 9 for value in noisy(10, 60, cv=0.1, seed=2)]
+    assert min(past) < 0 < statistics.median(past)
+    verdicts = [one(past, now, "latency_overhead(%)") for now in ([-0.5], [1.0], [9.0] * 3)]
+    assert [verdict.verdict for verdict in verdicts] == ["unchanged", "unchanged", "regressed"]
 
 
 def test_what_nobody_knows_and_was_always_zero_is_judged_by_its_difference() -> None:

@@ -83,6 +83,14 @@ def test_what_fails_now_and_then_is_no_news() -> None:
     assert (verdict.verdict, verdict.is_red, verdict.candidate) == ("noisy", False, True)
 
 
+def test_nor_is_it_fixed_when_it_passes_in_between() -> None:
+    verdict = words([1.0, 0.0, 1.0, 1.0, 0.0], [1.0])
+    assert verdict.verdict == "fixed"
+    verdict = words([1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [1.0])
+    assert (verdict.verdict, verdict.candidate) == ("noisy", False)
+    assert verdict.why == "passes, but fails intermittently, 5 changes in its last 6 runs"
+
+
 def test_what_is_not_supported_is_missing() -> None:
     verdict = words([1.0], [0.0], status="unsupported", reason="no torchvision")
     assert verdict.verdict == "missing"

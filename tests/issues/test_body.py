@@ -30,7 +30,7 @@ from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.issues.memory import MEMORY_MARKER, memory_line, parse_memory
 from torchperf_ci.issues.table import TABLE_MARKERS
-from torchperf_ci.verdicts.verdict import Evidence, RepeatOptions, evidence_of
+from torchperf_ci.verdicts.verdict import CommitRange, Evidence, RangeEnd, RepeatOptions, evidence_of
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection
@@ -168,6 +168,14 @@ def test_where_the_range_is_not_known_nobody_is_sent_to_a_command_that_is_not_th
     assert "does not say between which commits" in text
     assert "**Next step:** find out between which commits" in text
     assert "To reproduce it" not in text
+
+
+def test_where_the_commit_is_the_same_nobody_is_sent_to_bisect() -> None:
+    commits = CommitRange(RangeEnd("c" * 40), RangeEnd("c" * 40))
+    judgement = replace(JUDGEMENT, verdicts=[replace(REGRESSED[0], evidence=Evidence(commits))])
+    text = written(found(None, judgement)[0])
+    assert "**Next step:** find out what else has changed there." in text
+    assert "bisect" not in text
 
 
 def test_a_commit_that_did_not_change_is_no_range() -> None:

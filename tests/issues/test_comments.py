@@ -122,7 +122,7 @@ def test_they_are_short() -> None:
         publishing.recovered_comment(many, {}, CONTEXT),
         publishing.relapsed_comment(many, {}, FINDING, CONTEXT),
     ):
-        assert "…and 1480 more, left out here" in text
+        assert "…and 1,480 more, left out here" in text
         assert len(text) < 6000
 
 

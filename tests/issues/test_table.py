@@ -45,6 +45,12 @@ def test_time_goes_before_another_metric_of_the_same_change() -> None:
     assert largest_first([rate, time, more]) == [more, time, rate]
 
 
+def test_the_worst_is_the_first_by_the_digits_that_are_shown() -> None:
+    """Their logarithms differ by less than 0.001."""
+    proven, worse, same = a_row(1.3011, proven=True), a_row(1.3022), a_row(1.3013)
+    assert largest_first([same, proven, worse]) == [worse, proven, same]
+
+
 def test_the_worst_stands_for_the_others() -> None:
     other = replace(a_row(1.02), series=a_series("other", arch="MI300"))
     assert (

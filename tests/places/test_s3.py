@@ -12,7 +12,13 @@ import pytest
 from scripted_http import Script, s3_error, scripted_server
 from seaweedfs import BUCKET, S3Server
 
-from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UsageError
+from torchperf_ci.errors import (
+    ConflictError,
+    InvalidObjectError,
+    NotDeliveredError,
+    PlaceUnreadableError,
+    UsageError,
+)
 from torchperf_ci.places import open_place, s3
 from torchperf_ci.places.place import PlaceAccess
 
@@ -97,6 +103,12 @@ def test_rare_refusals_say_what_to_do_too(script: Script, status: int, word: str
     with pytest.raises(NotDeliveredError, match=says):
         open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
     assert script.requests == ["PUT"]
+
+
+def test_what_is_in_an_archive_is_one_object_that_cannot_be_read(script: Script) -> None:
+    script.answers = [s3_error(403, "InvalidObjectState")]
+    with pytest.raises(InvalidObjectError, match="once it is restored"):
+        open_place("s3://bucket", PlaceAccess(endpoint=script.url)).get("key")
 
 
 def test_an_endpoint_out_of_reach(aws_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,8 @@ def test_a_target_tells_the_way_where_nothing_else_does(
         ("score", [3.0, 0.0, 4.0], "ratio"),
         ("score", [-5.0, -4.0], "amount"),
         ("score", [0.0, 0.0], "amount"),
+        ("score", [3.0, -1.0, 4.0], "amount"),
+        ("score", [-1.0, *[4.0] * 20], "ratio"),
         ("graph_breaks", [0.0, 0.0], "count"),
         ("score", [], "ratio"),
     ],

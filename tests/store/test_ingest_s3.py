@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
+from botocore.exceptions import ClientError
 from seaweedfs import BUCKET, GRANTED, JUDGE, S3Server
 
 from torchperf_ci.places import open_place
@@ -235,6 +236,29 @@ def test_what_the_engine_cannot_list_is_fetched_only_once(
     assert (outcome.records, outcome.judged, outcome.refused) == (1, 1, ())
     monkeypatch.setattr(S3Place, "get", None)
     assert take(store, objects).known == 2
+
+
+def test_what_is_in_an_archive_is_told_once_and_read_when_it_is_restored(
+    store: Store, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "old"):
+        objects.put(f"v3/{name}.json", gzip.compress(line(name)))
+    read = S3Place._read
+
+    def archived(place: S3Place, key: str) -> bytes:
+        if key.endswith("old.json"):
+            raise ClientError({"Error": {"Code": "InvalidObjectState"}}, "GetObject")
+        return read(place, key)
+
+    with monkeypatch.context() as today:
+        today.setattr(S3Reader, "load", _refuse)
+        today.setattr(S3Place, "_read", archived)
+        (refused,) = take(store, objects).refused
+        assert "it is in an archive" in refused.reasons[0]
+        assert take(store, objects).refused == ()
+        assert models(store) == ["a"]
+    assert take(store, objects).records == 1
+    assert models(store) == ["a", "old"]
 
 
 def _refuse(*_arguments: object) -> None:

@@ -188,14 +188,16 @@ def test_what_does_not_fit_loses_rows_and_says_how_many(hostile: Judgement, room
     many = replace(hostile, verdicts=[hostile.verdicts[-1]] * 3000, notes=["note"] * 300)
     text = verdicts_markdown([many, many], room)
     assert len(text.encode()) <= room
-    assert text.startswith("### ❌ Performance: 6000 regressed\n")
+    assert text.startswith("### ❌ Performance: 6,000 regressed\n")
     rows = text.count("| ❌ regressed ")
     if "no room here" not in text:
-        hidden = [int(number) for number in re.findall(r"^…and (\d+) more", text, re.MULTILINE)]
+        hidden = [
+            int(number.replace(",", "")) for number in re.findall(r"^…and ([\d,]+) more", text, re.MULTILINE)
+        ]
         assert sum(count for count in hidden if count > 10) + rows == 6000, "the others are facts"
 
 
 def test_as_much_is_shown_as_fits(judgement: Judgement) -> None:
     many = replace(judgement, verdicts=[judgement.verdicts[-1]] * 3000)
     assert 0 <= 65_536 - len(verdicts_markdown([many], 65_536).encode()) < 200
-    assert "…and 2000 more, left out here" in verdicts_markdown([many], 2**20)
+    assert "…and 2,000 more, left out here" in verdicts_markdown([many], 2**20)

@@ -331,7 +331,7 @@ def discover_command(options: DiscoverOptions) -> int:
         replace_file(out, _with_models(before, [found[name] for name in chosen]))
     where = out if chosen else "nothing is written"
     console.say(
-        f"{len(chosen)} of {counted(len(found), 'architecture')} tried run and add something: {where}"
+        f"{len(chosen):,} of {counted(len(found), 'architecture')} tried run and add something: {where}"
     )
     return 0
 

@@ -82,7 +82,7 @@ def disturbance_note(results: Sequence[CaseResult]) -> str:
     disturbed = [result for result in results if result.disturbed]
     if disturbed and not text:
         text = describe_interference([facts for result in disturbed for facts in result.observed])
-        which = f" ({len(disturbed)} of {counted(len(results), 'case')})"
+        which = f" ({len(disturbed):,} of {counted(len(results), 'case')})"
     differ = wide_spread(result.latencies for result in results)
     words = [text, f"processes of a case differ by {differ:.0%}" if differ else None]
     notes = "; ".join(filter(None, words))

@@ -11,7 +11,7 @@ from torchperf_ci import actions
 from torchperf_ci.check import baselines
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.pairing import several_machines, several_numbers, unseen_between
+from torchperf_ci.check.pairing import crept_up, several_machines, several_numbers, unseen_between
 from torchperf_ci.check.recorded_past import (
     STORE,
     PastSource,
@@ -140,14 +140,16 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
         {series.group for series in collected.points}, past.groups, options.repo_name or ""
     )
     new = as_in_past(collected.points, groups)
+    unknown = {*groups.values()}.difference(past.groups if past.points else ())
     others = without_new_runs(past.points, new)
     verdicts = judge_all(others, new, config.policy)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [
-        *_notes(collected, past, why_unknown({*groups.values()}, past.groups)),
+        *_notes(collected, past, why_unknown(unknown, past.groups) if unknown else ""),
         several_machines(new),
         several_numbers(others, new),
         unseen_between(verdicts),
+        crept_up(verdicts),
         _nothing_compared_note(past.points, others),
         *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
@@ -233,13 +235,12 @@ def _head_name(folder: str, new: Points) -> str:
 def _notes(collected: RecordedPoints, past: RecordedPast, strange: str) -> Sequence[str]:
     """Return notes on what is unexpected in the new records and in the past; some may be empty.
 
-    ``strange`` is the note if the past has none of the measured series.
+    ``strange`` is the note on measured groups that the past does not have.
     """
     refused = f"{_refused_text(len(collected.refused))}, and not judged" if collected.refused else ""
     count = collected.duplicates
     twice = f"there twice, and counted once: {counted(count, 'record')}" if count else ""
-    unknown = past.note or ("" if past.points else strange)
-    return [*disturbances(collected.points), unknown, _left_out(past), refused, twice]
+    return [*disturbances(collected.points), past.note or strange, _left_out(past), refused, twice]
 
 
 def _left_out(past: RecordedPast) -> str:

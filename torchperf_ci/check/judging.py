@@ -133,7 +133,7 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         why,
         old=_outcome_value(known[-1]),
         new=_outcome_value(now),
-        candidate=verdict == "noisy",
+        candidate=verdict == "noisy" and not passed(now),
         evidence=Evidence(
             commits_around(outcomes[:begin], outcomes[begin:]),
             failing=failing,
@@ -177,15 +177,15 @@ def _compare_outcomes(old: Sequence[Point], now: Point) -> tuple[VerdictWord, st
     before = old[-1]
     if passed(now) and passed(before):
         return "unchanged", "passes as before"
-    if passed(now):
-        return "fixed", f"passes again after failing since {_failing_since(old)} ({_failure_text(before)})"
-    if not passed(before):
+    if not (passed(now) or passed(before)):
         return "unchanged", f"still failing since {_failing_since(old)}: {_failure_text(now)}"
     recent = old[-RECENT_OUTCOMES:]
     changes = sum(passed(one) != passed(other) for one, other in pairwise(recent))
     if changes >= FLAPPING:
         text = f"fails intermittently, {changes} changes in its last {len(recent)} runs"
-        return "noisy", f"{text}: {_failure_text(now)}"
+        return "noisy", f"passes, but {text}" if passed(now) else f"{text}: {_failure_text(now)}"
+    if passed(now):
+        return "fixed", f"passes again after failing since {_failing_since(old)} ({_failure_text(before)})"
     differs = differing_facts(before.fingerprint, now.fingerprint)
     moved = f" (also changed: {'; '.join(differs[:3])})" if differs else ""
     return "broken", _failure_text(now) + moved

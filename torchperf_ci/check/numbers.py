@@ -12,7 +12,7 @@ from itertools import count
 from math import inf, isnan, log, log1p, nan
 from operator import mul
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from torchperf_ci.document import change_text, counted, day_of
 from torchperf_ci.metrics import DOWN, MIN_AMOUNT
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
 from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
+from torchperf_ci.stats.creep import creep
 from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
 from torchperf_ci.stats.gate import MIN_REPETITIONS, Repetitions, judge
+from torchperf_ci.stats.noise import compacted
 from torchperf_ci.stats.past import BASELINE, MIN_HISTORY, NEWEST
 from torchperf_ci.verdicts.verdict import BuildVariance, CommitRange, Evidence, Verdict, VerdictWord
 
@@ -104,10 +106,9 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     if rule.kind == "ratio" and detectable > MAX_DETECTABLE:
         noise = share_of_log(judged.sigma[row])
         return GateFinding("noisy", f"too noisy to judge: runs vary by {noise:.0%}")
-    if rule.kind == "ratio" and detectable > TOO_NOISY * rule.min_effect:
-        return GateFinding(
-            "noisy", f"too noisy to tell: a change below {detectable:.1%} would probably go unseen"
-        )
+    if detectable > TOO_NOISY * rule.min_effect:
+        change = f"below {detectable:.1%}" if rule.kind == "ratio" else "of three times what matters"
+        return GateFinding("noisy", f"too noisy to tell: a change {change} would probably go unseen")
     if low <= 0 <= high:
         return GateFinding("unchanged", "within the noise")
     if changed:
@@ -168,8 +169,9 @@ def judge_numbers(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
 def _judge_ratios(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     matrix = _matrix(pairings)
     min_effect = np.array([log1p(rules[pairing.series].min_effect) for pairing in pairings])
+    values = log_values(matrix.values)
     judged = judge(
-        log_values(matrix.values),
+        values,
         min_effect,
         matrix.jobs,
         matrix.groups,
@@ -177,9 +179,23 @@ def _judge_ratios(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
         _worse(pairings, rules),
         matrix.sessions,
     )
-    return [
+    verdicts = [
         _ratio_verdict(pairing, judged, row, rules[pairing.series]) for row, pairing in enumerate(pairings)
     ]
+    crept = creep(compacted(values), min_effect)
+    is_worse = crept * _worse(pairings, rules) > 0
+    return [
+        _with_creep(verdict, share_of_log(change)) if worse else verdict
+        for verdict, change, worse in zip(verdicts, crept, is_worse, strict=True)
+    ]
+
+
+def _with_creep(verdict: Verdict, share: float) -> Verdict:
+    """Return the verdict, with how much the series has become worse by small steps if it is not called worse."""
+    if verdict.is_red or verdict.candidate:
+        return verdict
+    others = {**verdict.evidence.others, "crept": share}
+    return replace(verdict, evidence=replace(verdict.evidence, others=others))
 
 
 def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: MetricRule) -> Verdict:
@@ -236,15 +252,17 @@ def _verdict(
     old, new = float(restored(judged.old[row])), float(restored(judged.new[row]))
     is_worse = finding.word == "regressed" or finding.candidate
     is_change = is_worse or finding.word == "improved"
+    commits = _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None)
+    same = "; both levels are of the same commit, so something else changed"
     return Verdict(
         pairing.series,
         finding.word,
-        finding.why,
+        finding.why + (same if is_change and commits.is_one_commit else ""),
         old=old,
         new=new,
         candidate=finding.candidate,
         evidence=Evidence(
-            _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None),
+            commits,
             chart_points(pairing) if is_worse else (),
             machine=pairing.machine,
             too_few_runs=is_too_short(judged, row, _runs(pairing)),
@@ -305,18 +323,29 @@ def with_build_variance(
         if rules[pairing.series].kind == "ratio"
         and (builds := _builds_compared(pairing, by_series[pairing.series]))
     }
+    changed = {run for builds in new.values() for run in builds.runs}
     kinds: dict[object, dict[Series, Sequence[Point]]] = defaultdict(dict)
     for pairing in pairings:
         kinds[pairing.series.group, pairing.series.metric][pairing.series] = pairing.old
     for kind in {(series.group, series.metric) for series in new}:
-        for series, estimate in zip(kinds[kind], _build_variances(kinds[kind]), strict=True):
+        # The runs of a change are not evidence that builds differ by as much by luck.
+        past = {series: [it for it in row if it.run not in changed] for series, row in kinds[kind].items()}
+        for series, estimate in zip(past, _build_variances(past), strict=True):
             if series in new:
                 by_series[series] = _with_build_variance(by_series[series], estimate, new[series])
     return list(by_series.values())
 
 
-def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int] | None:
-    """Return the number of builds in the past and in the newest, worse runs; None if the last build is not new."""
+class _BuildsCompared(NamedTuple):
+    """The newest, worse runs, and how many builds there are before them and among them."""
+
+    runs: set[str]
+    old: int
+    new: int
+
+
+def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> _BuildsCompared | None:
+    """Return the builds that a verdict compares; None if the last build is not new, or nothing is worse."""
     if not (verdict.verdict == "regressed" or verdict.candidate) or verdict.effect is None:
         return None
     window = verdict.evidence.others["window"]
@@ -326,7 +355,7 @@ def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> tuple[int, int
     before = of_newest_runs([point for point in pairing.old if point.run not in runs], BASELINE)
     old, new = ({point.torch for point in some} - {""} for some in (before, newest))
     is_other = old and newest[-1].torch not in {"", *old}
-    return (len(old), len(new)) if is_other else None
+    return _BuildsCompared(runs, len(old), len(new)) if is_other else None
 
 
 def _build_variances(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEstimate]:
@@ -350,10 +379,10 @@ def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
     return firsts
 
 
-def _with_build_variance(verdict: Verdict, estimate: TauEstimate, builds: tuple[int, int]) -> Verdict:
+def _with_build_variance(verdict: Verdict, estimate: TauEstimate, builds: _BuildsCompared) -> Verdict:
     ratio = verdict.effect.ratio if verdict.effect else 1.0
     low, high = estimate.quantile(0.025), estimate.quantile(0.975)
-    variance = BuildVariance(estimate.tau, low, high, estimate.chance(log(ratio), builds))
+    variance = BuildVariance(estimate.tau, low, high, estimate.chance(log(ratio), builds[1:]))
     return replace(
         verdict, why=f"{verdict.why}; {variance}", evidence=replace(verdict.evidence, luck=variance)
     )

@@ -7,9 +7,11 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
+from torchperf_ci.document import change_text, series_have
 from torchperf_ci.metrics import kind_of
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
+from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.verdicts.verdict import (
     CommitRange,
@@ -89,7 +91,7 @@ def several_machines(new: Points) -> str:
         return ""
     names = ", ".join(sorted(set().union(*differing_names)))
     return (
-        f"{len(differing_names)} series have new points of several machines or batch sizes, which differ in {names}; "
+        f"{series_have(len(differing_names))} new points of several machines or batch sizes, which differ in {names}; "
         "of each only those of the newest machine are judged: check each machine's records by itself"
     )
 
@@ -114,7 +116,7 @@ def several_numbers(old: Points, new: Points) -> str:
     ]
     count = sum(map(_has_several_numbers, rows))
     return (
-        f"{count} series {'has' if count == 1 else 'have'} several numbers of one run, whose median is judged and "
+        f"{series_have(count)} several numbers of one run, whose median is judged and "
         "shifts if one is missing: give different cases different names, and runs without a commit or time folders of "
         "their own"
         if count
@@ -140,8 +142,24 @@ def unseen_between(verdicts: Iterable[Verdict]) -> str:
     good, bad = (end[:10] for end in ends[0])
     were = "was" if len(moved) == 1 else "were"
     return (
-        f"{len(moved)} series {were} measured under other conditions than before, so later runs here neither show nor "
-        f"confirm what changed from {good} to {bad}: measure both on this machine, with `torchperf compare`"
+        f"{len(moved):,} series {were} measured under other conditions than before, so later runs here neither show "
+        f"nor confirm what changed from {good} to {bad}: measure both on this machine, with `torchperf compare`"
+    )
+
+
+def crept_up(verdicts: Iterable[Verdict]) -> str:
+    """Return a note on series that have become worse by steps too small to be judged; empty if none has."""
+    shares = {
+        str(verdict.series): share
+        for verdict in verdicts
+        if isinstance(share := verdict.evidence.others.get("crept"), float)
+    }
+    if not shares:
+        return ""
+    worst = max(shares, key=lambda name: abs(shares[name]))
+    return (
+        f"{series_have(len(shares))} become worse than {CREEP_RUNS} runs before by steps too small to be judged, "
+        f"{'the most ' if len(shares) > 1 else ''}{worst} by {change_text(shares[worst])}: see `torchperf history`"
     )
 
 

@@ -239,7 +239,7 @@ def sensitivity_document(sensitivities: Sequence[SeriesSensitivity]) -> Document
     known = [series for series in sensitivities if series.detectable is not None]
     worst = sorted(known, key=lambda series: series.detectable or 0.0, reverse=True)[:_LISTED]
     return Document(
-        f"{len(known)} of {len(sensitivities)} series have enough history to estimate their sensitivity",
+        f"{len(known):,} of {len(sensitivities):,} series have enough history to estimate their sensitivity",
         [
             Table(_METRIC_COLUMNS, [_metric_row(metric) for metric in _metric_sensitivities(sensitivities)]),
             Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The least sensitive series"),
@@ -252,8 +252,8 @@ def _metric_row(metric: MetricSensitivity) -> tuple[str, ...]:
         metric.group.benchmark,
         f"{metric.group.device} {metric.group.arch}".strip(),
         metric.metric,
-        str(metric.series),
-        str(metric.judged),
+        f"{metric.series:,}",
+        f"{metric.judged:,}",
         _percent(metric.noise),
         _percent(metric.detectable),
         _percent(metric.worst),
@@ -317,7 +317,7 @@ def show_sensitivity(past: RecordedPast, policy: Mapping[str, Rule], *, json_out
 def show_calibration(past: RecordedPast, policy: Mapping[str, Rule], *, json_output: bool) -> None:
     """Print how often the gate would have raised an alarm. Raises :class:`UsageError` if the past is too short."""
     points, rules = _ratios(past, policy)
-    say(f"judging {len(points)} series of {past.name} again and again: this takes a while")
+    say(f"judging {len(points):,} series of {past.name} again and again: this takes a while")
     replayed, shuffled = calibrate(points, rules)
     if json_output:
         print_json({"replayed": replayed._asdict(), "shuffled": shuffled._asdict()}, indent=1)

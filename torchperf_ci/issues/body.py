@@ -241,6 +241,8 @@ def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
         step = "bisect it with the command below"
     elif ends := finding.verdicts[0].evidence.commits.range:
         step = f"bisect it between {ends.good} and {ends.bad}"
+    elif finding.verdicts[0].evidence.commits.is_one_commit:
+        step = "find out what else has changed there"
     else:
         step = "find out between which commits it got worse, and bisect it"
     why = f" to have caused it. {short(finding.why, _MAX_SENTENCE_LENGTH)}"

@@ -299,6 +299,8 @@ def _unlocated_findings(
 
 
 def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
+    if bisection is None and verdict.evidence.commits.is_one_commit:
+        return "Both levels are of the same commit, so something else has changed, such as the machine."
     if bisection is None and verdict.evidence.commits.range is None:
         return "The history does not say between which commits it changed, so it could not be bisected."
     if bisection is None:

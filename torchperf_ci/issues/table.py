@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import MOST, Column, Folded, NoWrap, Replaceable, Table, Words, change_text, short
 from torchperf_ci.metrics import is_latency, name_and_unit, rounded
+from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Verdict
 from torchperf_ci.verdicts.verdict_document import difference_text, levels_text
 
@@ -23,10 +24,16 @@ _MAX_HEAD_LENGTH = 300
 
 
 def largest_first(rows: Iterable[IssueRow]) -> list[IssueRow]:
-    """Sort by size of change, largest first; for the same size, proven rows and latencies come first."""
+    """Sort by size of change, largest first; where it reads the same, proven rows and latencies come first."""
     return sorted(
-        rows, key=lambda row: (round(row.size, 3), row.proven, is_latency(row.series.metric)), reverse=True
+        rows, key=lambda row: (_size_shown(row), row.proven, is_latency(row.series.metric)), reverse=True
     )
+
+
+def _size_shown(row: IssueRow) -> float:
+    """The size of the change with the digits that are shown, 0 without an effect."""
+    percent = (rounded(row.effect.ratio) - 1) * 100 if row.effect else 0.0
+    return Effect(1 + round(percent, 1) / 100).size
 
 
 def what_got_worse(rows: Sequence[IssueRow]) -> str:
@@ -36,7 +43,7 @@ def what_got_worse(rows: Sequence[IssueRow]) -> str:
     worst = largest_first(rows)[0]
     others = len({row.series.model for row in rows}) - 1
     model = short(worst.series.model, MAX_NAME_LENGTH)
-    subject = f"{model} and {others} more, up to" if others else model
+    subject = f"{model} and {others:,} more, up to" if others else model
     return " ".join(part for part in (subject, change_in_words(worst), on_machines(rows)) if part)
 
 
@@ -86,7 +93,7 @@ def issue_table(memory: IssueMemory) -> Replaceable:
     rows = largest_first(memory.rows)
     table = _outcome_table if memory.kind == "broken" else series_table
     seen, rest = rows[:_ROWS_NOT_FOLDED], rows[_ROWS_NOT_FOLDED:]
-    return Replaceable("torchperf:table", [table(seen), Folded(f"{len(rest)} more", [table(rest)])])
+    return Replaceable("torchperf:table", [table(seen), Folded(f"{len(rest):,} more", [table(rest)])])
 
 
 TABLE_MARKERS = re.compile(

@@ -209,12 +209,15 @@ class S3Place(RecordPlace):
                         yield ListedObject(key, f"etag:{tag}", entry["Size"])
 
     def get(self, key: str) -> bytes:
-        deadline = Deadline.after(self._access.deadline)
-        with (
-            self._explained(PlaceUnreadableError, f"{self.name}/{key}", "s3:GetObject"),
-            requests_until(deadline),
-        ):
-            return self._read(key)
+        deadline, where = Deadline.after(self._access.deadline), f"{self.name}/{key}"
+        with self._explained(PlaceUnreadableError, where, "s3:GetObject"), requests_until(deadline):
+            try:
+                return self._read(key)
+            except ClientError as error:
+                if error_code(error) != "InvalidObjectState":
+                    raise
+                reason = "it is in an archive, and can be read once it is restored"
+                raise InvalidObjectError(where, reason) from error
 
     def _put(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"

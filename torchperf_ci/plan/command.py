@@ -171,7 +171,7 @@ def bisection_notices(plan: BisectionPlan) -> list[Annotation]:
     ]
     if not plan.left_out:
         return waiting
-    text = f"{len(plan.left_out)} series that regressed cannot be bisected; the job summary says why"
+    text = f"{len(plan.left_out):,} series that regressed cannot be bisected; the job summary says why"
     return [*waiting, Annotation("notice", text, title="torchperf plan")]
 
 
@@ -182,7 +182,7 @@ def _headline(plan: BisectionPlan) -> str:
         return "Nothing is bisected: nothing regressed, and no candidate has a range of commits to search"
     counts = [f"Bisected tonight: {fitting} of {ranges} ranges of commits"]
     counts += [f"the budget is too small for {len(plan.waiting)}"] if plan.waiting else []
-    counts += [f"{len(plan.left_out)} series cannot be bisected"] if plan.left_out else []
+    counts += [f"{len(plan.left_out):,} series cannot be bisected"] if plan.left_out else []
     return "; ".join(counts)
 
 

@@ -135,7 +135,7 @@ def _disturbances_of_run(taken: Mapping[Series, Point]) -> Iterator[str]:
     cases = [point for series, point in taken.items() if series.metric == STATUS]
     disturbed = [point.info["disturbed"] for point in cases if "disturbed" in point.info]
     if disturbed:
-        yield f"{len(disturbed)} of {counted(len(cases), 'case')}, such as: {disturbed[0][:MAX_DISTURBANCE_LENGTH]}"
+        yield f"{len(disturbed):,} of {counted(len(cases), 'case')}, such as: {disturbed[0][:MAX_DISTURBANCE_LENGTH]}"
     if apart := wide_spread(point.repetitions for series, point in taken.items() if series.metric == LATENCY):
         yield f"processes of a case differ by {apart:.0%}"
 

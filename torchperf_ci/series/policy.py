@@ -72,17 +72,21 @@ def recorded_direction(points: Sequence[Point]) -> str:
     return direction if direction in (UP, DOWN) else ""
 
 
+NEGATIVE = 20
+"""If more than one value in this many is negative, such values are no failures of a harness."""
+
+
 def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] = ()) -> MetricRule:
     """Adapt the rule of a metric to the values of a series, since the name does not tell everything.
 
-    An outcome with values other than 0 and 1 is an accuracy in the usual sense and compared as a ratio. Values whose
-    median is zero or negative have no ratio and are compared as amounts.
+    An outcome with values other than 0 and 1 is an accuracy in the usual sense and compared as a ratio. Values have no
+    ratio and are compared as amounts if most are zero or negative, or more than one in :data:`NEGATIVE` is negative.
     """
     kind = metric_rule.kind
     if kind == "outcome" and {number for point in (*old, *new) for number in point.repetitions} - {0.0, 1.0}:
         kind = "ratio"
-    if kind == "ratio" and (values := numbers(old)) and median(values) <= 0:
-        kind = "amount"
+    if kind == "ratio" and (values := sorted(numbers(old))):
+        kind = "amount" if median(values) <= 0 or values[len(values) // NEGATIVE] < 0 else kind
     return metric_rule if kind == metric_rule.kind else replace(metric_rule, kind=kind)
 
 

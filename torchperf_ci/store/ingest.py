@@ -77,12 +77,6 @@ def is_records(key: str) -> bool:
     return key.endswith(SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
 
 
-def _objects(place: RecordPlace) -> Iterator[PlacedObject]:
-    """Yield all objects of a place that may hold records."""
-    for key in filter(is_records, place.keys()):
-        yield _object(place, key)
-
-
 def _object(place: RecordPlace, key: str) -> PlacedObject:
     try:
         return PlacedObject.of(key, place.get(key))
@@ -105,7 +99,8 @@ def ingest_place(
         return _S3Ingester(store, cast("S3Place", place), format_name).run()
     if isinstance(place, BranchPlace):
         return _ingest_branch(store, place, format_name, first_month)
-    return _ingest_objects(store, place.name, _objects(place), format_name)
+    objects = (_object(place, key) for key in filter(is_records, place.keys()))
+    return _ingest_objects(store, place.name, objects, format_name)
 
 
 def ingest_file(store: Store, path: Path, format_name: str = "") -> IngestOutcome:
@@ -366,7 +361,10 @@ class _S3Ingester:
 
     def _object(self, item: ListedObject) -> PlacedObject:
         key = item.key.removeprefix(self._reader.prefix)
-        return replace(_object(self._place, key), key=item.key, tag=item.tag)
+        found = _object(self._place, key)
+        # What is too large stays so, but what is in an archive may be restored.
+        tag = found.tag if found.unfit and item.size <= MAX_BYTES else item.tag
+        return replace(found, key=item.key, tag=tag)
 
     def _ingest(self, batch: Sequence[ListedObject]) -> IngestOutcome:
         """Ingest all at once; if that fails, bisect down to the invalid object, which our own reader handles."""

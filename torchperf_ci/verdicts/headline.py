@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, get_args
 
+from torchperf_ci.document import series_have
 from torchperf_ci.metrics import is_latency
 from torchperf_ci.verdicts.verdict import all_verdicts
 
@@ -61,7 +62,7 @@ def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
 def count_verdicts(verdicts: Iterable[Verdict]) -> str:
     """The counts of all groups, ``2 regressed, 1 broken, 61 unchanged, 4 could not be judged``; empty if all are 0."""
     counts = {group: len(members) for group, members in grouped(verdicts).items() if members}
-    return ", ".join(f"{count} {_after_count(group, count)}" for group, count in counts.items())
+    return ", ".join(f"{count:,} {_after_count(group, count)}" for group, count in counts.items())
 
 
 def _after_count(group: VerdictGroup, count: int) -> str:
@@ -138,8 +139,8 @@ def shortfall(judgement: Judgement) -> str:
     if covered.is_enough or covered.is_first or not verdicts:
         return ""
     times = [verdict for verdict in verdicts if is_latency(verdict.series.metric)]
-    of_all = f"{covered.judged} of {len(verdicts)} series were judged"
-    of_times = f", and {_judged(times)} of {len(times)} timings" if 0 < len(times) < len(verdicts) else ""
+    of_all = f"{covered.judged:,} of {len(verdicts):,} series were judged"
+    of_times = f", and {_judged(times):,} of {len(times):,} timings" if 0 < len(times) < len(verdicts) else ""
     return f"Only {of_all}{of_times}: {'; '.join(_reasons(verdicts))}."
 
 
@@ -162,7 +163,7 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
     for word, reasons in sorted(counts.items(), key=lambda item: item[1].total(), reverse=True):
         if reasons:
             why, _ = reasons.most_common(1)[0]
-            yield f"{reasons.total()} {word} ({'' if len(reasons) == 1 else 'for example: '}{why})"
+            yield f"{reasons.total():,} {word} ({'' if len(reasons) == 1 else 'for example: '}{why})"
 
 
 def _judged(verdicts: Sequence[Verdict]) -> int:
@@ -203,8 +204,10 @@ def young_series(judgement: Judgement) -> list[str]:
     if new and not coverage(judgement).is_first:
         lines.append(_are_new(new, judged=judged) + ("" if judged else ": base has nothing to compare with"))
     if young:
-        have, they = (f"{young} series have", "they are") if young > 1 else ("1 series has", "it is")
-        lines.append(f"{have} too few comparable runs so far; {they} judged from the {FIRST_JUDGED} on")
+        they = "they are" if young > 1 else "it is"
+        lines.append(
+            f"{series_have(young)} too few comparable runs so far; {they} judged from the {FIRST_JUDGED} on"
+        )
     return lines
 
 
@@ -226,5 +229,5 @@ def _first_run(judgements: Sequence[Judgement], verdicts: Sequence[Verdict]) -> 
 
 
 def _are_new(count: int, *, judged: bool) -> str:
-    are_new, they = (f"{count} series are new", "they are") if count > 1 else ("1 series is new", "it is")
+    are_new, they = (f"{count:,} series are new", "they are") if count > 1 else ("1 series is new", "it is")
     return f"{are_new}; {they} judged from the {FIRST_JUDGED} run on" if judged else are_new

@@ -65,6 +65,11 @@ class CommitRange:
         return next(iter(commit_ends_of([self])), None)
 
     @property
+    def is_one_commit(self) -> bool:
+        """Whether both levels are known to be of the same commits, so that none of them is the cause."""
+        return bool(self.last_old.name) and self.last_old == self.first_new
+
+    @property
     def in_measuring_repository(self) -> CommitEnds | None:
         """The range in the repository whose job measured; None unless two different ends are known."""
         good, bad = self.last_old.commit, self.first_new.commit

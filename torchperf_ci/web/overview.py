@@ -272,8 +272,8 @@ def _troubles(groups: Sequence[GroupEntry], silent: int) -> list[str]:
     cases = sum(sum(group.counts.values()) for group in groups)
     new = sum(group.too_new for group in groups)
     return [
-        *([f"{worse} series got worse too recently to count as regressed"] if worse else []),
-        *([f"{failed} of {counted(cases, 'case')} failed in the newest runs"] if failed else []),
+        *([f"{worse:,} series got worse too recently to count as regressed"] if worse else []),
+        *([f"{failed:,} of {counted(cases, 'case')} failed in the newest runs"] if failed else []),
         *([f"{counted(missing, 'case')} did not run"] if missing else []),
         *([f"{counted(silent, 'machine has', 'machines have')} stopped reporting"] if silent else []),
         *([f"{counted(new, 'machine has', 'machines have')} too few runs to be judged"] if new else []),
