@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import signal
 import socket
+import threading
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -12,6 +14,7 @@ import pytest
 from scripted_http import Script, s3_error, scripted_server
 from seaweedfs import BUCKET, S3Server
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import ConflictError, NotDeliveredError, PlaceUnreadableError, UsageError
 from torchperf_ci.places import open_place, s3
 from torchperf_ci.places.place import PlaceAccess
@@ -168,6 +171,19 @@ def test_tries_end_with_the_deadline(script: Script, forever: str, monkeypatch) 
     with pytest.raises(NotDeliveredError, match=f"refused: {forever}.*: try again later"):
         place.put("key", b"x")
     assert script.requests
+
+
+def test_a_signal_ends_the_tries_of_all_threads(script: Script, monkeypatch) -> None:
+    monkeypatch.setattr(s3, "ATTEMPTS", 1)
+    script.answers = [s3_error(503, "SlowDown")]
+    deadline = Deadline.after(30)
+    monkeypatch.setattr(s3.Deadline, "after", lambda _seconds: deadline)
+    place = S3Place.at("s3://bucket", PlaceAccess(endpoint=script.url))
+    place._client()
+    threading.Timer(0.5, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        place.put_all({"a": b"1", "b": b"2"})
+    assert deadline.moment == 0
 
 
 def test_what_may_not_be_compared_is_not_taken_for_the_same(script: Script) -> None:

@@ -220,6 +220,7 @@ class S3Place(RecordPlace):
         try:
             return dict(zip(bodies, pool.map(put, bodies, bodies.values()), strict=True))
         finally:
+            deadline.end()  # for those still at work if a signal interrupts this
             pool.shutdown(cancel_futures=True)
 
     def keys(self) -> Iterator[str]:
