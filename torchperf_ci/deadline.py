@@ -14,7 +14,7 @@ FIRST_PAUSE = 0.1
 MAX_PAUSE = 10.0
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Deadline:
     """A moment of the monotonic clock (seconds) after which no new attempt is started."""
 
@@ -28,6 +28,10 @@ class Deadline:
     def left(self) -> float:
         """Seconds that are left; 0 once it has passed."""
         return max(self.moment - time.monotonic(), 0.0)
+
+    def end(self) -> None:
+        """Let it pass now, so that other threads stop trying."""
+        self.moment = 0.0
 
     def tries(self, most: int | None = None) -> Iterator[int]:
         """Yield the numbers of attempts from 1 while there is time, pausing before each except the first.

@@ -346,6 +346,24 @@ def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(
     )
 
 
+def test_what_ends_before_it_is_sampled_took_time_too(tmp_path: Path) -> None:
+    crashing = ("--filter", "faulty/segfaults", "--batch-size", "auto")
+    assert torchperf("run", "--suite", FAULTY, *crashing, *FAST, cwd=tmp_path).returncode == 3
+    (record,) = records_in(tmp_path / "torchperf-records").values()
+    assert float(record["metric"]["extra_info"]["seconds"]) > 0
+
+
+def test_a_shard_without_a_case_has_nothing_that_later_steps_could_miss(
+    tmp_path: Path, call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_OUTPUT", str(tmp_path / "output"))
+    done = call("run", "--suite", FAULTY, "--filter", "faulty/fine", "--shard", "3/4", "--json", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)) == (0, [])
+    assert "shard 3/4 has nothing to measure: there are fewer cases than shards" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_dry_run_measures_nothing(tmp_path: Path, call) -> None:
     (tmp_path / "torchperf-records").mkdir()
     (tmp_path / "torchperf-records/old.json").write_text("[]")

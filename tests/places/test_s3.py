@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import signal
 import socket
+import threading
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -12,6 +14,7 @@ import pytest
 from scripted_http import Script, s3_error, scripted_server
 from seaweedfs import BUCKET, S3Server
 
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import (
     ConflictError,
     InvalidObjectError,
@@ -21,6 +24,7 @@ from torchperf_ci.errors import (
 )
 from torchperf_ci.places import open_place, s3
 from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.places.s3 import S3Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +44,13 @@ def aws_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+
+
+def place_for_a_moment(url: str) -> S3Place:
+    """A bucket that is given up soon."""
+    place = S3Place.at("s3://bucket", PlaceAccess(endpoint=url, deadline=0.5))
+    place._client()  # making it takes longer than that
+    return place
 
 
 def test_objects_say_what_they_are(aws: S3Server) -> None:
@@ -116,7 +127,7 @@ def test_an_endpoint_out_of_reach(aws_keys: None, monkeypatch: pytest.MonkeyPatc
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        outcomes = open_place("s3://bucket", PlaceAccess(endpoint=url)).put_all({"a": b"1", "b": b"2"})
+        outcomes = place_for_a_moment(url).put_all({"a": b"1", "b": b"2"})
     assert {type(outcome) for outcome in outcomes.values()} == {NotDeliveredError}
     assert "cannot be reached" in str(outcomes["a"])
     assert "cannot be reached" in str(outcomes["b"])
@@ -128,19 +139,33 @@ def test_a_server_that_never_answers(aws_keys: None, monkeypatch: pytest.MonkeyP
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(NotDeliveredError, match="cannot be reached"):
-            open_place("s3://bucket", PlaceAccess(endpoint=url)).put("key", b"x")
+            place_for_a_moment(url).put("key", b"x")
 
 
-@pytest.mark.parametrize("passing", [CONFLICTING, s3_error(503, "SlowDown"), s3_error(500, "InternalError")])
-def test_what_passes_is_tried_again(script: Script, passing: tuple[int, bytes]) -> None:
-    script.answers = [passing, (200, b"")]
+@pytest.mark.parametrize(
+    "passing",
+    [CONFLICTING, s3_error(503, "SlowDown"), s3_error(500, "InternalError"), (502, b"<html>Bad gateway")],
+)
+def test_what_passes_is_tried_again_however_often_botocore_tries(
+    script: Script, passing: tuple[int, bytes], monkeypatch
+) -> None:
+    monkeypatch.setattr(s3, "ATTEMPTS", 1)
+    script.answers = [passing, passing, (200, b"")]
     assert open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x") == "written"
-    assert script.requests == ["PUT", "PUT"]
+    assert script.requests == ["PUT", "PUT", "PUT"]
 
 
 def test_a_lost_answer_to_a_put_that_was_done_is_no_conflict(script: Script) -> None:
     script.answers = [s3_error(500, "InternalError"), EXISTS, (200, b"mine")]
     assert open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"mine") == "already there"
+
+
+def test_half_an_answer_is_no_other_content(script: Script) -> None:
+    script.answers, script.cut_off = [EXISTS, (200, b"mine")], 2
+    place = open_place("s3://bucket", PlaceAccess(endpoint=script.url))
+    assert place.put("key", b"mine") == "already there"
+    script.cut_off = 1
+    assert place.get("key") == b"mine"
 
 
 def test_nothing_is_begun_after_the_deadline(script: Script) -> None:
@@ -150,15 +175,27 @@ def test_nothing_is_begun_after_the_deadline(script: Script) -> None:
     assert not script.requests
 
 
-@pytest.mark.parametrize("forever", [CONFLICTING, s3_error(503, "SlowDown")])
-def test_tries_end_with_the_deadline(script: Script, forever: tuple[int, bytes], monkeypatch) -> None:
-    monkeypatch.setattr(s3, "ATTEMPTS", 50)
-    script.answers = [forever]
-    place = open_place("s3://bucket", PlaceAccess(endpoint=script.url, deadline=0.5))
-    place._client()  # making it takes longer than that
-    with pytest.raises(NotDeliveredError, match="did not finish in time"):
+@pytest.mark.parametrize("forever", ["ConditionalRequestConflict", "SlowDown"])
+def test_tries_end_with_the_deadline(script: Script, forever: str, monkeypatch) -> None:
+    monkeypatch.setattr(s3, "ATTEMPTS", 1)
+    script.answers = [s3_error(503, forever)]
+    place = place_for_a_moment(script.url)
+    with pytest.raises(NotDeliveredError, match=f"refused: {forever}.*: try again later"):
         place.put("key", b"x")
     assert script.requests
+
+
+def test_a_signal_ends_the_tries_of_all_threads(script: Script, monkeypatch) -> None:
+    monkeypatch.setattr(s3, "ATTEMPTS", 1)
+    script.answers = [s3_error(503, "SlowDown")]
+    deadline = Deadline.after(30)
+    monkeypatch.setattr(s3.Deadline, "after", lambda _seconds: deadline)
+    place = S3Place.at("s3://bucket", PlaceAccess(endpoint=script.url))
+    place._client()
+    threading.Timer(0.5, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]).start()
+    with pytest.raises(KeyboardInterrupt):
+        place.put_all({"a": b"1", "b": b"2"})
+    assert deadline.moment == 0
 
 
 def test_what_may_not_be_compared_is_not_taken_for_the_same(script: Script) -> None:
@@ -171,7 +208,7 @@ def test_what_cannot_be_compared_now_is_left_for_later(script: Script, monkeypat
     monkeypatch.setattr(s3, "ATTEMPTS", 1)
     script.answers = [EXISTS, s3_error(500, "InternalError")]
     with pytest.raises(NotDeliveredError, match="something is kept there"):
-        open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
+        place_for_a_moment(script.url).put("key", b"x")
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,14 @@ Answer = tuple[int, bytes]
 class Script:
     """``answers`` are given in turn, the last again and again; ``requests`` are the methods that came.
 
-    ``authorizations`` are the requests' headers of that name, all that each one had.
+    ``authorizations`` are the requests' headers of that name, all that each one had. ``cut_off`` is how many answers to
+    GET break off in the middle.
     """
 
     url: str
     answers: list[Answer] = field(default_factory=lambda: [(200, b"")])
     requests: list[str] = field(default_factory=list)
+    cut_off: int = 0
     authorizations: list[list[str]] = field(default_factory=list)
 
     def next(self, method: str, authorization: list[str]) -> Answer:
@@ -52,6 +54,9 @@ def scripted_server() -> Iterator[Script]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
+            if self.command == "GET" and script.cut_off:
+                script.cut_off -= 1
+                content, self.close_connection = content[: len(content) // 2], True
             self.wfile.write(content)
 
         do_GET = do_PUT = do_POST = answer  # noqa: N815  # the base class's names

@@ -18,6 +18,7 @@ from torchperf_ci.upload.targets import UploadApi, checked_url
 if TYPE_CHECKING:
     from pathlib import Path
 
+KEPT = {"message": "kept", "etag": '"1f"'}
 KEY, BODY = "v3/octo/perf/main/1f/H100/benchmark_results.json", b'{"metric":{"name":"\xc2\xb5s"}}\n'
 SECRET = "pa55word-of-the-uploader"
 Script = list[Callable[["Scripted"], None]]
@@ -84,7 +85,7 @@ def outcome(api: UploadApi, body: bytes = BODY) -> object:
 
 
 def test_the_request_is_the_contracts(api: UploadApi, server: Any) -> None:
-    server.script = [answering(200, {"message": "kept"})]
+    server.script = [answering(200, KEPT)]
     assert outcome(api) == "written"
     assert server.seen == [
         {"username": "someone", "password": SECRET, "s3_path": KEY, "content": BODY.decode()}
@@ -95,7 +96,7 @@ def test_the_request_is_the_contracts(api: UploadApi, server: Any) -> None:
     "fault", [answering(500), answering(503), answering(429, retry_after="0"), hanging_up]
 )
 def test_what_may_pass_is_tried_again(api: UploadApi, server: Any, fault: Callable[[Scripted], None]) -> None:
-    server.script = [fault, fault, answering(200)]
+    server.script = [fault, fault, answering(200, KEPT)]
     assert outcome(api) == "written"
     assert len(server.seen) == 3
 
@@ -140,12 +141,25 @@ def test_a_key_that_exists_is_a_conflict_where_nobody_compares(api: UploadApi, s
     assert isinstance(outcome(api), ConflictError), "having been refused once is no delivery"
 
 
-@pytest.mark.parametrize("lost", [answering(500), answering(504), hanging_up])
+CUT_OFF = answering(200, "{mess")
+
+
+@pytest.mark.parametrize("lost", [answering(500), answering(504), hanging_up, CUT_OFF])
 def test_after_an_answer_that_was_lost_the_key_is_ours(
     api: UploadApi, server: Any, lost: Callable[[Scripted], None]
 ) -> None:
     server.script = [lost, answering(409, {"message": "exists"})]
     assert outcome(api) == "already there"
+
+
+@pytest.mark.parametrize("body", ["<html>Sign in", {"errorMessage": "Task timed out"}, {"statusCode": 403}])
+def test_a_200_that_says_nothing_of_an_object_has_kept_none(
+    server: Any, tmp_path: Path, body: object
+) -> None:
+    server.script = [answering(200, body)] * 50
+    told = outcome(client(f"http://127.0.0.1:{server.server_port}", tmp_path, seconds=0.3))
+    assert isinstance(told, NotDeliveredError)
+    assert "answered 200, but not that it kept it" in str(told)
 
 
 def test_a_request_that_was_never_run_makes_no_key_ours(api: UploadApi, server: Any) -> None:
@@ -163,7 +177,7 @@ def test_a_server_that_could_not_be_reached_makes_no_key_ours(server: Any, tmp_p
 
 
 def test_what_was_kept_is_remembered_by_another_process(api: UploadApi, server: Any, tmp_path: Path) -> None:
-    server.script = [answering(200), *[answering(409, {"message": "exists"})] * 2]
+    server.script = [answering(200, KEPT), *[answering(409, {"message": "exists"})] * 2]
     assert outcome(api) == "written"
     again = client(api.name, tmp_path)
     assert outcome(again) == "already there"
@@ -221,7 +235,7 @@ def test_no_proxy_gets_what_stays_on_this_machine(
 ) -> None:
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    server.script = [answering(200)]
+    server.script = [answering(200, KEPT)]
     assert outcome(api) == "written"
 
 

@@ -47,8 +47,9 @@ def test_all_of_it_delivered_leaves_a_receipt(spool: Spool) -> None:
 
 def test_nothing_delivered_changes_nothing(spool: Spool) -> None:
     batch = spool.keep("source", [ONE, TWO])
+    written = batch.path.stat().st_mtime_ns
     spool.settle(batch, [])
-    assert spool.pending() == [batch]
+    assert (spool.pending(), batch.path.stat().st_mtime_ns) == ([batch], written)
 
 
 def test_the_same_is_kept_once(spool: Spool) -> None:

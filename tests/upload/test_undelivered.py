@@ -37,7 +37,14 @@ def test_without_a_connection_everything_is_spooled_and_resumed_elsewhere(
     for name in job:
         monkeypatch.delenv(name)
     monkeypatch.setenv("UPLOADER_PASSWORD", password)
-    spool.rename("artifact")
+    Path("artifacts").mkdir()
+    spool.rename("artifacts/artifact")
+    for to, above in ((f"{api.url}/", "artifacts/artifact"), (api.url, "artifacts")):
+        assert upload("--to", to, "--spool", above, "--resume") == 0
+        assert (
+            f"1 upload in {above} not sent: for another --to, or in a folder below" in capsys.readouterr().err
+        )
+    Path("artifacts/artifact").rename("artifact")
     assert upload("--to", api.url, "--spool", "artifact", "--resume") == 0
     ((_, records),) = kept(tmp_path / "kept").items()
     assert [record["job_id"] for record in records] == [9] * 5

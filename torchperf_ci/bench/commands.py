@@ -63,6 +63,8 @@ def run_command(options: RunOptions) -> int:
         options, config, options.suite, options.filter, options.shard, options.costs
     )
     cases = select_cases(chosen, under_test.known, settings.device)
+    if not cases:
+        return _nothing_in_shard(chosen.shard, json_output=options.json)
     anchor = find_anchor(options.anchor, settings)
     out = _output_folder(options)
     seconds = expected_seconds(cases, settings, start_seconds, anchored=bool(anchor))
@@ -84,6 +86,17 @@ def run_command(options: RunOptions) -> int:
     if failed and options.on_failure != "warn":
         msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
         raise WorkloadsFailedError(msg)
+    return 0
+
+
+def _nothing_in_shard(shard: tuple[int, int], *, json_output: bool) -> int:
+    """Say so; without the output ``records-dir``, later steps know that there is nothing to keep."""
+    number, of = shard
+    text = f"shard {number}/{of} has nothing to measure: there are fewer cases than shards; plan fewer"
+    console.say(text)
+    actions.annotate([actions.Annotation("notice", text, title="torchperf run")])
+    if json_output:
+        print_json([])
     return 0
 
 

@@ -147,7 +147,6 @@ def measure(
 
     The ``first`` process also measures what is the same in all processes, such as FLOPs.
     """
-    start = time.monotonic()
     answers = WorkerAnswers()
     observed: dict[str, str] = {}
     whole: dict[str, str] = {}
@@ -169,16 +168,9 @@ def measure(
             missing = _inspect(conversation, case, settings, first=first)
     except WorkerFailure as failure:
         return ProcessOutcome(
-            failure.status,
-            _reason(failure, settings),
-            failure.log,
-            answers,
-            observed or whole,
-            time.monotonic() - start,
+            failure.status, _reason(failure, settings), failure.log, answers, observed or whole
         )
-    return ProcessOutcome(
-        "pass", answers=answers, observed=observed, seconds=time.monotonic() - start, missing=missing
-    )
+    return ProcessOutcome("pass", answers=answers, observed=observed, missing=missing)
 
 
 def _reason(failure: WorkerFailure, settings: Settings) -> str:

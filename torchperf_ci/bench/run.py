@@ -225,7 +225,7 @@ def _steps(plan: RunPlan) -> list[_RunStep]:
 def _one_process(
     case: Case, plan: RunPlan, journal: RunJournal, scratch: Path, report_phase: Callable[[str], object]
 ) -> ProcessOutcome:
-    settings, first = plan.setting.settings, not journal.outcomes.get(case.key)
+    start, settings, first = time.monotonic(), plan.setting.settings, not journal.outcomes.get(case.key)
     try:
         if not case.batch_size and case.key not in journal.batch_sizes:
             report_phase("finding its batch size")
@@ -235,6 +235,7 @@ def _one_process(
         outcome = measure(sized, settings, scratch, first=first, report_phase=report_phase)
     except WorkerFailure as failure:
         outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
+    outcome = replace(outcome, seconds=time.monotonic() - start)
     journal.add(JournalLine(case.key, outcome))
     return outcome
 

@@ -12,14 +12,20 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import boto3
 import botocore.session
 from botocore import UNSIGNED
 from botocore.config import Config
 from botocore.credentials import CredentialResolver
-from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, NoCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    IncompleteReadError,
+    NoCredentialsError,
+)
 from botocore.exceptions import ConnectionError as UnreachableError
 
 from torchperf_ci.deadline import Deadline
@@ -46,7 +52,7 @@ from torchperf_ci.places.place import (
 from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes, is_gzip
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from botocore.credentials import Credentials
     from types_boto3_s3 import S3Client
@@ -115,11 +121,16 @@ def _stop_when_late(**_event: Any) -> None:
 
 
 S3_ERRORS = (ClientError, BotoCoreError, OutOfTimeError)
+_BROKEN = (HTTPClientError, UnreachableError, IncompleteReadError)
+_T = TypeVar("_T")
 
 _EXPIRED = "the credentials have expired: renew them, or give a role, whose credentials are renewed in time"
 _WRONG = "the credentials are wrong: correct AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role"
 _REGION = "the bucket lies in another region: give its region"
-_BUSY = "the service is overloaded: try again later"
+_PASSING = (
+    *("ConditionalRequestConflict", "InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown"),
+    *("429", "500", "502", "503", "504"),  # of a proxy, which answers without an error of S3's
+)
 _ADVICE = {
     "AccessDenied": "the credentials in use are not allowed {action} there: grant it, or give a role that has it",
     "NoSuchBucket": "there is no such bucket: create it, or correct its name",
@@ -133,9 +144,7 @@ _ADVICE = {
     "PermanentRedirect": _REGION,
     "AuthorizationHeaderMalformed": _REGION,
     "NotImplemented": "this S3 knows no conditional put, without which writers overwrite each other: use another",
-    "SlowDown": _BUSY,
-    "ServiceUnavailable": _BUSY,
-    "InternalError": _BUSY,
+    **dict.fromkeys(_PASSING, "the service is overloaded: try again later"),
 }
 _ANONYMOUS = (
     "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role to assume"
@@ -150,6 +159,24 @@ def error_code(error: Exception) -> str:
 def is_refusal(error: Exception) -> bool:
     """Whether S3 refused the request because of missing permissions."""
     return error_code(error) in {"AccessDenied", "403"}
+
+
+def _tried(request: Callable[[], _T], deadline: Deadline) -> _T:
+    """Return the result of ``request``, tried until the deadline if its error may pass, such as SlowDown.
+
+    That is longer than botocore tries: its few attempts take seconds, and many requests that fail share even fewer.
+    """
+    problem: Exception = OutOfTimeError()
+    for _ in deadline.tries():
+        try:
+            return request()
+        except OutOfTimeError:
+            break
+        except (ClientError, *_BROKEN) as error:
+            if isinstance(error, ClientError) and error_code(error) not in _PASSING:
+                raise
+            problem = error
+    raise problem
 
 
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{3,63}")
@@ -193,6 +220,7 @@ class S3Place(RecordPlace):
         try:
             return dict(zip(bodies, pool.map(put, bodies, bodies.values()), strict=True))
         finally:
+            deadline.end()  # for those still at work if a signal interrupts this
             pool.shutdown(cancel_futures=True)
 
     def keys(self) -> Iterator[str]:
@@ -212,7 +240,7 @@ class S3Place(RecordPlace):
         deadline, where = Deadline.after(self._access.deadline), f"{self.name}/{key}"
         with self._explained(PlaceUnreadableError, where, "s3:GetObject"), requests_until(deadline):
             try:
-                return self._read(key)
+                return _tried(lambda: self._read(key), deadline)
             except ClientError as error:
                 if error_code(error) != "InvalidObjectState":
                     raise
@@ -222,33 +250,29 @@ class S3Place(RecordPlace):
     def _put(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"
         with self._explained(NotDeliveredError, where, "s3:PutObject"), requests_until(deadline):
-            written = self._create(key, body, deadline)
+            written = _tried(lambda: self._create(key, body), deadline)
         return "written" if written else self._compare(key, body, deadline)
 
-    def _create(self, key: str, body: bytes, deadline: Deadline) -> bool:
-        """Create the object; return False if the key exists. Waits for another writer's put of it to finish."""
+    def _create(self, key: str, body: bytes) -> bool:
+        """Create the object; return False if the key exists."""
         headers: Any = {"ContentType": "application/json"}
         if is_gzip(body):
             headers["ContentEncoding"] = "gzip"
-        for _ in deadline.tries():
-            try:
-                self._client().put_object(
-                    Bucket=self._bucket, Key=self._prefix + key, Body=body, IfNoneMatch="*", **headers
-                )
-            except ClientError as error:
-                if error_code(error) == "PreconditionFailed":
-                    return False
-                if error_code(error) != "ConditionalRequestConflict":
-                    raise
-            else:
-                return True
-        raise OutOfTimeError
+        try:
+            self._client().put_object(
+                Bucket=self._bucket, Key=self._prefix + key, Body=body, IfNoneMatch="*", **headers
+            )
+        except ClientError as error:
+            if error_code(error) != "PreconditionFailed":
+                raise
+            return False
+        return True
 
     def _compare(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"
         try:
             with requests_until(deadline):
-                kept = self._read(key)
+                kept = _tried(lambda: self._read(key), deadline)
         except InvalidObjectError as error:
             msg = f"{error}; it is other content, and was not overwritten"
             raise ConflictError(msg) from error
@@ -258,8 +282,12 @@ class S3Place(RecordPlace):
         return compared(where, body, kept)
 
     def _read(self, key: str) -> bytes:
-        with self._client().get_object(Bucket=self._bucket, Key=self._prefix + key)["Body"] as body:
+        answer = self._client().get_object(Bucket=self._bucket, Key=self._prefix + key)
+        with answer["Body"] as body:
             content = body.read(MAX_BYTES + 1)
+        size = answer["ContentLength"]
+        if len(content) < min(size, MAX_BYTES):  # read() does not tell where the answer broke off
+            raise IncompleteReadError(actual_bytes=len(content), expected_bytes=size)
         try:
             check_bytes(len(content))
         except OverLimitError as error:
@@ -310,6 +338,6 @@ class S3Place(RecordPlace):
             return f"{where}: it did not finish in time; try again later, or allow more time"
         if isinstance(error, NoCredentialsError):
             return f"{where}: {_ANONYMOUS}"
-        if isinstance(error, (HTTPClientError, UnreachableError)):
+        if isinstance(error, _BROKEN):
             return f"{where}: cannot be reached: {error}; check the network, its proxy, and AWS_ENDPOINT_URL"
         return f"{where}: {error}"

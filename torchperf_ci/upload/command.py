@@ -70,7 +70,11 @@ def upload_command(options: UploadOptions) -> int:
         return 0
     folder, way = _folder(options), _way(to, options, config)
     resumed = _resume(way, dry_run=options.dry_run) if options.resume else ()
-    sent = _upload(folder, way, options, config) if folder else way.report()
+    sent = (
+        _upload(folder, way, options, config)
+        if folder
+        else replace(way.report(), left_out=way.spool.left_out())
+    )
     report = replace(sent, deliveries=(*resumed, *sent.deliveries))
     if options.dry_run:
         report = replace(report, quarantine=None)

@@ -263,7 +263,8 @@ def prepare(
     """Complete all records of ``source``, and pack them for an upload API (``api``) or any other target.
 
     Verdicts and culprits are sent unchanged, but never to an upload API, which accepts records only. There, jobs that
-    measure one commit, such as shards and nights, differ only in the suffix of the key.
+    measure one commit, such as shards and nights, differ only in the suffix of the key: the job id in the record, since
+    one job may send the records of all.
     """
     of_job = fields_of_job(os.environ)
     completion = Completion(
@@ -279,8 +280,8 @@ def prepare(
     oversized: list[RefusedElement] = []
     if api:
         records = [record for file in files.values() for record in file]
-        suffix = options.model or (str(metadata.job_id) if in_actions(os.environ) else "")
-        payloads, oversized = pack_requests(records, suffix)
+        by_job = in_actions(os.environ) and not options.model
+        payloads, oversized = pack_requests(records, options.model or "", by_job=by_job)
     else:
         payloads = pack_objects(files) + pack_judged(source.judged, metadata.repo, metadata.workflow_id)
     faults = [Problem(item.file, item.line, item.path, item.reasons[0], "refused") for item in oversized]

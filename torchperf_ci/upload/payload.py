@@ -278,20 +278,25 @@ def _part_name(file: str, part: int) -> str:
 
 
 def pack_requests(
-    records: Iterable[CompleteRecord], model: str = ""
+    records: Iterable[CompleteRecord], model: str = "", *, by_job: bool = False
 ) -> tuple[list[Payload], list[RefusedElement]]:
     """Pack records into requests to an upload API: one per commit and hardware, or several if it is too large.
 
-    The second list are the records that fit into no request.
+    ``model`` is the suffix of the keys; with ``by_job``, it is the id of the job that measured the record. The second
+    list are the records that fit into no request.
     """
     payloads: list[Payload] = []
     refused: list[RefusedElement] = []
-    for group in _grouped(records, model).values():
+    groups: dict[tuple[str, str], list[CompleteRecord]] = {}
+    for record in records:
+        suffix = str(record["job_id"]) if by_job else model
+        groups.setdefault((commit_key(record, suffix), suffix), []).append(record)
+    for (_, suffix), group in groups.items():
         sized = [_SizedRecord(record, _size_in_request(_row(record))) for record in group]
         refused += [_oversized(item) for item in sized if item.size > _ROOM_FOR_RECORDS]
         fitting = (item for item in sized if item.size <= _ROOM_FOR_RECORDS)
         for part, chunk in enumerate(_chunks(fitting, _ROOM_FOR_RECORDS), start=1):
-            payloads.append(Payload(commit_key(chunk[0], model, part), _rows(chunk), len(chunk)))
+            payloads.append(Payload(commit_key(chunk[0], suffix, part), _rows(chunk), len(chunk)))
     return payloads, refused
 
 
@@ -309,13 +314,6 @@ def pack_judged(files: Iterable[ResultFile], repo: str, run: int) -> list[Payloa
 
 def _text_mark(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _grouped(records: Iterable[CompleteRecord], model: str) -> dict[str, list[CompleteRecord]]:
-    groups: dict[str, list[CompleteRecord]] = {}
-    for record in records:
-        groups.setdefault(commit_key(record, model), []).append(record)
-    return groups
 
 
 class _SizedRecord(NamedTuple):

@@ -67,7 +67,8 @@ class UploadReport:
     the reasons why elements were refused, ``refused_count`` the number of those elements, and ``quarantine`` the file
     that holds them (None in a dry run). ``changed`` are values that the database will store differently, and
     ``missing`` says why there was nothing to upload. ``judged_left_out`` is the number of files of verdicts or culprits
-    that the target, an upload API, does not accept, and ``unread`` that of files whose suffix is not read.
+    that the target, an upload API, does not accept, and ``unread`` that of files whose suffix is not read. ``left_out``
+    says which batches in the spool were not to be sent.
     """
 
     target: str
@@ -81,6 +82,7 @@ class UploadReport:
     missing: str = ""
     judged_left_out: int = 0
     unread: int = 0
+    left_out: str = ""
     reaching: tuple[str, ...] = ()
 
     @property
@@ -130,6 +132,7 @@ class UploadReport:
             ),
             (self.missing, self.missing),
             (self.unread, f"{counted(self.unread, 'file')} of .jsonl not read: rename to .json"),
+            (self.left_out, self.left_out),
         ]
         headline = ", ".join(text for there, text in parts if there)
         return headline or f"nothing is left to send to {self.target}"
@@ -212,7 +215,8 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
     ``error`` is what the command ends with, ``artifact`` the name of the artifact that holds the spool.
     """
     failed = error or report.failure(invalid=False)
-    sign = "❌" if failed else "⚠️" if report.refused_count or report.missing or report.unread else "✅"
+    warned = report.refused_count or report.missing or report.unread or report.left_out
+    sign = "❌" if failed else "⚠️" if warned else "✅"
     offered = artifact and report.quarantine and report.failure()
     return Document(
         f"{sign} Upload: {report.headline()}",

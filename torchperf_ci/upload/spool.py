@@ -15,6 +15,7 @@ import zipfile
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Literal
 
+from torchperf_ci.document import counted
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
 from torchperf_ci.json_files import append_entry
 from torchperf_ci.records.files import (
@@ -143,12 +144,21 @@ class Spool:
         batches = [self._read(path) for path in sorted(self.root.glob("*.zip"))]
         return [batch for batch in batches if batch]
 
+    def left_out(self) -> str:
+        """Say which batches :meth:`pending` leaves out, for other targets or in folders below; empty if none."""
+        pending = {batch.path for batch in self.pending()}
+        others = sum(path not in pending for path in self.root.rglob("*.zip"))
+        if not others:
+            return ""
+        return f"{counted(others, 'upload')} in {self.root} not sent: for another --to, or in a folder below"
+
     def settle(self, batch: SpooledBatch, kept: Iterable[str]) -> None:
         """Remove the objects that were ``kept``; if none is left, note that ``batch.source`` has been delivered."""
         done = set(kept)
         left = tuple(payload for payload in batch.payloads if payload.key not in done)
         if left:
-            self._write(SpooledBatch(batch.path, batch.source, left))
+            if done:
+                self._write(SpooledBatch(batch.path, batch.source, left))
             return
         self._receipt(batch.source).parent.mkdir(exist_ok=True)
         replace_file(

@@ -105,6 +105,9 @@ class UploadApi:
                 problem = f"it cannot be reached ({failure_reason(error)})"
                 self._forget(key, body, never_arrived(error) and not sent_before)
                 continue
+            if answer.status == http.client.OK and "etag" not in answer.body:
+                problem = "it answered 200, but not that it kept it; is this the URL of an upload API?"
+                continue
             if answer.status not in _TRY_AGAIN:
                 return self._settle(key, body, answer, sent_before=sent_before)
             problem = f"it answered {answer.status} {answer.message}".rstrip()
