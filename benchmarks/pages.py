@@ -40,7 +40,7 @@ from test_many_series import documents
 from torchperf_ci import config
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web.command import PAGES
-from torchperf_ci.web.documents import documents_of_store
+from torchperf_ci.web.documents import Documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -192,7 +192,7 @@ def put_site(folder: Path) -> None:
     shutil.copytree(PAGES, folder)
     with tempfile.TemporaryDirectory() as store_folder, open_store(f"chdb://{store_folder}/store") as store:
         fill(store, RUN * DAYS)
-        ours = documents_of_store(store, config.Config())
+        ours = Documents(store, config.Config())
         for path, content in ours.everything():
             if path.startswith("run/"):
                 break

@@ -114,9 +114,7 @@ def night_of_records(night: int) -> Iterator[dict[str, Any]]:
 def draw(site: Path, pictures: Path) -> None:
     """Each page as it is seen first."""
     told = json.loads((site / "data/regressions.json").read_text())["changes"]
-    found = (
-        entry for entry in told if entry["name"]["model"] == "language/bert" and entry["change"]["culprits"]
-    )
+    found = (entry for entry in told if entry["name"]["model"] == "language/bert" and entry["culprits"])
     series = next(found)["series"]
     with chromium() as browser:
         for name, path in PAGES.items():

@@ -20,7 +20,7 @@ def test_a_day_is_the_geometric_mean_of_the_series_relative_to_their_own_level()
         series(model="c"): row([5.0] * 4),
         series("throughput(samples/s)"): row([1.0, 9.0, 1.0, 9.0, 1.0]),
     }
-    trend = latency_trend(points)
+    trend = latency_trend(points, {})
     assert trend.day == [(START // DAY + day) * DAY for day in range(5)]
     assert trend.ratio == pytest.approx([1, 1, 1, 1, (1.1 * 0.9) ** 0.5])
     assert trend.n == [3, 3, 3, 3, 2]
@@ -29,16 +29,16 @@ def test_a_day_is_the_geometric_mean_of_the_series_relative_to_their_own_level()
 def test_days_without_a_number_and_old_days_are_left_out() -> None:
     values = [7.0, None, *[10.0] * TREND_DAYS]
     values[50] = None
-    trend = latency_trend({series(): row(values)})
+    trend = latency_trend({series(): row(values)}, {})
     assert len(trend.day) == TREND_DAYS - 1
     assert set(trend.ratio) == {1.0}
-    assert latency_trend({}).day == []
+    assert latency_trend({}, {}).day == []
 
 
 def test_one_time_in_milliseconds_hides_no_day() -> None:
     points = {series(): row([7.0, 8.0])}
     points_with_odd = {series(): [*row([7.0, 8.0]), point(9.0, 2)._replace(timestamp=LATEST_SECOND)]}
-    assert latency_trend(points_with_odd) == latency_trend(points)
+    assert latency_trend(points_with_odd, {}) == latency_trend(points, {})
 
 
 def test_levels_lie_between_changes_of_level_and_of_machine() -> None:

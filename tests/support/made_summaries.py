@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.series.run_comparison import Trend
 from torchperf_ci.web.catalogue import RunEntry
 from torchperf_ci.web.changes import ChangeEntry
-from torchperf_ci.web.overview import GroupEntry, GroupSummary, RegressionEntry
+from torchperf_ci.web.overview import GroupEntry, GroupSummary
 
 if TYPE_CHECKING:
     from torchperf_ci.series.points import Series, SeriesGroup
@@ -23,11 +23,11 @@ def run(group: SeriesGroup, night: int) -> RunEntry:
 
 
 def summary(runs: list[RunEntry], series: list[Series], began: int = START) -> GroupSummary:
-    change = ChangeEntry(began, "regressed", 1.0, 1.1, 1.1, 1.09, 1.11, "a" * 40, "b" * 40, None)
-    changes = [RegressionEntry(one.id, asdict(one), "ms", change) for one in series]
+    change = (began, "regressed", 1.0, 1.1, 1.1, 1.09, 1.11, "a" * 40, "b" * 40, None)
+    changes = [ChangeEntry(one.id, asdict(one), "ms", *change) for one in series]
     trend = Trend([START + day * DAY for day in range(90)], [1.0] * 90, [len(series)] * 90)
     counts = {"pass": len(series)}
     return GroupSummary(
-        GroupEntry(runs[0], runs[1], counts, 0, [], trend, [], len(series), len(changes), 0, [], False),
+        GroupEntry(runs[0], runs[1], counts, 0, [], trend, len(series), len(changes), 0, [], False),
         changes,
     )

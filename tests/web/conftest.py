@@ -13,6 +13,7 @@ from dashboard_nights import NIGHTS, put_culprit, put_nights
 from serving import serving
 from watched_page import Watched, watching
 
+from torchperf_ci.config import Config
 from torchperf_ci.places import open_place
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
@@ -42,7 +43,7 @@ def site(nights: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the whole site."""
     folder = tmp_path_factory.mktemp("site")
     with open_store(nights) as store:
-        write_site(Documents(store, {}), folder)
+        write_site(Documents(store, Config()), folder)
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from typing import TYPE_CHECKING
@@ -47,38 +48,39 @@ def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> N
         store.insert(
             "torchperf_commits", ["commit", "subject"], b'{"commit": "%s", "subject": "Less"}' % (b"31" * 20)
         )
-        assert json.loads(index.content)["subjects"].keys() == {"30" * 20}
-        assert json.loads(answering.document("index.json").content)["subjects"]["31" * 20] == "Less"
+        assert json.loads(gzip.decompress(index))["subjects"].keys() == {"30" * 20}
+        assert json.loads(gzip.decompress(answering.document("index.json")))["subjects"]["31" * 20] == "Less"
 
         put_nights(tmp_path / "records", 40, 41)
         ingest_place(store, open_place(str(tmp_path / "records")))
         assert (
-            json.loads(answering.document("overview.json").content)["time"]
-            > json.loads(first.content)["time"]
+            json.loads(gzip.decompress(answering.document("overview.json")))["time"]
+            > json.loads(gzip.decompress(first))["time"]
         )
 
 
 def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path: Path) -> None:
     shutil.copytree(nights.removeprefix("chdb://"), tmp_path / "store", symlinks=True)
     with open_store(f"chdb://{tmp_path}/store") as store:
-        whole = Documents(store, {}).document("index.json")
+        whole = Documents(store, config.Config()).document("index.json")
         store.run(
             "DELETE FROM torchperf_values WHERE timestamp >= (SELECT max(timestamp) FROM torchperf_values)"
         )
         answering = StoreService(store, config.find_config(None))
-        assert answering.document("index.json").content != whole
+        assert gzip.decompress(answering.document("index.json")) != whole
         refresh(store)
-        assert answering.document("index.json").content == whole
+        assert gzip.decompress(answering.document("index.json")) == whole
 
 
 def test_documents_are_cached_up_to_a_limit(nights: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoints, "CACHED_DOCUMENTS", 2)
     with open_store(nights) as store:
         kept = StoreService(store, config.find_config(None))
         index = kept.document("index.json")
         kept.document("overview.json")
         assert kept.document("index.json") is index
-        monkeypatch.setattr(endpoints, "CACHED_DOCUMENTS", 2)
         kept.document("regressions.json")
+        kept.document("overview.json")
         assert (kept.document("index.json") is index, kept.document("index.json") == index) == (False, True)
 
 
@@ -97,7 +99,7 @@ def test_only_where_something_is_new_is_judged_again(
 
         def overview(policy: Mapping[str, config.Rule] | None = None) -> bytes:
             judged.clear()
-            return Documents(store, policy or {}).document("overview.json")
+            return Documents(store, config.Config(policy=policy or {})).document("overview.json")
 
         store.run("TRUNCATE TABLE torchperf_kept")
         first = overview()

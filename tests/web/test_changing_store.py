@@ -10,6 +10,7 @@ import pytest
 from dashboard_nights import DAY, START, night_records, put_nights
 from routed_pages import ADDRESS, route_pages
 
+from torchperf_ci.config import Config
 from torchperf_ci.places import open_place
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
@@ -35,7 +36,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Documented, Document
     with open_store(f"chdb://{folder}/store") as store:
         for _ in range(2):
             ingest_place(store, open_place(str(records)))
-            found.append(dict(Documents(store, {}).everything()))
+            found.append(dict(Documents(store, Config()).everything()))
             for night in (FIRST - 1, MISSING, LAST):
                 put_nights(records, night, night + 1)
             put_another_model(records)

@@ -23,13 +23,14 @@ from dashboard_nights import (
 )
 
 from torchperf_ci import cli
+from torchperf_ci.config import Config
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
 from torchperf_ci.series.points import Point, Series
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.judged_files import add_judged_files
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
-from torchperf_ci.web.changes import bisections_of_store, proven_culprits
+from torchperf_ci.web.changes import proven_culprits
 from torchperf_ci.web.command import write_site
 from torchperf_ci.web.documents import Documents
 from torchperf_ci.web.result_documents import series_document
@@ -52,17 +53,17 @@ def test_the_overview_says_what_is_wrong(site: Path) -> None:
     )
     assert overview["time"] == START + (NIGHTS - 1) * DAY
     (cause,) = overview["causes"]
-    assert (cause["time"], cause["count"], cause["name"]["model"]) == (START + STEP * DAY, 2, "slow")
+    assert (cause["time"], cause["count"], cause["worst"]["name"]["model"]) == (START + STEP * DAY, 2, "slow")
     assert set(cause["series"]) == {series_id(site, "slow", device=device) for device in ("cuda", "cpu")}
     assert len(cause["machines"]) == 2
-    assert cause["ratio"] == pytest.approx(1.08, rel=0.01)
+    assert cause["worst"]["ratio"] == pytest.approx(1.08, rel=0.01)
     cuda = next(group for group in overview["groups"] if group["run"]["device"] == "cuda")
     assert cuda["counts"] == {"pass": 3, "oom": 1}
     assert (cuda["not_run"], cuda["open"], cuda["recovered"]) == (1, 1, 0)
     assert not cuda["too_new"]
     assert len(cuda["trend"]["day"]) == NIGHTS
     assert cuda["trend"]["n"][-2:] == [5, 3]
-    breaks = {group["run"]["device"]: group["breaks"] for group in overview["groups"]}
+    breaks = {group["run"]["device"]: group["trend"]["breaks"] for group in overview["groups"]}
     assert breaks == {"cuda": [START + 20 * DAY], "cpu": []}
 
 
@@ -79,7 +80,7 @@ def test_what_check_proves_before_it_is_a_level_is_told(tmp_path: Path) -> None:
         (records / f"{number}.json").write_text("\n".join(map(json.dumps, night)))
     take_in(dsn, records)
     with open_store(dsn) as store:
-        write_site(Documents(store, {}), tmp_path)
+        write_site(Documents(store, Config()), tmp_path)
     overview = document(tmp_path, "overview.json")
     assert "2 series got worse too recently to count as regressed" in overview["sentence"]
     for group in overview["groups"]:
@@ -124,7 +125,7 @@ def test_a_series_is_as_sensitive_as_check_says(tmp_path: Path, capsys: pytest.C
         (tmp_path / f"records/{night}-{run}.json").write_text("\n".join(lines))
     take_in(dsn, tmp_path / "records")
     with open_store(dsn) as store:
-        documents = Documents(store, {})
+        documents = Documents(store, Config())
         (row,) = json.loads(documents.document("index.json"))["series"]
         told = json.loads(documents.document(f"series/{row[0]}/2026.json"))
     assert cli.main(["check", "--sensitivity", "--json", "--store", dsn]) == 0
@@ -162,7 +163,7 @@ def test_a_case_that_is_gone_for_five_nights_is_told_each_night(tmp_path: Path) 
         (records / f"{number}.json").write_text("\n".join(map(json.dumps, [*night, *tried])))
     take_in(dsn, records)
     with open_store(dsn) as store:
-        documents = Documents(store, {})
+        documents = Documents(store, Config())
         missed = [
             [case["model"] for case in json.loads(documents.document(f"run/{run['id']}.json"))["not_run"]]
             for run in json.loads(documents.document("index.json"))["runs"]
@@ -196,7 +197,7 @@ def test_two_runs_are_compared_by_the_noise_of_each_series(nights: str, site: Pa
     runs = [run for run in document(site, "index.json")["runs"] if run["device"] == "cuda"]
     by_night = {(run["time"] - START) // DAY: run["id"] for run in runs}
     with open_store(nights) as store:
-        documents = Documents(store, {})
+        documents = Documents(store, Config())
         compared = json.loads(documents.document(f"compare/{by_night[29]}/{by_night[31]}.json"))
         across = json.loads(documents.document(f"compare/{by_night[10]}/{by_night[31]}.json"))
     rows = compared["rows"]
@@ -220,7 +221,7 @@ def test_what_regressed_is_told_with_its_commits(site: Path) -> None:
     changes = document(site, "regressions.json")["changes"]
     slow = [entry for entry in changes if entry["name"]["model"] == "slow"]
     assert [entry["name"]["device"] for entry in slow] in (["cuda", "cpu"], ["cpu", "cuda"])
-    assert {entry["change"]["word"] for entry in slow} == {"regressed"}
+    assert {entry["word"] for entry in slow} == {"regressed"}
 
 
 def test_a_culprit_that_was_proven_stands_at_its_change(nights: str, tmp_path: Path) -> None:
@@ -233,9 +234,9 @@ def test_a_culprit_that_was_proven_stands_at_its_change(nights: str, tmp_path: P
     other = Bisection("found", "01" * 20, "02" * 20, culprits=(culprit,))
     with open_store(f"chdb://{tmp_path}/store") as store:
         add_judged_files(store, "b", {"judged/1": culprits_json(found), "judged/2": culprits_json(other)})
-        documents = Documents(store, {})
+        documents = Documents(store, Config())
         changes = json.loads(documents.document("regressions.json"))["changes"]
-    (told,) = next(one["change"]["culprits"] for one in changes if one["name"]["model"] == "slow")
+    (told,) = next(one["culprits"] for one in changes if one["name"]["model"] == "slow")
     assert (told["commit"], told["posterior"], told["pairs"]) == ("30" * 20, 0.998, 12)
     assert told["subject"] == "Check <b>all</b> inputs"
 
@@ -259,9 +260,9 @@ def test_a_culprit_stands_with_its_evidence_wherever_the_change_does(site: Path)
     slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")
     overview = document(site, "overview.json")
     assert slow["changes"][0]["culprits"] == overview["culprits"] == [culprit]
-    assert overview["causes"][0]["culprits"] == [culprit]
-    open_changes = [one["change"] for one in told["changes"] if one["name"]["model"] == "slow"]
-    assert [change["culprits"] for change in open_changes] == [[culprit], [culprit]]
+    assert overview["causes"][0]["worst"]["culprits"] == [culprit]
+    open_changes = [one["culprits"] for one in told["changes"] if one["name"]["model"] == "slow"]
+    assert open_changes == [[culprit], [culprit]]
 
 
 @pytest.mark.parametrize(("torches", "named"), [(1, "own"), (NIGHTS, "torch")])
@@ -278,7 +279,7 @@ def test_runs_are_named_by_what_changes_and_culprits_are_of_either(
     put_culprit(records / "culprits.json")  # of the project's own commits
     take_in(dsn, records)
     with open_store(dsn) as store:
-        write_site(Documents(store, {}), tmp_path / "site")
+        write_site(Documents(store, Config()), tmp_path / "site")
     runs = document(tmp_path / "site", "index.json")["runs"]
     own = {f"{number:02}" * 20 for number in range(NIGHTS)}
     pytorch = {f"{number:02x}" * 20 for number in range(NIGHTS)}
@@ -291,5 +292,7 @@ def test_runs_are_named_by_what_changes_and_culprits_are_of_either(
 
 def test_issues_are_looked_for_where_they_are_opened(nights: str) -> None:
     with open_store(nights) as store:
-        (entry,) = proven_culprits(bisections_of_store(store), "https://github.com/octo/perf")
-    assert str(entry.evidence["issues"]).startswith("https://github.com/octo/perf/issues?q=")
+        (entry,) = proven_culprits(store, "https://github.com/octo/perf")
+    culprit = entry["culprit"]
+    assert isinstance(culprit, dict)
+    assert culprit["issues"].startswith("https://github.com/octo/perf/issues?q=")

@@ -12,6 +12,7 @@ from hostile import all_at_once
 from routed_pages import ADDRESS, route_pages
 from watched_page import watching
 
+from torchperf_ci.config import Config
 from torchperf_ci.culprits.culprit import (
     Bisection,
     Culprit,
@@ -96,7 +97,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     put_culprit(records / "culprits.json")
     with open_store(f"chdb://{folder}/store") as store:
         ingest_place(store, open_place(str(records)))
-        return dict(Documents(store, {}, tracker=SCRIPT).everything())
+        return dict(Documents(store, Config()).everything())
 
 
 def put_culprit(path: Path) -> None:

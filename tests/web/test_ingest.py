@@ -13,7 +13,7 @@ from torchperf_ci import cli, config
 from torchperf_ci.errors import StoreError
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web import documents
-from torchperf_ci.web.documents import documents_of_store
+from torchperf_ci.web.documents import Documents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,10 +50,10 @@ def test_after_an_ingest_a_visitor_waits_for_no_judging(
 
     with open_store(dsn) as store, monkeypatch.context() as reading:
         reading.delattr(documents, "points_of_store")
-        overview = documents_of_store(store, config.find_config(None)).document("overview.json")
+        overview = Documents(store, config.find_config(None)).document("overview.json")
     with open_store(dsn) as store:
         store.run("TRUNCATE TABLE torchperf_kept")
-        assert documents_of_store(store, config.find_config(None)).document("overview.json") == overview
+        assert Documents(store, config.find_config(None)).document("overview.json") == overview
 
     cli.main(["ingest", night, "--store", dsn])
     assert "judging" not in capsys.readouterr().err
@@ -78,7 +78,7 @@ def test_refused_records_do_not_keep_the_others_from_being_judged(
     assert cli.main(["ingest", night, "--store", dsn]) == 3
     assert "judging what 2 machines" in capsys.readouterr().err
     with open_store(dsn) as store:
-        assert documents_of_store(store, config.find_config(None)).unjudged == []
+        assert Documents(store, config.find_config(None)).unjudged == []
 
 
 def test_a_judgment_that_fails_loses_no_record(

@@ -30,7 +30,7 @@ def made(group: SeriesGroup, metric: str = "latency(ms)", unit: str = "ms", **ch
     runs = [run(group, night) for night in range(NIGHTS)][::-1]
     found = summary(runs, [series])
     (entry,) = found.changes
-    return replace(found, changes=[replace(entry, unit=unit, change=replace(entry.change, **changed))])
+    return replace(found, changes=[replace(entry, unit=unit, **changed)])
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_failures_are_the_worst_of_a_cause() -> None:
         made(GROUPS[0]),
     ]
     (cause,) = overview_document(summaries, [])["causes"]  # type: ignore[misc]
-    assert (cause["name"]["metric"], cause["count"]) == ("status", 3)
+    assert (cause["worst"]["name"]["metric"], cause["count"]) == ("status", 3)
 
 
 def ended(last: int, before: int) -> GroupSummary:
@@ -101,7 +101,7 @@ def test_a_machine_that_has_stopped_reporting_is_told(
 ) -> None:
     """After a week, or after three of its own intervals if these are longer."""
     document = overview_document([made(GROUPS[0]), ended(last, before)], [])
-    assert {group["silent"] for group in document["groups"]} == {False, silent}  # type: ignore[attr-defined]
+    assert {group.silent for group in document["groups"]} == {False, silent}  # type: ignore[attr-defined]
     assert ("1 machine has stopped reporting" in str(document["sentence"])) == silent
     if silent:
         page = shown(context, "", made(GROUPS[0]), ended(last, before))
@@ -190,7 +190,9 @@ def test_the_trend_is_broken_where_the_machine_changed(context: BrowserContext) 
     page = shown(context, "", found)
     assert (page.locator(".trend polyline").count(), page.locator(".trend .break").count()) == (1, 0)
     days = [START + 20 * DAY, START + 89 * DAY]  # of the second, there is only one day
-    page = shown(context, "", replace(found, entry=replace(found.entry, breaks=days)))
+    page = shown(
+        context, "", replace(found, entry=replace(found.entry, trend=replace(found.entry.trend, breaks=days)))
+    )
     lines = [line.get_attribute("points") or "" for line in page.locator(".trend polyline").all()]
     assert [len(line.split()) - 1 for line in lines] == [20, 69, 1]
     assert page.locator(".trend .break").count() == 2
@@ -206,7 +208,7 @@ def test_the_number_of_a_trend_is_against_the_same_machine(context: BrowserConte
     page = shown(
         context,
         "",
-        replace(found, entry=replace(found.entry, trend=trend, breaks=[START + 80 * DAY])),
+        replace(found, entry=replace(found.entry, trend=replace(trend, breaks=[START + 80 * DAY]))),
     )
     assert page.locator("figcaption").inner_text() == (
         "+2.4% latency of 1, against the median of 10 days; dashed: another machine"

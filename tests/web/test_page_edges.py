@@ -11,6 +11,7 @@ from dashboard_nights import series_id
 from routed_pages import ADDRESS, route_pages
 from watched_page import Watched, comparison, identities, watching
 
+from torchperf_ci.config import Config
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web.documents import Documents
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def test_every_page_of_an_empty_store_says_how_to_get_results(browser: Browser, tmp_path: Path) -> None:
     with open_store(f"chdb://{tmp_path}/store") as store:
-        documents = dict(Documents(store, {}).everything())
+        documents = dict(Documents(store, Config()).everything())
     with watching(browser, ADDRESS) as watched:
         route_pages(watched.page, documents.get)
         for path in ("", "series/", "compare/", "regressions/", "run/", "series/?s=0000000000&q=x"):

@@ -30,7 +30,7 @@ from torchperf_ci.places.place import UploaderCredentials
 from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web import endpoints
-from torchperf_ci.web.endpoints import Endpoints, PackedDocument, StoreService
+from torchperf_ci.web.endpoints import Endpoints, StoreService
 from torchperf_ci.web.serve import make_app
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def test_one_thread_answers_in_the_order_in_which_clients_asked(store: Store) ->
     answered, threads = [], set()
 
     class Recorded(StoreService):
-        def document(self, path: str) -> PackedDocument:
+        def document(self, path: str) -> bytes:
             answered.append(path)
             threads.add(threading.get_ident())
             return super().document(path)

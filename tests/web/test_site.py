@@ -10,6 +10,7 @@ from dashboard_nights import DAY, START, document, night_records, put_nights, se
 from jsonschema import Draft202012Validator
 
 from torchperf_ci import cli
+from torchperf_ci.config import Config
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web.command import PAGES, write_site
 from torchperf_ci.web.documents import Documents, UnknownDocumentError
@@ -73,7 +74,7 @@ def test_every_document_of_the_site_is_the_one_that_is_asked_for(nights: str, si
     """In another order, so that nothing depends on what was read before."""
     written = [str(path.relative_to(site / "data")) for path in (site / "data").rglob("*.json")]
     with open_store(nights) as store:
-        documents = Documents(store, {})
+        documents = Documents(store, Config())
         for path in sorted(written, reverse=True):
             assert documents.document(path) == (site / "data" / path).read_bytes(), path
 
@@ -93,7 +94,7 @@ UNKNOWN = (
 @pytest.mark.parametrize("path", UNKNOWN)
 def test_what_is_not_there_is_told(nights: str, path: str) -> None:
     with open_store(nights) as store, pytest.raises(UnknownDocumentError, match="no such document"):
-        Documents(store, {}).document(path)
+        Documents(store, Config()).document(path)
 
 
 def test_a_series_has_documents_for_the_years_with_results_only(tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_series_has_documents_for_the_years_with_results_only(tmp_path: Path) 
     (tmp_path / "records" / "odd.json").write_text("".join(f"{json.dumps(record)}\n" for record in odd))
     take_in(dsn, tmp_path / "records")
     with open_store(dsn) as store:
-        write_site(Documents(store, {}), tmp_path / "site")
+        write_site(Documents(store, Config()), tmp_path / "site")
     assert document(tmp_path / "site", "overview.json")["time"] == START + 2 * DAY
     index = document(tmp_path / "site", "index.json")
     assert {tuple(row[-1]) for row in index["series"]} == {(1970, 2026, 2299)}
@@ -119,15 +120,15 @@ def test_a_new_night_changes_what_it_is_about_and_nothing_else(tmp_path: Path) -
     put_nights(tmp_path / "records", 0, 8)
     take_in(dsn, tmp_path / "records")
     with open_store(dsn) as store:
-        _, files = write_site(Documents(store, {}), site)
-        assert write_site(Documents(store, {}), site) == (0, files)
+        _, files = write_site(Documents(store, Config()), site)
+        assert write_site(Documents(store, Config()), site) == (0, files)
     stale = site / "data" / "run" / "0123456789.json"
     stale.write_text("{}")
     put_nights(tmp_path / "records", 8, 9)
     take_in(dsn, tmp_path / "records")
     before = _times(site)
     with open_store(dsn) as store:
-        written, _ = write_site(Documents(store, {}), site)
+        written, _ = write_site(Documents(store, Config()), site)
     changed = {path for path, time in _times(site).items() if before.get(path) != time}
     assert len(changed) == written
     assert {path.split("/")[1] for path in changed} == {
@@ -163,7 +164,7 @@ def test_the_command_writes_the_site_of_an_empty_store(
         "causes": [],
         "groups": [],
         "culprits": [],
-        "version": 2,
+        "version": 3,
     }
     (tmp_path / "file").write_text("")
     assert cli.main(["site", str(tmp_path / "file"), "--store", dsn]) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from torchperf_ci.store.client import AnswerLimits
 from torchperf_ci.store.command import StoreQuery
 from torchperf_ci.store.migrations import open_existing, open_store
 from torchperf_ci.web import endpoints
-from torchperf_ci.web.documents import documents_of_store
+from torchperf_ci.web.documents import Documents
 from torchperf_ci.web.endpoints import StoreService
 
 if TYPE_CHECKING:
@@ -137,11 +138,9 @@ def test_who_may_only_read_compares_runs_without_a_target(tmp_path: Path) -> Non
             if not readonly:
                 lines = "\n".join(map(json.dumps, nights)).encode()
                 store.insert("oss_ci_benchmark_v3", list(nights[0]), lines)
-            (known,) = documents_of_store(store, config.find_config(None)).catalogue.groups.values()
+            (known,) = Documents(store, config.find_config(None)).catalogue.groups.values()
             base, head = (run.id for run in known.runs)
-            told.append(
-                StoreService(store, config.find_config(None)).document(f"compare/{base}/{head}.json").content
-            )
+            told.append(StoreService(store, config.find_config(None)).document(f"compare/{base}/{head}.json"))
     assert told[0] == told[1]
 
 
@@ -151,7 +150,7 @@ def test_results_that_come_in_on_their_own_are_told(tmp_path: Path) -> None:
     with clickhouse_server(tmp_path / "engine") as running, open_store(running) as store:
         assert cli.main(["ingest", str(tmp_path / "records"), "--store", running]) == 0
         answering = StoreService(store, config.find_config(None))
-        before = json.loads(answering.document("index.json").content)
+        before = json.loads(gzip.decompress(answering.document("index.json")))
         night = night_records(3)
         columns = [
             "timestamp",
@@ -169,7 +168,7 @@ def test_results_that_come_in_on_their_own_are_told(tmp_path: Path) -> None:
             json.dumps({name: record[name] for name in columns if name in record}) for record in night
         )
         store.insert("oss_ci_benchmark_v3", columns, lines.encode())
-        after = json.loads(answering.document("index.json").content)
+        after = json.loads(gzip.decompress(answering.document("index.json")))
         assert len(after["runs"]) == len(before["runs"]) + 2
 
 

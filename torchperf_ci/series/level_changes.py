@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from torchperf_ci.series.policy import MetricRule
 
 ChangeWord = Literal["regressed", "improved", "changed"]
 """``changed`` where it is unknown which direction is better."""
@@ -96,6 +97,11 @@ class SeriesHistory:
     machines: Sequence[MachineChange] = ()
     newest: NewestRuns | None = None
     is_too_short: bool = False
+
+    def is_newly_worse(self, rule: MetricRule) -> bool:
+        """Whether the newest runs are worse by a known ratio."""
+        effect = self.newest.effect if self.newest else None
+        return bool(effect and (effect.ratio - 1) * rule.worse > 0)
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,16 @@ def outcome_word(point: Point) -> str:
     return bad or next(iter(words), "pass" if passed(point) else "failed")
 
 
+def outcomes_of_cases(points: Mapping[Series, Point]) -> Mapping[Series, Point]:
+    """Return the outcome of each case of a run: a failure, else its status, else its accuracy."""
+    known = [
+        (passed(point) is False, series.metric == STATUS, series.case, point)
+        for series, point in points.items()
+        if series.metric == STATUS or (kind_of(series.metric) == "outcome" and passed(point) is not None)
+    ]
+    return {case: point for _, _, case, point in sorted(known, key=lambda row: row[:2])}
+
+
 def outcome_text(point: Point) -> str:
     """Return the word for the outcome, and the record's reason if it gives one."""
     word, reason = outcome_word(point), point.info.get("reason", "")

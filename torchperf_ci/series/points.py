@@ -242,6 +242,14 @@ def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]
     ]
 
 
+def usual_facts(points: Iterable[Point]) -> Mapping[str, str]:
+    """Return the most frequent fingerprint: what only a few cases have, such as a batch size, is not the machine's."""
+    fingerprints = [point.fingerprint for point in points]  # most points share the mapping
+    keys = {id(facts): tuple(sorted(facts.items())) for facts in fingerprints}
+    counts = Counter(keys[id(facts)] for facts in fingerprints)
+    return dict(counts.most_common(1)[0][0]) if counts else {}
+
+
 WORKLOAD_CHANGED = "the workload changed but kept its name"
 
 

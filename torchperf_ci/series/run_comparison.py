@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from torchperf_ci.metrics import LATENCY, STATUS
+from torchperf_ci.metrics import LATENCY, STATUS, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.outcomes import (
     not_measured,
@@ -29,6 +29,7 @@ from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
 
 if TYPE_CHECKING:
     from torchperf_ci.config import Rule
+    from torchperf_ci.series.level_changes import SeriesHistory
     from torchperf_ci.series.past_values import PastValues
 
 
@@ -211,17 +212,20 @@ _DAY = 86_400
 class Trend:
     """The geometric mean of latencies by day, each relative to the median of its own series: 1.1 is 10% slower.
 
-    ``n`` counts the series that were measured on each ``day`` (Unix seconds).
+    ``n`` counts the series that were measured on each ``day`` (Unix seconds). ``breaks`` are the days from which on at
+    least half of them were measured on another machine.
     """
 
     day: Sequence[int]
     ratio: Sequence[float]
     n: Sequence[int]
+    breaks: Sequence[int] = ()
 
 
-def latency_trend(points: Points) -> Trend:
+def latency_trend(points: Points, histories: Mapping[Series, SeriesHistory]) -> Trend:
     """Return the trend of the last :data:`TREND_DAYS` days. Several values of a series on a day are their median.
 
+    ``histories`` say when series were measured on another machine.
     Times in milliseconds, which the store caps, are not counted.
     """
     rows = [row for series, row in points.items() if series.metric == LATENCY]
@@ -236,5 +240,14 @@ def latency_trend(points: Points) -> Trend:
         level = median(value for values in by_day.values() for value in values) if by_day else 0.0
         for day, values in by_day.items():
             days[day].append(median(values) - level)
+    moves = (
+        change for series in histories if series.metric == LATENCY for change in histories[series].machines
+    )
+    moved = Counter(change.first.timestamp // _DAY * _DAY for change in moves)
     trend = sorted(days.items())
-    return Trend([*dict(trend)], [exp(fmean(logs)) for _, logs in trend], [len(logs) for _, logs in trend])
+    return Trend(
+        [*dict(trend)],
+        [rounded(exp(fmean(logs))) for _, logs in trend],
+        [len(logs) for _, logs in trend],
+        [day for day, logs in trend[1:] if 2 * moved[day] >= len(logs)],
+    )

@@ -39,7 +39,7 @@ STATEMENT_TIMEOUT = 600
 
 _QUERIES = Path(__file__).with_name("queries")
 _INCLUDED = re.compile(
-    r"/\* (point_filter|series_filter|point_columns|points|record_columns|values|series_id) \*/"
+    r"/\* (group_states|point_filter|series_filter|point_columns|points|record_columns|values|series_id) \*/"
 )
 _CHUNK_SIZE = 1 << 20
 _SPOOLED = 16 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,11 +14,9 @@ from torchperf_ci.errors import OutputDirectoryError, RecordsRefusedError, Torch
 from torchperf_ci.records.files import replace_by
 from torchperf_ci.store import command
 from torchperf_ci.store.migrations import open_existing
-from torchperf_ci.web.documents import Documents, collect_garbage_rarely, documents_of_store
+from torchperf_ci.web.documents import Documents
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from torchperf_ci.options.storage_commands import IngestOptions, SiteOptions
 
 PAGES = Path(__file__).with_name("pages")
@@ -26,9 +25,8 @@ PAGES = Path(__file__).with_name("pages")
 def site_command(options: SiteOptions) -> int:
     """Write the site; files of an existing site are written only if they have changed."""
     config = find_config(options.config)
-    collect_garbage_rarely()
     with open_existing(options.store or config.store) as store:
-        written, files = write_site(documents_of_store(store, config), Path(options.dir))
+        written, files = write_site(Documents(store, config), Path(options.dir))
     say(
         f"{counted(files, 'file')} in {options.dir}, {written} of them new or changed; "
         f"look at them: python3 -m http.server --directory {options.dir} 8000"
@@ -51,10 +49,9 @@ def _judge(options: IngestOptions) -> None:
     """Judge the machines that have new results. A failure is only told, because the records are in."""
     config = find_config(options.config)
     dsn = options.store or config.store
-    collect_garbage_rarely()
     try:
         with open_existing(dsn) as store:
-            documents = documents_of_store(store, config)
+            documents = Documents(store, config)
             if new := documents.unjudged:
                 machines = counted(len({(group.device, group.arch) for group in new}), "machine")
                 say(f"judging what {machines} with new results measured, for the dashboard")
@@ -66,32 +63,25 @@ def _judge(options: IngestOptions) -> None:
 def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
     """Write pages and documents; return how many files were new or changed, and how many there are.
 
-    Documents about data that is no longer in the store are removed. Raises :class:`OutputDirectoryError`.
+    Documents come first, so that a new page never meets documents that lack what it needs. Those about data that is no
+    longer in the store are removed. Raises :class:`OutputDirectoryError`.
     """
-    written = files = 0
-    kept = set()
+    contents = chain(
+        ((f"data/{path}", content) for path, content in documents.everything()),
+        ((str(page.relative_to(PAGES)), page.read_bytes()) for page in PAGES.rglob("*") if page.is_file()),
+    )
+    written, files = 0, set()
     try:
-        for path, content in _contents(documents):
+        for path, content in contents:
             target = folder / path
-            kept.add(target)
-            files += 1
+            files.add(target)
             if not target.exists() or target.read_bytes() != content:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 replace_by(target, methodcaller("write", content))
                 written += 1
-        for old in (folder / "data").rglob("*.json"):
-            if old not in kept:
-                old.unlink()
+        for old in {*(folder / "data").rglob("*.json")} - files:
+            old.unlink()
     except OSError as error:
         msg = f"{folder}: the site cannot be written: {error.strerror}; name a directory that is writable"
         raise OutputDirectoryError(msg) from error
-    return written, files
-
-
-def _contents(documents: Documents) -> Iterator[tuple[str, bytes]]:
-    """Yield paths and contents, documents first, so that a new page never meets documents that lack what it needs."""
-    for path, content in documents.everything():
-        yield f"data/{path}", content
-    for page in sorted(PAGES.rglob("*")):
-        if page.is_file():
-            yield str(page.relative_to(PAGES)), page.read_bytes()
+    return written, len(files)

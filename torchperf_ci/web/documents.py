@@ -14,53 +14,27 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import TorchperfError
-from torchperf_ci.github import GITHUB, github_server
+from torchperf_ci.github import github_server
 from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
-from torchperf_ci.series.past_values import past_of_store
+from torchperf_ci.series.past_values import PastValues, past_of_store
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.judged_files import commit_subjects
-from torchperf_ci.web.catalogue import GroupCatalogue, StoreCatalogue, read_catalogue
-from torchperf_ci.web.changes import ProvenCulprit, bisections_of_store, proven_culprits
+from torchperf_ci.web import overview
+from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry, StoreCatalogue, read_catalogue
+from torchperf_ci.web.changes import Entry, proven_culprits
 from torchperf_ci.web.group_cache import GroupCache, as_json
-from torchperf_ci.web.overview import (
-    GroupSummary,
-    index_document,
-    overview_document,
-    regressions_document,
-    summary_of_group,
-)
-from torchperf_ci.web.result_documents import (
-    RunState,
-    compare_document,
-    run_document,
-    run_state,
-    series_document,
-)
+from torchperf_ci.web.result_documents import RunDocument, compare_document, run_document, series_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.config import Config, Rule
-    from torchperf_ci.series.past_values import PastValues
+    from torchperf_ci.config import Config
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
-    from torchperf_ci.web.catalogue import RunEntry
 
 
 COMPARED_RUNS = 30
 """Number of newest runs of each kind of machine that a static site compares with the run before."""
-
-
-def collect_garbage_rarely() -> None:
-    """Tune the garbage collector for many documents: they have no cycles, and searching all points for some is slow."""
-    gc.set_threshold(100_000, 50, 100)
-
-
-def documents_of_store(store: Store, config: Config) -> Documents:
-    """Return the documents of a store, with the policy and the issue tracker of the project's configuration."""
-    server = github_server(os.environ)
-    tracker = f"{server}/{config.issues.repo}" if config.issues.repo else ""
-    return Documents(store, config.policy, server, tracker)
 
 
 class UnknownDocumentError(TorchperfError):
@@ -76,11 +50,16 @@ class Documents:
     Data that several of them need is read once, so create a new instance when the store changes.
     """
 
-    def __init__(
-        self, store: Store, policy: Mapping[str, Rule], server: str = GITHUB, tracker: str = ""
-    ) -> None:
-        """``tracker`` is the URL of the repository that has the issues, if it is not the one that was bisected."""
-        self._store, self._policy, self._server, self._tracker = store, policy, server, tracker
+    def __init__(self, store: Store, config: Config) -> None:
+        """Take the policy and the issue tracker from the project's configuration.
+
+        From then on garbage is collected rarely: documents have no cycles, and searching all points for some is slow.
+        """
+        gc.set_threshold(100_000, 50, 100)
+        self._store, self._policy = store, config.policy
+        self._server = github_server(os.environ)
+        self._tracker = f"{self._server}/{config.issues.repo}" if config.issues.repo else ""
+        self._cache = GroupCache(store, f"{self._server} {self._policy}")
         self._points: Points = {}
 
     def document(self, path: str) -> bytes:
@@ -92,18 +71,17 @@ class Documents:
 
     def everything(self) -> Iterator[tuple[str, bytes]]:
         """Yield all documents with their paths; the points of all series of a kind of machine are read at once."""
-        for path in _WHOLE:
+        for path in ("index.json", "overview.json", "regressions.json"):
             yield path, self.document(path)
-        for group in self.catalogue.groups:
+        for group, known in self.catalogue.groups.items():
             self._points = points_of_store(self._store, [group])
-            for path in self._paths_of_group(group):
+            paths = (
+                *(f"series/{series.id}/{year}.json" for series, span in known.series for year in span.years),
+                *(f"run/{run.id}.json" for run in known.runs),
+                *(f"compare/{base}/{head}.json" for base, head in self._comparisons(group)),
+            )
+            for path in paths:
                 yield path, self.document(path)
-
-    def _paths_of_group(self, group: SeriesGroup) -> Iterator[str]:
-        for series, span in self.catalogue.groups[group].series:
-            yield from (f"series/{series.id}/{year}.json" for year in span.years)
-        yield from (f"run/{run.id}.json" for run in self.catalogue.groups[group].runs)
-        yield from (f"compare/{base}/{head}.json" for base, head in self._comparisons(group))
 
     @cached_property
     def catalogue(self) -> StoreCatalogue:
@@ -112,40 +90,36 @@ class Documents:
         return StoreCatalogue(self._cache.values(GroupCatalogue, read))
 
     @cached_property
-    def summaries(self) -> Sequence[GroupSummary]:
+    def summaries(self) -> Sequence[overview.GroupSummary]:
         """The summary of each kind of machine; all points of a kind are read if it has new results."""
-        return [*self._cache.values(GroupSummary, self._summary).values()]
+        return [*self._cache.values(overview.GroupSummary, self._summary).values()]
 
     @property
     def unjudged(self) -> Sequence[SeriesGroup]:
         """The kinds of machines with results that were not judged yet, if their summaries can be cached."""
-        return self._cache.outdated(GroupSummary)
+        return self._cache.outdated(overview.GroupSummary)
 
-    def _summary(self, group: SeriesGroup) -> GroupSummary:
+    def _summary(self, group: SeriesGroup) -> overview.GroupSummary:
         points = points_of_store(self._store, [group])
-        return summary_of_group(self.catalogue, group, points, self._policy, self._state)
+        return overview.summary_of_group(self.catalogue, group, points, self._policy, self._run_document)
 
     @cached_property
-    def _cache(self) -> GroupCache:
-        return GroupCache(self._store, f"{self._server} {self._policy}")
-
-    @cached_property
-    def _culprits(self) -> Sequence[ProvenCulprit]:
-        return proven_culprits(bisections_of_store(self._store), self._tracker)
+    def _culprits(self) -> Sequence[Entry]:
+        return proven_culprits(self._store, self._tracker)
 
     def index(self) -> object:
         """Return ``index.json``."""
         commits = (run.commit for run in self.catalogue.run_by_id.values())
         pairs = [pair for group in self.catalogue.groups for pair in self._comparisons(group)]
-        return index_document(self.catalogue, pairs, commit_subjects(self._store, commits))
+        return overview.index_document(self.catalogue, pairs, commit_subjects(self._store, commits))
 
     def overview(self) -> object:
         """Return ``overview.json``."""
-        return overview_document(self.summaries, self._culprits)
+        return overview.overview_document(self.summaries, self._culprits)
 
     def regressions(self) -> object:
         """Return ``regressions.json``."""
-        return regressions_document(self.summaries, self._culprits)
+        return overview.regressions_document(self.summaries, self._culprits)
 
     def series(self, series_id: str, year: str) -> object:
         """Return ``series/ID/YEAR.json``."""
@@ -159,18 +133,16 @@ class Documents:
 
     def run(self, run_id: str) -> object:
         """Return ``run/ID.json``."""
-        run = self._found(run_id)
-        previous = next(iter(self.catalogue.recent(run)), None)
-        points = self._points_of_runs(run, previous or run)
-        return run_document(run, previous, self._state(run, points), points)
+        return self._run_document(self._found(run_id))
 
-    def _state(self, run: RunEntry, points: Points) -> RunState:
-        """Return the outcomes of a run. ``points`` are its own and the previous run's, and possibly of others."""
+    def _run_document(self, run: RunEntry, points: Points | None = None) -> RunDocument:
+        """Return the document of a run. ``points``, if they are known, must include its own and the previous run's."""
         recent = self.catalogue.recent(run)
-        start = recent[-1].time if recent else run.time
-        measured = measured_between(self._store, run.group, run.branch, start, run.time)
+        previous, oldest = (recent[0], recent[-1]) if recent else (None, run)
+        measured = measured_between(self._store, run.group, run.branch, oldest.time, run.time)
         cases = [series.case for series_id in measured if (series := self.catalogue.by_id.get(series_id))]
-        return run_state(run, recent[0] if recent else None, points, cases)
+        points = points or self._points_of_runs(run, previous or run)
+        return run_document(run, previous, points, cases)
 
     def comparison(self, base_id: str, head_id: str) -> object:
         """Return ``compare/BASE/HEAD.json``."""
@@ -224,14 +196,11 @@ class Documents:
         )
 
 
-_WHOLE: Mapping[str, Callable[[Documents], object]] = {
-    "index.json": Documents.index,
-    "overview.json": Documents.overview,
-    "regressions.json": Documents.regressions,
-}
 _ID = "([0-9a-f]{10})"
 _PATHS: Mapping[str, Callable[..., object]] = {
-    **{re.escape(path): make for path, make in _WHOLE.items()},
+    r"index\.json": Documents.index,
+    r"overview\.json": Documents.overview,
+    r"regressions\.json": Documents.regressions,
     rf"series/{_ID}/([0-9]{{4}})\.json": Documents.series,
     rf"run/{_ID}\.json": Documents.run,
     rf"compare/{_ID}/{_ID}\.json": Documents.comparison,

@@ -7,7 +7,8 @@ import gzip
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -17,11 +18,11 @@ from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.http_server import NoRoomError, SharedBytes, message_response, read_body
 from torchperf_ci.store.client import AnswerLimits, Store
 from torchperf_ci.store.command import StoreQuery, run_query
-from torchperf_ci.web.documents import Documents, UnknownDocumentError, documents_of_store
+from torchperf_ci.web.documents import Documents, UnknownDocumentError
 from torchperf_ci.web.query_api import MEDIA_TYPES, parse_query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import Callable, Mapping
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
@@ -40,37 +41,10 @@ UNREAD_SECONDS = 1.0
 """Longest time, in seconds, that an answer to a query waits for others to be read."""
 PIECE = 256 * 2**10
 """Bytes that are sent at a time; of them, the server copies what a client has not read yet."""
-_PARTS = """\
-SELECT table, max(max_block_number) FROM system.parts
-WHERE active AND database = currentDatabase() AND table IN (
-    'oss_ci_benchmark_v3', 'torchperf_values', 'torchperf_judged', 'torchperf_commits'
-)
-GROUP BY table ORDER BY table"""
-_RESULTS = "SELECT count() FROM oss_ci_benchmark_v3"
-"""Together with the newest parts, it changes with each insertion and deletion; the engine knows both without reading
-rows."""
 CACHED_DOCUMENTS = 1000
-"""Most documents that are cached, compressed; before there are more, all are dropped."""
+"""Most documents that are cached, compressed: those that were asked for last."""
 LIMITS = AnswerLimits(size=64 * 2**20, seconds=60)
 """Of the answer to a query; clients that need more query shorter periods."""
-
-
-class PackedDocument(NamedTuple):
-    """A document, compressed by gzip once for all requests."""
-
-    packed: bytes
-    etag: str
-
-    @classmethod
-    def of(cls, content: bytes) -> PackedDocument:
-        """Return the document with this ``content``."""
-        digest = hashlib.sha256(content).hexdigest()[:32]
-        return cls(gzip.compress(content, compresslevel=6, mtime=0), f'"{digest}"')
-
-    @property
-    def content(self) -> bytes:
-        """The document as JSON."""
-        return gzip.decompress(self.packed)
 
 
 class StoreService:
@@ -79,17 +53,21 @@ class StoreService:
     def __init__(self, store: Store, config: Config) -> None:
         self._store, self._config = store, config
         self._state: object = None
-        self._documents: Documents
-        self._cache: dict[str, PackedDocument] = {}
+        self._packed: Callable[[str], bytes]
 
-    def document(self, path: str) -> PackedDocument:
-        """Return the current version of a document. Raises :class:`UnknownDocumentError`, or what reading raises."""
-        self._refresh()
-        if path not in self._cache:
-            if len(self._cache) >= CACHED_DOCUMENTS:
-                self._cache.clear()
-            self._cache[path] = PackedDocument.of(self._documents.document(path))
-        return self._cache[path]
+    def document(self, path: str) -> bytes:
+        """Return the current version of a document, compressed by gzip once for all requests.
+
+        Raises :class:`UnknownDocumentError`, or what reading raises.
+        """
+        state = self._store.rows(self._store.statement("store_state"))
+        if state != self._state:
+            documents = Documents(self._store, self._config)
+            self._packed = lru_cache(CACHED_DOCUMENTS)(
+                lambda path: gzip.compress(documents.document(path), 6, mtime=0)
+            )
+            self._state = state
+        return self._packed(path)
 
     def query(self, query: StoreQuery, form: str, packed: bool = False) -> bytes:
         """Return the points of a query, compressed by gzip if ``packed``.
@@ -102,14 +80,6 @@ class StoreService:
     def ready(self) -> None:
         """Check that the store answers. Raises what querying the store raises."""
         self._store.rows("SELECT 1")
-
-    def _refresh(self) -> None:
-        """Clear the cache if the store has changed."""
-        state = [*self._store.rows(_PARTS), *self._store.rows(_RESULTS)]
-        if state != self._state:
-            self._state = state
-            self._documents = documents_of_store(self._store, self._config)
-            self._cache.clear()
 
 
 class Endpoints:
@@ -125,13 +95,14 @@ class Endpoints:
 
     async def document(self, request: Request) -> Response:
         """Respond with a document of the store, or with 304 if the client already has this version."""
-        document = await self._in_thread(self._service.document, request.path_params["path"])
-        headers = {"ETag": document.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
-        if document.etag in request.headers.get("if-none-match", ""):
+        packed = await self._in_thread(self._service.document, request.path_params["path"])
+        etag = f'"{hashlib.sha256(packed).hexdigest()[:32]}"'
+        headers = {"ETag": etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        if etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if not _accepts_gzip(request):
-            return Response(document.content, 200, headers, "application/json")
-        return Response(document.packed, 200, {**headers, "Content-Encoding": "gzip"}, "application/json")
+            return Response(gzip.decompress(packed), 200, headers, "application/json")
+        return Response(packed, 200, {**headers, "Content-Encoding": "gzip"}, "application/json")
 
     async def query(self, request: Request) -> Response:
         """Respond to the query API of the benchmark infrastructure's wiki; the name after ``/run/`` is ignored."""
@@ -166,17 +137,13 @@ class _ChunkedResponse(StreamingResponse):
 
     def __init__(self, content: bytes, headers: Mapping[str, str], unread: SharedBytes) -> None:
         size = len(content)
-        super().__init__(_pieces(content), 200, {**headers, "Content-Length": f"{size}"})
+        pieces = (content[start : start + PIECE] for start in range(0, size, PIECE))
+        super().__init__(pieces, 200, {**headers, "Content-Length": f"{size}"})
         self._reserved = unread.reserve(size, UNREAD_SECONDS) if size > PIECE else nullcontext()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._reserved:
             await super().__call__(scope, receive, send)
-
-
-async def _pieces(content: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(content), PIECE):
-        yield content[start : start + PIECE]
 
 
 def _accepts_gzip(request: Request) -> bool:

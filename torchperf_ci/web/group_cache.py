@@ -13,14 +13,11 @@ from torchperf_ci.series.points import SeriesGroup
 from torchperf_ci.store.client import RefusedStatementError, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 T = TypeVar("T")
 _PACKAGE = Path(__file__).parents[1]
-_CACHED = (
-    "SELECT repo, benchmark, device, arch, made_of, text FROM torchperf_kept FINAL WHERE kind = {kind:String}"
-)
 
 
 class GroupCache:
@@ -40,43 +37,32 @@ class GroupCache:
         import msgspec
 
         values: dict[SeriesGroup, T] = {}
-        for group, text in self._cached_texts(value_type).items():
+        for group, made_of, text in self._cached_texts(value_type):
             values[group] = msgspec.json.decode(text, type=value_type) if text else compute(group)
-            if not text:
-                self._add(value_type.__name__, group, as_json(values[group]).decode())
+            if self._has_table and not text:
+                made = {"made_of": made_of, "text": as_json(values[group]).decode()}
+                row = {"kind": value_type.__name__, **group._asdict(), **made}
+                with suppress(
+                    RefusedStatementError
+                ):  # a user who may only read computes the values each time
+                    self._store.insert("torchperf_kept", list(row), json.dumps(row).encode())
         return values
 
     def outdated(self, value_type: type[object]) -> Sequence[SeriesGroup]:
         """Return the kinds of machine whose values are not cached, as far as the store can cache any."""
-        texts = self._cached_texts(value_type) if self._has_table else {}
-        return [group for group, text in texts.items() if not text]
-
-    @cached_property
-    def _digests(self) -> Mapping[SeriesGroup, str]:
-        """A digest for each kind of machine, which changes with everything that its values depend on."""
-        return {
-            SeriesGroup(*names): hashlib.sha256(
-                f"{_code_digest()} {self._inputs} {rows} {records}".encode()
-            ).hexdigest()
-            for *names, rows, records in self._store.rows(self._store.statement("group_states"))
-        }
+        return [group for group, _, text in self._cached_texts(value_type) if self._has_table and not text]
 
     @cached_property
     def _has_table(self) -> bool:
         """Whether the store has the table of the cache, which may not be creatable on a server."""
         return self._store.has_table("torchperf_kept")
 
-    def _cached_texts(self, value_type: type[object]) -> Mapping[SeriesGroup, str]:
-        """Return the cached value of each kind of machine as JSON, empty where it is missing or outdated."""
-        rows = self._store.rows(_CACHED, {"kind": value_type.__name__}) if self._has_table else ()
-        cached = {(SeriesGroup(*names), digest): text for *names, digest, text in rows}
-        return {group: cached.get((group, digest), "") for group, digest in self._digests.items()}
-
-    def _add(self, kind: str, group: SeriesGroup, text: str) -> None:
-        if self._has_table:
-            row = {"kind": kind, **group._asdict(), "made_of": self._digests[group], "text": text}
-            with suppress(RefusedStatementError):  # a user who may only read computes the values each time
-                self._store.insert("torchperf_kept", list(row), json.dumps(row).encode())
+    def _cached_texts(self, value_type: type[object]) -> Iterator[tuple[SeriesGroup, str, str]]:
+        """Yield each kind of machine, what its value is made of, and the value as JSON, empty where none is cached."""
+        sql = self._store.statement("cached_values" if self._has_table else "group_states")
+        inputs = hashlib.sha256(f"{_code_digest()} {self._inputs}".encode()).hexdigest()
+        for *names, made_of, text in self._store.rows(sql, {"kind": value_type.__name__, "inputs": inputs}):
+            yield SeriesGroup(*names), made_of, text
 
 
 @cache

@@ -24,7 +24,6 @@ MEDIA_TYPES = {
     "Parquet": "application/vnd.apache.parquet",
 }
 """Media type of the answer in each format of the API."""
-_LISTS = ("models", "metrics")
 _USAGE = (
     'a query is {"format": "JSONEachRow", "JSON", "CSV" or "Parquet", "queryVariables": {"repo": …, "benchmark": …, '
     '"startTime": "2026-06-06T00:00:00" (UTC), "stopTime": later}}; the variables may also have the lists "models" and '
@@ -79,6 +78,6 @@ def _members(parameters: Sequence[tuple[str, str]]) -> dict[str, object]:
     """Return the members of the query that ``parameters`` ask; ``models`` and ``metrics`` may be repeated."""
     variables: dict[str, object] = dict(parameters)
     form = variables.pop("format", "JSONEachRow")
-    for name in variables.keys() & {*_LISTS}:
+    for name in ("models", "metrics"):
         variables[name] = [value for given, value in parameters if given == name and value]
     return {"queryVariables": variables, "format": form}

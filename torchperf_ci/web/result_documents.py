@@ -7,16 +7,23 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from torchperf_ci.metrics import STATUS, kind_of, rounded
+from torchperf_ci.metrics import STATUS, rounded
 from torchperf_ci.series.from_store import NEWEST_POINTS
 from torchperf_ci.series.level_changes import levels_of
-from torchperf_ci.series.outcomes import disturbances, number_of, outcome_word, passed, why_without_number
-from torchperf_ci.series.points import Point, Points, Series, differing_facts, of_trunk
+from torchperf_ci.series.outcomes import (
+    disturbances,
+    number_of,
+    outcome_word,
+    outcomes_of_cases,
+    passed,
+    why_without_number,
+)
+from torchperf_ci.series.points import Point, Points, Series, differing_facts, of_trunk, usual_facts
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_comparison import compare_runs, mean_ratios
 from torchperf_ci.series.run_matrix import sensitivity_of
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.web.changes import change_entry, rounded_effect, with_culprits
+from torchperf_ci.web.changes import Entry, change_entry, rounded_effect, with_culprits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,7 +31,6 @@ if TYPE_CHECKING:
     from torchperf_ci.config import Rule
     from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
-    from torchperf_ci.web.changes import ProvenCulprit
 
 
 def series_document(
@@ -33,8 +39,8 @@ def series_document(
     group: GroupCatalogue,
     year: int,
     policy: Mapping[str, Rule],
-    culprits: Sequence[ProvenCulprit] = (),
-) -> dict[str, object]:
+    culprits: Sequence[Entry] = (),
+) -> Entry:
     """Return a year of a series. ``points`` are all its points, oldest first; levels are found in the whole past.
 
     ``group`` is that of its kind of machine. ``noise`` and ``detectable`` are computed as by ``check``.
@@ -63,7 +69,7 @@ def series_document(
             if rule.kind != "outcome" and year_of(level.start) <= year <= year_of(level.end)
         ],
         "changes": [
-            with_culprits(change_entry(change, rule), culprits)
+            with_culprits(change_entry(series, change, rule), culprits)
             for change in history.changes
             if year_of(change.first.timestamp) == year
         ],
@@ -75,7 +81,7 @@ def series_document(
         "noise": noise and rounded(noise),
         "detectable": detectable and rounded(detectable),
         "min_effect": rule.min_effect,
-        "version": 4,
+        "version": 5,
     }
 
 
@@ -84,23 +90,24 @@ def year_of(timestamp: int) -> int:
     return datetime.fromtimestamp(timestamp, timezone.utc).year
 
 
-def _value_columns(results: Sequence[tuple[Series, Point]]) -> dict[str, object]:
+def _value_columns(results: Sequence[tuple[Series, Point]]) -> Entry:
     """Return one list per column; ``low`` and ``high`` are the extremes of the ``n`` repetitions.
 
     ``value`` is None where there is no number, and ``why`` gives the reason. An outcome told as a word is 1 or 0, and
     ``why`` is the word of a failure.
     """
-    values = [number_of(series, point) for series, point in results]
-    return {
-        "value": [_short(value) for value in values],
-        "low": [_short(min(point.repetitions, default=None)) for _, point in results],
-        "high": [_short(max(point.repetitions, default=None)) for _, point in results],
-        "n": [len(point.repetitions) for _, point in results],
-        "why": [
-            "" if value else why_without_number(series, point)
-            for value, (series, point) in zip(values, results, strict=True)
-        ],
-    }
+    rows = []
+    for series, point in results:
+        value = number_of(series, point)
+        numbers = (value, *(end(point.repetitions, default=None) for end in (min, max)))
+        why = "" if value else why_without_number(series, point)
+        rows.append((*map(_short, numbers), len(point.repetitions), why))
+    return _columns(("value", "low", "high", "n", "why"), rows)
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> Entry:
+    """Return one list per column."""
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
 def _short(value: float | None) -> float | None:
@@ -110,73 +117,58 @@ def _short(value: float | None) -> float | None:
 
 
 @dataclass(frozen=True)
-class RunState:
-    """The outcomes of a run. ``counts`` are the numbers of cases by status, ``failed`` the cases that did not pass.
+class RunDocument:
+    """A run: its outcomes, and its ``values`` of all ``series`` but the statuses.
 
-    ``not_run`` are the cases of recent runs that this one does not have, ``differs`` the facts of the ``machine`` that
-    have changed since the previous run.
+    ``counts`` are the numbers of cases by status, ``failed`` the cases that did not pass. ``not_run`` are the cases of
+    recent runs that this one does not have, ``differs`` the facts of the ``machine`` that have changed since the
+    previous run.
     """
 
+    id: str
+    previous: str | None
     machine: Mapping[str, str]
     differs: Sequence[str]
     counts: Mapping[str, int]
-    failed: Sequence[Mapping[str, object]]
+    failed: Sequence[Entry]
     not_run: Sequence[Mapping[str, str]]
+    notes: Sequence[str]
+    series: Sequence[str]
+    values: Entry
+    version: int = 3
 
 
-def run_state(
+def run_document(
     run: RunEntry, previous: RunEntry | None, points: Points, recent_cases: Iterable[Series]
-) -> RunState:
-    """Return the outcomes of a run. ``points`` must include those of both runs.
+) -> RunDocument:
+    """Return a run. ``points`` must include those of the run and of the previous one.
 
     ``recent_cases`` may lack those of the previous run, where records have no time.
     """
     taken, before = _taken(points, run), _taken(points, previous) if previous else {}
-    outcomes = _outcomes(taken)
-    ran = dict.fromkeys(series.case for series in taken)
+    measured = [(series, point) for series, point in taken.items() if series.metric != STATUS]
+    outcomes = outcomes_of_cases(taken)
     known = {*recent_cases, *(series.case for series in before)}
-    words = dict.fromkeys(ran, "no status") | {
+    words = dict.fromkeys((series.case for series in taken), "no status") | {
         case: "pass" if passed(point) else outcome_word(point) for case, point in outcomes.items()
     }
-    machine = _machine(taken)
-    return RunState(
+    machine = usual_facts(taken.values())
+    return RunDocument(
+        run.id,
+        previous.id if previous else None,
         machine,
-        differing_facts(_machine(before), machine) if before else [],
+        differing_facts(usual_facts(before.values()), machine) if before else [],
         Counter(words.values()),
         [
             {"name": _case_name(case), "status": words[case], "reason": outcomes[case].info.get("reason", "")}
             for case in sorted(outcomes)
             if words[case] != "pass"
         ],
-        [_case_name(case) for case in sorted(known - {*ran})],
+        [_case_name(case) for case in sorted(known - words.keys())],
+        disturbances({series: [point] for series, point in taken.items()}),
+        [series.id for series, _ in measured],
+        _value_columns(measured),
     )
-
-
-def _outcomes(taken: Mapping[Series, Point]) -> Mapping[Series, Point]:
-    """Return the outcome of each case: a failure, else its status, else its accuracy."""
-    known = [
-        (passed(point) is False, series.metric == STATUS, series.case, point)
-        for series, point in taken.items()
-        if series.metric == STATUS or (kind_of(series.metric) == "outcome" and passed(point) is not None)
-    ]
-    return {case: point for _, _, case, point in sorted(known, key=lambda row: row[:2])}
-
-
-def run_document(
-    run: RunEntry, previous: RunEntry | None, state: RunState, points: Points
-) -> dict[str, object]:
-    """Return a run: its state, and its values of all series but the statuses."""
-    taken = _taken(points, run)
-    measured = [(series, point) for series, point in taken.items() if series.metric != STATUS]
-    return {
-        "id": run.id,
-        "previous": previous.id if previous else None,
-        **vars(state),
-        "notes": disturbances({series: [point] for series, point in taken.items()}),
-        "series": [series.id for series, _ in measured],
-        "values": _value_columns(measured),
-        "version": 3,
-    }
 
 
 def compare_document(
@@ -185,7 +177,7 @@ def compare_document(
     points: Points,
     past: Mapping[Series, PastValues],
     policy: Mapping[str, Rule],
-) -> dict[str, object]:
+) -> Entry:
     """Return the comparison of two runs on one kind of machine, the most relevant series first.
 
     ``points`` are those of both; ``past`` are the values up to the older one on its branch, from which the noise is
@@ -193,20 +185,16 @@ def compare_document(
     """
     old, new = _taken(points, base), _taken(points, head)
     rows = compare_runs(old, new, past, policy)
-    effects = [rounded_effect(row.effect) for row in rows]
     return {
         "base": base.id,
         "head": head.id,
-        "differs": differing_facts(_machine(old), _machine(new)),
+        "differs": differing_facts(usual_facts(old.values()), usual_facts(new.values())),
         "means": [vars(mean) | {"ratio": rounded(mean.ratio)} for mean in mean_ratios(rows)],
         "rows": {
             "series": [row.series.id for row in rows],
             "base": [_short(row.old) for row in rows],
             "head": [_short(row.new) for row in rows],
-            **{
-                name: [effect[place] for effect in effects]
-                for place, name in enumerate(("ratio", "low", "high"))
-            },
+            **_columns(("ratio", "low", "high"), [rounded_effect(row.effect) for row in rows]),
             **{name: [getattr(row, name) for row in rows] for name in ("word", "worse", "why")},
         },
         "version": 3,
@@ -219,11 +207,3 @@ def _taken(points: Points, run: RunEntry) -> dict[Series, Point]:
 
 def _case_name(case: Series) -> dict[str, str]:
     return {name: getattr(case, name) for name in ("model", "mode", "dtype", "backend")}
-
-
-def _machine(taken: Mapping[Series, Point]) -> Mapping[str, str]:
-    """Return the most frequent fingerprint; facts of single cases, such as a batch size, are not the machine's."""
-    shared = {id(point.fingerprint): point.fingerprint for point in taken.values()}
-    keys = {place: tuple(sorted(facts.items())) for place, facts in shared.items()}
-    counts = Counter(keys[id(point.fingerprint)] for point in taken.values())
-    return dict(counts.most_common(1)[0][0]) if counts else {}

@@ -10,10 +10,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
@@ -25,12 +26,9 @@ from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.receive.request import are_equal, opened_for_uploads
 from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.command import PAGES
-from torchperf_ci.web.documents import collect_garbage_rarely
 from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, StoreService, healthy, refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -50,13 +48,12 @@ def serve_command(options: ServeOptions) -> int:
     """Serve until SIGTERM or SIGINT, then finish requests in progress."""
     config = find_config(options.config)
     host, port = options.bind
-    reader = _reader(os.environ)
+    reader = _reader()
     if not reader and host not in ("127.0.0.1", "::1", "localhost"):
         say(
             f"warning: anyone who reaches {host}:{port} can read all results; set {' and '.join(READER)} to prevent it"
         )
     uploads = UploadReceiver(*opened_for_uploads(options.to)) if options.to else None
-    collect_garbage_rarely()
     with open_existing(options.store or config.store) as store:
         app = make_app(StoreService(store, config), reader, options.root_path or "", uploads)
         server = HttpServer(app, options.bind, options.trusted_proxy)
@@ -85,52 +82,44 @@ def make_app(
         middleware=[
             Middleware(totals.counting),
             Middleware(BugReporting),
-            *([Middleware(ForReaders, reader=reader)] if reader else ()),
+            *([Middleware(for_readers, reader=reader)] if reader else ()),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=6),
         ],
         exception_handlers={HTTPException: framework_refusal, **dict.fromkeys(EXPECTED_ERRORS, refusal)},
     )
     # Not a route: as one, it would answer 404 to a method that another route of the path does not have.
     app.router.default = StaticFiles(directory=PAGES, html=True)
-    return BelowPath(app, root_path.rstrip("/"))
+    return below_path(app, root_path.rstrip("/"))
 
 
-def _reader(environ: Mapping[str, str]) -> tuple[str, str] | None:
+def _reader() -> tuple[str, str] | None:
     """Return the reader's name and password, if set. Raises :class:`UsageError` if only one of the two is."""
-    name, password = (environ.get(variable, "") for variable in READER)
+    name, password = (os.environ.get(variable, "") for variable in READER)
     if bool(name) != bool(password):
         msg = f"set both of {' and '.join(READER)}, or none"
         raise UsageError(msg)
     return (name, password) if name else None
 
 
-class ForReaders:
-    """Requires the name and password of ``reader``, except for the paths in :data:`OPEN`."""
+def for_readers(app: ASGIApp, reader: tuple[str, str]) -> ASGIApp:
+    """Return ``app`` as one that requires the name and password of ``reader``, except for the paths in :data:`OPEN`."""
+    accepted = ("basic", base64.b64encode(":".join(reader).encode()).decode())
 
-    def __init__(self, app: ASGIApp, reader: tuple[str, str]) -> None:
-        self._app, self._reader = app, reader
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        if _route(scope) not in OPEN and not _is_reader(scope, self._reader):
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        answering = app
+        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+        if _route(scope) not in OPEN and not are_equal((scheme.lower(), token.strip()), accepted):
             headers = {"WWW-Authenticate": 'Basic realm="torchperf", charset="UTF-8"'}
-            app = JSONResponse({"message": "name and password are missing or wrong"}, 401, headers)
-        await app(scope, receive, send)
+            answering = JSONResponse({"message": "name and password are missing or wrong"}, 401, headers)
+        await answering(scope, receive, send)
+
+    return checked
 
 
 def _route(scope: Scope) -> str:
-    """Return the path below :class:`BelowPath`."""
+    """Return the path below that of :func:`below_path`."""
     path: str = scope["path"]
     return path.removeprefix(scope["root_path"])
-
-
-def _is_reader(scope: Scope, reader: tuple[str, str]) -> bool:
-    scheme, _, token = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
-    try:
-        name, _, password = base64.b64decode(token, validate=True).decode().partition(":")
-    except ValueError:
-        return False
-    return scheme.lower() == b"basic" and are_equal((name, password), reader)
 
 
 class RequestTotals:
@@ -169,17 +158,13 @@ class RequestTotals:
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
-class BelowPath:
-    """Serves ``app`` below a path, whether or not a proxy strips that path."""
+def below_path(app: ASGIApp, root: str) -> ASGIApp:
+    """Return ``app`` as one below the path ``root``, whether or not a proxy strips that path."""
 
-    def __init__(self, app: ASGIApp, path: str) -> None:
-        self._app, self._path = app, path
+    async def found(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"].replace("\0", "\ufffd")  # StaticFiles would fail on NULs
+        if not f"{path}/".startswith(f"{root}/"):
+            path = root + path
+        await app({**scope, "path": path, "root_path": root}, receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._path and scope["path"] == self._path:  # the pages' links are relative
-            await RedirectResponse(f"{self._path}/")(scope, receive, send)
-            return
-        below = scope["path"].replace("\0", "\ufffd")  # StaticFiles would fail on NULs
-        if below.startswith(f"{self._path}/"):
-            below = below[len(self._path) :]
-        await self._app({**scope, "path": self._path + below, "root_path": self._path}, receive, send)
+    return found

@@ -7,7 +7,7 @@ import { save, table } from "./table.js";
 
 page("", "Overview", async () => {
   const overview = await load("overview.json");
-  const { causes } = overview;
+  const causes = overview.causes.map((cause) => ({ ...cause.worst, ...cause }));
   if (!overview.groups.length) return nothingYet();
   const many = severalRepos(overview.groups.map((group) => group.run));
   const told = new Set(causes.flatMap((cause) => cause.culprits.map((culprit) => culprit.commit)));
@@ -53,7 +53,7 @@ const CAUSES = [
 function card(group, many) {
   const { run } = group;
   const where = { repo: many ? run.repo : "", device: run.device, arch: run.arch, benchmark: run.benchmark };
-  const drawing = trend(group.trend, group.breaks);
+  const drawing = trend(group.trend);
   return h("section", { class: "card" },
     h("h3", {}, machineName(run)),
     h("p", { class: "quiet" }, benchmarkName(run, many)),
@@ -82,7 +82,7 @@ function cases(counts) {
 const [WIDTH, HEIGHT, LEAST] = [320, 72, 0.02];
 
 /** Draws the geometric mean of latencies by day. Days without a run are gaps in time, not zeros; `breaks` are days from which on the machine is another. */
-function trend({ day: days, ratio, n }, breaks) {
+function trend({ day: days, ratio, n, breaks }) {
   if (days.length < 2) return null;
   const [low, high] = [Math.min(...ratio, 1 - LEAST), Math.max(...ratio, 1 + LEAST)];
   const x = (time) => ((time - days[0]) / (days[days.length - 1] - days[0])) * WIDTH;

@@ -8,7 +8,7 @@ import { table } from "./table.js";
 page("regressions", "Regressions", async (state) => {
   const { changes, culprits } = await load("regressions.json");
   if (!changes.length && !culprits.length && !(await load("overview.json")).groups.length) return nothingYet();
-  const all = changes.map((entry) => ({ ...entry, ...entry.change, state: stateOf(entry.change), year: day(entry.change.time).slice(0, 4) }));
+  const all = changes.map((entry) => ({ ...entry, state: stateOf(entry), year: day(entry.time).slice(0, 4) }));
   const picks = { year: (row) => row.year, repo: (row) => row.name.repo, device: (row) => row.name.device, arch: (row) => row.name.arch, benchmark: (row) => row.name.benchmark, metric: (row) => row.name.metric, state: (row) => row.state };
   const several = severalRepos(all.map((row) => row.name));
   all.forEach((row) => { row.repo = several ? row.name.repo : ""; });
