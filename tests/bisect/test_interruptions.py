@@ -22,6 +22,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+STOPS = (
+    ("] building", signal.SIGTERM),
+    ("[1 pair", signal.SIGHUP),
+    ("[3 pairs", signal.SIGINT),
+    ("is it this one?", signal.SIGTERM),
+)
+"""A line that is said, and the signal that comes then."""
+
+
 class Job:
     """Runs the command on a user's repository in a process of its own."""
 
@@ -84,41 +93,30 @@ def job(tmp_path: Path, git) -> Job:
     return Job(tmp_path, Checkout(folder, git), git)
 
 
-@pytest.mark.parametrize(
-    ("when", "by"),
-    [
-        *(("] building", signal.SIGTERM), ("[3 pairs", signal.SIGINT), ("is it this one?", signal.SIGTERM)),
-        ("[1 pair", signal.SIGHUP),
-    ],
-)
-def test_a_signal_leaves_what_is_known_and_nothing_else(job: Job, when: str, by: signal.Signals) -> None:
-    before = job.checkout.state()
-    code, said = job.stopped(when, by)
-    assert code == 128 + by, said
-    how = "Ctrl-C" if by == signal.SIGINT else by.name
-    assert (
-        f"stopped by {how}; everything measured so far is in {job.state}; to continue: {job.line}\n" in said
-    )
-    assert list(job.temporary.iterdir()) == []
-    assert job.checkout.state() == before
-    kept = job.kept()
+def test_what_stops_a_search_leaves_what_is_known_and_the_next_call_goes_on(job: Job) -> None:
+    """One bisection, which is stopped again and again, and goes on each time with what it knew."""
+    before, kept = job.checkout.state(), list[dict]()
+    for when, by in STOPS:
+        code, said = job.stopped(when, by)
+        assert code == 128 + by, said
+        how = "Ctrl-C" if by == signal.SIGINT else by.name
+        assert (
+            f"stopped by {how}; everything measured so far is in {job.state}; to continue: {job.line}\n"
+            in said
+        )
+        assert list(job.temporary.iterdir()) == []
+        assert job.checkout.state() == before
+        assert job.kept()[: len(kept)] == kept
+        kept = job.kept()
+    code, _ = job.stopped("is it this one?", signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    assert job.kept()[: len(kept)] == kept
+    kept = job.kept()[:-1]
+    assert job.checkout.state() != before  # it had no chance
     job.completed()
     assert job.kept()[: len(kept)] == kept
     [named] = read_culprits(job.out).culprits
     assert named.commit == job.culprit
-    assert list(job.temporary.iterdir()) == []
-    assert job.checkout.state() == before
-
-
-def test_after_a_kill_the_next_call_goes_on_and_cleans_up(job: Job) -> None:
-    before = job.checkout.state()
-    code, _ = job.stopped("is it this one?", signal.SIGKILL)
-    assert code == -signal.SIGKILL
-    kept = job.kept()
-    assert job.checkout.state() != before  # it had no chance
-    job.completed()
-    assert job.kept()[: len(kept) - 1] == kept[: len(kept) - 1]
-    assert read_culprits(job.out).culprits[0].commit == job.culprit
     assert list(job.temporary.iterdir()) == []
     assert job.checkout.state() == before
 

@@ -140,19 +140,16 @@ class SimulatedRange:
 
 
 class Kept:
-    """What a state file keeps, in memory; ``events`` in the order in which they came."""
+    """What a state file keeps, in memory; ``events`` in the order in which they came, and the facts that they make."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-
-    @property
-    def facts(self) -> BisectFacts:
-        """As of all events."""
-        return facts_of(self.events)
+        self.facts = BisectFacts()
 
     def add(self, event: Event) -> None:
         """One more."""
         self.events.append(event)
+        self.facts = facts_of(self.events)
 
 
 class Silent(BisectProgress):
