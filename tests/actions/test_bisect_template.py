@@ -16,7 +16,7 @@ from slowed_repository import Repository, make_repository
 from torchperf_ci.culprits.culprit import read_culprits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from conftest import Act, Runner
 
@@ -33,11 +33,8 @@ class User:
     folder: Path
     repository: Repository
 
-    def search(self, run: int, deadline: int, more: Mapping[str, str], **inputs: str) -> Act:
-        """Press the button. Which search it is is told by what is committed, where the deadline is always the same.
-
-        ``more`` is for the environment of its job.
-        """
+    def search(self, run: int, deadline: int, **inputs: str) -> Act:
+        """Press the button. Which search it is is told by what is committed, where the deadline is always the same."""
         for folder in (self.caches, self.artifacts(run)):
             folder.mkdir(exist_ok=True)
         workflow = copied("workflows-templates/bisect.yml")
@@ -49,7 +46,6 @@ class User:
             "ORIGIN": self.repository.path,
             "TORCH": runner.torch,
             "GITHUB_RUN_ID": run,
-            **more,
         }
         return runner.run(
             "workflow_dispatch",
@@ -85,16 +81,14 @@ def test_a_commit_that_is_really_slower_is_found_in_two_runs(
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "Look for what is slow")
 
-    first = user.search(1, 10, {}, good=good, bad=bad, workload="smallnet/narrow")
+    first = user.search(1, 10, good=good, bad=bad, workload="smallnet/narrow")
     assert first.results == {"bisect": "success"}, (first.evidence / "act.log").read_text()
     assert any(
         "The bisection is inconclusive" in event["raw"] for event in first.commands("bisect", "warning")
     )
 
     git(folder, "tag", "slower", bad)
-    second = user.search(
-        2, 18000, {"REPEATED_PAIRS": "1"}, good=good, bad="slower", workload="smallnet/narrow"
-    )
+    second = user.search(2, 18000, good=good, bad="slower", workload="smallnet/narrow")
     assert second.results == {"bisect": "success"}, (second.evidence / "act.log").read_text()
     summary = second.commands("bisect", "summary")[0]["content"]
     assert re.search(f"^### .* 1 culprit found: {slow[:10]} ", summary)

@@ -1,6 +1,6 @@
 """Bisections and comparisons that measure one pair of each two builds.
 
-tests/actions/test_bisect_template.py, until its deadline, and tests/test_console_blocks.py measure them all.
+tests/actions/test_bisect_template.py and tests/test_console_blocks.py measure them all.
 """
 
 from __future__ import annotations
