@@ -136,7 +136,7 @@ def fields_of(value: Any) -> dict[str, Any]:
 def _convertible(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _convertible(item) for name, item in value.items() if item is not None}
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer() and str(value) != "-0.0":
         return int(value)
     return [_convertible(item) for item in value] if isinstance(value, list) else value
 
