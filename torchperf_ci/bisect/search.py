@@ -173,9 +173,9 @@ def search(
             with closing(BisectProgress(question, sequence.labels)) as progress:
                 try:
                     ended_by = investigate(question, laboratory, state_file, limits, progress)
-                finally:  # also after an interruption: the call that resumes the search reports this note
-                    if laboratory.disturbed:
-                        state_file.add(BisectNote(laboratory.disturbed))
+                finally:  # also after an interruption: the call that resumes the search reports these notes
+                    for remark in laboratory.remarks:
+                        state_file.add(BisectNote(remark))
                 known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
                 profiler = CulpritProfiler(sequence, environments, setup, options, limits, folder, progress)
                 profiles = profiler.profile(clearest_probes(known), state_file)
