@@ -71,7 +71,7 @@ def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
     if gone := investigation.explained_by_luck:
         return "build", _explained_by_luck(gone)
     if investigation.regressed:
-        return "inconclusive", " ".join(dict.fromkeys(_dead_ends(result)))
+        return "inconclusive", "; ".join(dict.fromkeys(_dead_ends(result)))
     if any(proof.word == "unknown" for proof in proofs):
         return "inconclusive", _too_noisy(proofs, investigation.question.min_effect)
     return _not_reproduced(result, proofs)
@@ -93,10 +93,10 @@ def _dead_ends(result: SearchResult) -> Iterator[str]:
         if search.is_spent and search.step is None:
             yield (
                 "the search has taken many times the pairs that would have revealed one commit: several changes, each "
-                "too small to see, may add up, or the machine is not steady."
+                "too small to see, may add up, or the machine is not steady"
             )
         elif step is None:
-            yield "no further measurement is expected to tell the suspects apart: that takes a quieter machine."
+            yield "no further measurement is expected to tell the suspects apart: that takes a quieter machine"
         if step is None:
             continue
         proof, culprit = search.members[0].tried.get(step), result.sequence.labels[step.after]
@@ -104,15 +104,15 @@ def _dead_ends(result: SearchResult) -> Iterator[str]:
             again = " or ".join(result.sequence.labels[place] for place in search.returns)
             yield (
                 f"everything points to {culprit}, which was reverted; but the next commit that builds is slow "
-                f"again, so the cause may also be what brought it back ({again}), and no build can tell which."
+                f"again, so the cause may also be what brought it back ({again}), and no build can tell which"
             )
             continue
         if proof is None:
-            yield f"everything points to {culprit}, but it or its predecessor could not be measured again to prove it."
+            yield f"everything points to {culprit}, but it or its predecessor could not be measured again to prove it"
             continue
         yield (
             f"the likeliest is {culprit}, but {len(proof.log_ratios)} fresh pairs of it and its predecessor do not "
-            f"prove it: that takes {_DIGITS if proof.coarse else 'a quieter machine'} or a larger change."
+            f"prove it: that takes {_DIGITS if proof.coarse else 'a quieter machine'} or a larger change"
         )
 
 
