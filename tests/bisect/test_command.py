@@ -138,6 +138,17 @@ def test_a_build_is_measured_in_its_own_environment(bisect, history, quick: str,
     assert list(temporary.iterdir()) == []
 
 
+def test_a_build_that_installs_what_an_earlier_one_left_is_told(
+    bisect, history, quick: str, tmp_path: Path
+) -> None:
+    good, bad = history.costs(100, 120)
+    stale = f"test -e {tmp_path}/cost.sh || cp cost.sh {tmp_path}; cp {tmp_path}/cost.sh {{env}}"
+    build = ("--python", quick, "--build", stale)
+    found = bisect("--good", good, "--bad", bad, *build, command='sh "$VIRTUAL_ENV/cost.sh"')
+    assert found.status == "not-reproduced"
+    assert "--build installed the same for good and bad, byte for byte" in " ".join(found.notes)
+
+
 @pytest.mark.parametrize("which", ["good", "bad"])
 def test_an_end_that_cannot_be_built_is_told_and_leaves_no_state(
     bisect, history, quick: str, capsys, which: str

@@ -120,6 +120,11 @@ def _check_builds(laboratory: Laboratory, state: StateFile, progress: BisectProg
     progress.end(good, state.facts)
 
 
+SAME_BUILDS = (
+    "--build installed the same for good and bad, byte for byte: nothing that it installs has changed, or it installs "
+    "what an earlier build left behind, or something else than the commit's files"
+)
+
 _OPTIONS_OF_PLAN = (
     "command",
     "metric",
@@ -179,7 +184,9 @@ def search(
                 known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
                 profiler = CulpritProfiler(sequence, environments, setup, options, limits, folder, progress)
                 profiles = profiler.profile(clearest_probes(known), state_file)
-            notes = (*filter(None, [uncompiled]), *state_file.notes)
+            ends = (sequence.sources[GOOD], sequence.sources[-1])
+            is_stale = options.build and not known.regressed and environments.are_same(*ends)
+            notes = (*filter(None, [uncompiled, is_stale and SAME_BUILDS]), *state_file.notes)
             return SearchResult(sequence, known, ended_by, setup, profiles, notes)
 
 

@@ -128,6 +128,11 @@ class EnvironmentCache(Generic[Build]):
         with self._opened(build):
             pass
 
+    def are_same(self, one: Build, other: Build) -> bool:
+        """Whether the first builds of two commits are in the cache, and identical."""
+        held = [self._held[build, 0].environment for build in (one, other) if (build, 0) in self._held]
+        return len(held) == len((one, other)) and same_contents(*held)
+
     def is_repeated(self, build: Build, draw: int) -> bool:
         """Whether a draw that was just made is identical to another draw of the same build in the cache."""
         mine = self._held[build, draw].environment
