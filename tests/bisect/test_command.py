@@ -146,7 +146,7 @@ def test_a_build_that_installs_what_an_earlier_one_left_is_told(
     build = ("--python", quick, "--build", stale)
     found = bisect("--good", good, "--bad", bad, *build, command='sh "$VIRTUAL_ENV/cost.sh"')
     assert found.status == "not-reproduced"
-    assert "--build installed the same for good and bad, byte for byte" in " ".join(found.notes)
+    assert "it installed the same for good and bad, byte for byte" in " ".join(found.notes)
 
 
 @pytest.mark.parametrize("which", ["good", "bad"])

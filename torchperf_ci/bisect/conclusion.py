@@ -110,13 +110,15 @@ def _dead_ends(result: SearchResult) -> Iterator[str]:
         if proof is None:
             yield f"everything points to {culprit}, but it or its predecessor could not be measured again to prove it"
             continue
+        takes = _DIGITS if proof.coarse else _OTHER_BUILDS if proof.of_these_builds else "a quieter machine"
         yield (
             f"the likeliest is {culprit}, but {len(proof.log_ratios)} fresh pairs of it and its predecessor do not "
-            f"prove it: that takes {_DIGITS if proof.coarse else 'a quieter machine'} or a larger change"
+            f"prove it: that takes {takes} or a larger change"
         )
 
 
 _DIGITS = "a command that prints more digits"
+_OTHER_BUILDS = "several builds of both, because one build of each may differ by luck,"
 
 
 def _too_noisy(proofs: Sequence[Proof], min_effect: float) -> str:
@@ -185,7 +187,8 @@ def open_questions(result: SearchResult) -> Iterator[str]:
     if investigation.facts.repeated:
         yield (
             "rebuilding commits gave the same builds, byte for byte, so nothing else was rebuilt, and the result holds "
-            "only for these builds (--build receives a $SEED with which it can shuffle the link order)"
+            "only for these builds (--build receives a $SEED with which it can shuffle the link order; plain Python "
+            "files need no --build)"
         )
     for failure in investigation.facts.failures:
         if failure.position == investigation.question.bad:

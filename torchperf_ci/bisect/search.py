@@ -121,8 +121,8 @@ def _check_builds(laboratory: Laboratory, state: StateFile, progress: BisectProg
 
 
 SAME_BUILDS = (
-    "--build installed the same for good and bad, byte for byte: nothing that it installs has changed, or it installs "
-    "what an earlier build left behind, or something else than the commit's files"
+    "unless --build makes an editable install, it installed the same for good and bad, byte for byte: nothing that it "
+    "installs has changed, or it installs what an earlier build left behind, or something else than the commit's files"
 )
 
 _OPTIONS_OF_PLAN = (

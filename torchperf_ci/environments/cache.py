@@ -25,7 +25,7 @@ CHUNK = 2**28
 
 # Files that contain compilation times, or digests of files that contain paths.
 _ABOUT = re.compile(r"\.pyc$|(^|/)RECORD$")
-# Files that are imported from the worktree if the package is an editable install.
+# Libraries, which are imported from the worktree if the package is an editable install.
 _COMPILED = re.compile(r"\.(so(\.[0-9.]+)?|dylib|pyd)$")
 
 
@@ -41,15 +41,20 @@ def same_contents(one: BuildEnvironment, other: BuildEnvironment) -> bool:
 
 
 def _files(environment: BuildEnvironment) -> dict[str, Path]:
-    """The installed files by their path in the environment, and libraries that were compiled in the worktree."""
+    """The installed files by their path in the environment, and what was compiled in the worktree."""
     if environment.folder is None:
         return {}
     installed = _below(environment.folder / "env")
     in_place = _below(environment.worktree) if environment.worktree else ()
     return {
         **{name: path for name, path in installed if not _ABOUT.search(name)},
-        **{f"worktree/{name}": path for name, path in in_place if _COMPILED.search(name)},
+        **{f"worktree/{name}": path for name, path in in_place if _is_compiled(path)},
     }
+
+
+def _is_compiled(path: Path) -> bool:
+    """Whether a file may be a library or a program; a program has no suffix, and scripts do no harm."""
+    return bool(_COMPILED.search(path.name)) or os.access(path, os.X_OK)
 
 
 def _below(folder: Path) -> Iterator[tuple[str, Path]]:
