@@ -287,12 +287,13 @@ def _culprit(result: SearchResult, step: SuspectRange, rules: Mapping[str, Rule]
 
 def _builds(investigation: Investigation, step: SuspectRange) -> tuple[int, int] | None:
     """How many builds of the two ends of a step were measured to prove it; None if build luck does not apply."""
-    if not investigation.question.luck:
+    ends = (step.before, step.after)
+    if not investigation.question.luck or investigation.facts.differ_in_texts(*ends):
         return None
     draws = [
         reading.draws
         for reading in investigation.facts.readings
-        if reading.purpose == "verify" and (reading.base, reading.head) == (step.before, step.after)
+        if reading.purpose == "verify" and (reading.base, reading.head) == ends
     ]
     before, own = (len(set(of_side)) for of_side in zip(*draws, strict=True))
     return before, own

@@ -15,6 +15,7 @@ from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices
 from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, ProbeBatchSize, ProbeFailure
 from torchperf_ci.document import counted
+from torchperf_ci.environments.cache import content_digests
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine.interference import interference_note, watch_interference
@@ -317,14 +318,15 @@ class Laboratory:
         return MeasurableBuild(position, str(source), installed, draw)
 
 
-def attempt_build(make: Callable[[], object], position: int, draw: int = 0) -> BuildAttempt:
+def attempt_build(make: Callable[[], BuildEnvironment | None], position: int, draw: int = 0) -> BuildAttempt:
     """Call ``make`` to build a commit, and return how long that took and whether, or why not, it succeeded."""
     start = time.monotonic()
     try:
-        make()
+        made = make()
     except EnvironmentUnderTestError as error:
         return BuildAttempt(position, ok=False, seconds=time.monotonic() - start, why=str(error), draw=draw)
-    return BuildAttempt(position, ok=True, seconds=time.monotonic() - start, draw=draw)
+    seconds, contents = time.monotonic() - start, content_digests(made) if made and not draw else ()
+    return BuildAttempt(position, ok=True, seconds=seconds, draw=draw, contents=contents)
 
 
 def good_build_fails(probe: str, good: object, why: str) -> WorkloadsFailedError:

@@ -184,9 +184,9 @@ def search(
                 known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
                 profiler = CulpritProfiler(sequence, environments, setup, options, limits, folder, progress)
                 profiles = profiler.profile(clearest_probes(known), state_file)
-            ends = (sequence.sources[GOOD], sequence.sources[-1])
-            is_stale = options.build and not known.regressed and environments.are_same(*ends)
-            notes = (*filter(None, [uncompiled, is_stale and SAME_BUILDS]), *state_file.notes)
+            good, bad = (known.facts.contents.get(end) for end in (GOOD, question.bad))
+            stale = SAME_BUILDS if good and good == bad and options.build and not known.regressed else ""
+            notes = (*filter(None, [uncompiled, stale]), *state_file.notes)
             return SearchResult(sequence, known, ended_by, setup, profiles, notes)
 
 

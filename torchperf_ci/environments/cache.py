@@ -40,6 +40,23 @@ def same_contents(one: BuildEnvironment, other: BuildEnvironment) -> bool:
     return all(_digest(files[name], one) == _digest(others[name], other) for name in files)
 
 
+# What does not change the layout of compiled code: Python files, other texts, and what pip notes down.
+_TEXT = re.compile(r"\.(py|pyi|txt|md|json|toml)$|\.(dist|egg)-info/")
+
+
+def content_digests(environment: BuildEnvironment) -> tuple[str, ...]:
+    """Digests of the Python files and other texts of a build, and of all its other files; empty if nothing was built.
+
+    As in :func:`same_contents`, the path of the build folder does not count.
+    """
+    if environment.folder is None or not (environment.folder / "env").is_dir():
+        return ()
+    texts, others = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    for name, path in sorted(_files(environment).items()):
+        (texts if _TEXT.search(name) else others).update(os.fsencode(name) + _digest(path, environment))
+    return texts.hexdigest(), others.hexdigest()
+
+
 def _files(environment: BuildEnvironment) -> dict[str, Path]:
     """The installed files by their path in the environment, and what was compiled in the worktree."""
     if environment.folder is None:
@@ -132,11 +149,6 @@ class EnvironmentCache(Generic[Build]):
         """Make an environment of a build again, and remove it; raises :class:`EnvironmentUnderTestError`."""
         with self._opened(build):
             pass
-
-    def are_same(self, one: Build, other: Build) -> bool:
-        """Whether the first builds of two commits are in the cache, and identical."""
-        held = [self._held[build, 0].environment for build in (one, other) if (build, 0) in self._held]
-        return len(held) == len((one, other)) and same_contents(*held)
 
     def is_repeated(self, build: Build, draw: int) -> bool:
         """Whether a draw that was just made is identical to another draw of the same build in the cache."""
