@@ -89,14 +89,20 @@ FULL_DISK = 2**24
 """Free bytes below which a build may have failed for want of space; some programs do not say so."""
 
 
+def is_disk_full(why: str) -> bool:
+    """Whether a program failed, as ``why`` says, because the temporary directory is full."""
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    return free < FULL_DISK or "No space left on device" in why
+
+
 def refuse_full_disk(why: str) -> None:
     """Raise :class:`OutputDirectoryError` if a build failed, as ``why`` says, because the temporary directory is full.
 
     That says nothing about the commit, which can be built later.
     """
-    folder = tempfile.gettempdir()
-    if shutil.disk_usage(folder).free < FULL_DISK or "No space left on device" in why:
+    if is_disk_full(why):
         msg = (
-            f"the disk of {folder} is full: free some of it, or set TMPDIR to a folder on another disk: {why}"
+            f"the disk of {tempfile.gettempdir()} is full: free some of it, or set TMPDIR to a folder on another disk: "
+            f"{why}"
         )
         raise OutputDirectoryError(msg)

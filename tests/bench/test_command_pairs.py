@@ -18,10 +18,11 @@ from torchperf_ci.bench.user_command import (
     _further_quads,
     _log_ratio,
     measure_command_pair,
+    run_user_command,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     MakeBuild = Callable[[str, str], InstalledBuild]
@@ -47,8 +48,8 @@ def a_build(tmp_path: Path) -> MakeBuild:
     return make
 
 
-def read(output: Path) -> dict[str, float]:
-    return json.loads(output.read_text())
+def run_on(build: InstalledBuild) -> Mapping[str, float]:
+    return run_user_command("sh run.sh", build, lambda output: json.loads(output.read_text()))
 
 
 def test_the_builds_take_turns_and_their_ratio_is_told(a_build: MakeBuild, tmp_path: Path) -> None:
@@ -56,23 +57,21 @@ def test_the_builds_take_turns_and_their_ratio_is_told(a_build: MakeBuild, tmp_p
         a_build("base", 'echo \'{"time": 2, "mem": 5}\''),
         a_build("head", 'echo \'{"time": 3, "mem": 5}\''),
     )
-    ratios = measure_command_pair("sh run.sh", base, head, read)
+    ratios = measure_command_pair(run_on, base, head)
     assert ratios == {"time": pytest.approx(math.log(1.5)), "mem": 0.0}
     assert (tmp_path / "turns").read_text().split() == ["base", "head", "head", "base"]
 
 
 def test_head_may_begin(a_build: MakeBuild, tmp_path: Path) -> None:
     base, head = a_build("base", "echo '{\"time\": 2}'"), a_build("head", "echo '{\"time\": 3}'")
-    ratios = measure_command_pair("sh run.sh", base, head, read, head_first=True)
+    ratios = measure_command_pair(run_on, base, head, head_first=True)
     assert ratios == {"time": pytest.approx(math.log(1.5))}
     assert (tmp_path / "turns").read_text().split() == ["head", "base", "base", "head"]
 
 
 def test_a_linear_drift_cancels(a_build: MakeBuild, tmp_path: Path) -> None:
     slower = f"n=$(wc -l < {tmp_path}/turns); echo '{{\"time\": '$n'}}'"
-    assert measure_command_pair("sh run.sh", a_build("a", slower), a_build("b", slower), read) == {
-        "time": 0.0
-    }
+    assert measure_command_pair(run_on, a_build("a", slower), a_build("b", slower)) == {"time": 0.0}
 
 
 def test_a_quick_command_is_run_often(
@@ -80,7 +79,7 @@ def test_a_quick_command_is_run_often(
 ) -> None:
     monkeypatch.setattr(user_command, "PAIR_SECONDS", 600.0)
     same = "echo '{\"time\": 1}'"
-    measure_command_pair("sh run.sh", a_build("base", same), a_build("head", same), read)
+    measure_command_pair(run_on, a_build("base", same), a_build("head", same))
     assert len((tmp_path / "turns").read_text().split()) == 4 * QUADS
 
 
@@ -94,9 +93,7 @@ def test_quads_are_as_many_as_fit_and_never_none(
 
 def test_the_side_that_fails_is_named(a_build: MakeBuild) -> None:
     with pytest.raises(SideFailure, match="failed: it exited with code 7") as failure:
-        measure_command_pair(
-            "sh run.sh", a_build("base", "echo '{\"time\": 1}'"), a_build("head", "exit 7"), read
-        )
+        measure_command_pair(run_on, a_build("base", "echo '{\"time\": 1}'"), a_build("head", "exit 7"))
     assert failure.value.side == "head"
 
 
@@ -105,13 +102,13 @@ def test_only_what_every_run_prints_is_compared(a_build: MakeBuild) -> None:
         a_build("base", 'echo \'{"old": 1, "time": 1}\''),
         a_build("head", 'echo \'{"time": 1, "new": 1}\''),
     )
-    assert measure_command_pair("sh run.sh", base, head, read) == {"time": 0.0}
+    assert measure_command_pair(run_on, base, head) == {"time": 0.0}
 
 
 def test_builds_with_nothing_in_common_are_told(a_build: MakeBuild) -> None:
     base, head = a_build("base", "echo '{\"old\": 1}'"), a_build("head", "echo '{\"new\": 1}'")
     with pytest.raises(SideFailure, match="base prints old and head new"):
-        measure_command_pair("sh run.sh", base, head, read)
+        measure_command_pair(run_on, base, head)
 
 
 def test_the_ratio_of_a_quad_is_that_of_its_means() -> None:

@@ -138,6 +138,28 @@ def test_a_build_is_measured_in_its_own_environment(bisect, history, quick: str,
     assert list(temporary.iterdir()) == []
 
 
+def test_builds_that_differ_in_plain_files_alone_have_no_luck_and_are_not_rebuilt(
+    bisect, history, quick: str
+) -> None:
+    """As where ``pip install .`` copies a package of Python files: 5% could not be proven by one build of each."""
+    shas = history.costs(100, 100, 105, 105)
+    build = ("--python", quick, "--build", "cp cost.sh {env}/cost.txt")
+    found = bisect("--good", shas[0], "--bad", shas[-1], *build, command='sh "$VIRTUAL_ENV/cost.txt"')
+    [named] = found.culprits
+    assert (named.commit, named.builds, found.builds) == (shas[2], None, 4)
+
+
+def test_a_build_that_installs_what_an_earlier_one_left_is_told(
+    bisect, history, quick: str, tmp_path: Path
+) -> None:
+    good, bad = history.costs(100, 120)
+    stale = f"test -e {tmp_path}/cost.sh || cp cost.sh {tmp_path}; cp {tmp_path}/cost.sh {{env}}"
+    build = ("--python", quick, "--build", stale)
+    found = bisect("--good", good, "--bad", bad, *build, command='sh "$VIRTUAL_ENV/cost.sh"')
+    assert found.status == "not-reproduced"
+    assert "it installed the same for good and bad, byte for byte" in " ".join(found.notes)
+
+
 @pytest.mark.parametrize("which", ["good", "bad"])
 def test_an_end_that_cannot_be_built_is_told_and_leaves_no_state(
     bisect, history, quick: str, capsys, which: str

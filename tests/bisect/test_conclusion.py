@@ -246,6 +246,14 @@ def test_what_could_not_be_proven_says_what_it_would_take() -> None:
     assert sha(17) in {suspect.commit for suspect in told.credible}
 
 
+def test_what_the_luck_of_two_builds_may_explain_takes_more_builds() -> None:
+    """As where rebuilds come out identical: no machine is quiet enough for that."""
+    world = SimulatedRange(N, {LATENCY: Simulated({17: 1.04}, noise=0.004)})
+    told = conclude(found(bisected(world, question=replace(world.question(), luck=0.003))), {})
+    assert told.status == "inconclusive"
+    assert "do not prove it: that takes several builds of both" in told.why
+
+
 def test_a_culprit_that_cannot_be_measured_again_is_not_named() -> None:
     ended = unproven(0)
     facts = replace(ended.facts, failures=(ProbeFailure("p", 17, "it cannot be made again"),))

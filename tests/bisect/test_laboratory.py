@@ -163,11 +163,12 @@ def test_head_begins_where_it_is_to(a_laboratory, tmp_path: Path) -> None:
 def test_pairs_on_a_busy_machine_are_told_of(a_laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
     busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", "echo 1")
-    assert lab.disturbed == ""
+    assert lab.remarks == []
     monkeypatch.setattr("torchperf_ci.bisect.laboratory.watch_interference", lambda *_: nullcontext(busy))
     for _ in range(2):
         lab.measure(PlannedPair("command", 0, 1, "locate"))
-    assert lab.disturbed.startswith(
+    [disturbed] = lab.remarks
+    assert disturbed.startswith(
         "⚠ disturbed during the measurement (2 pairs): load 9.0 on 2 CPUs, 1.7 of them"
     )
 
@@ -176,6 +177,18 @@ def test_the_first_run_on_a_new_build_does_not_count(a_laboratory) -> None:
     cold_once = "[ -e warm ] && echo 1 || echo 9; touch warm"
     lab = a_laboratory(COMMAND, "run.sh", cold_once, cold_once)
     assert lab.measure(PlannedPair("command", 0, 1, "locate")).log_ratios == {UNNAMED_SERIES: 0.0}
+
+
+def test_a_run_that_fails_by_chance_is_repeated_and_told(a_laboratory) -> None:
+    """As one that loses its connection: whole pairs would rarely be without such a run."""
+    every_other = (
+        "echo >> runs; [ $(($(wc -l < runs) % 2)) = 1 ] && echo 1 || { echo reset by peer; exit 3; }"
+    )
+    lab = a_laboratory(COMMAND, "run.sh", "echo 1", every_other)
+    assert isinstance(lab.measure(PlannedPair("command", 0, 1, "locate")), BisectReading)
+    told = lab.remarks[-1]  # a busy machine is told of before
+    assert told.startswith("2 runs of the command failed on a build on which it had run before")
+    assert told.endswith("it exited with code 3 … reset by peer")
 
 
 def test_a_pair_that_fails_once_is_taken_again(a_laboratory) -> None:

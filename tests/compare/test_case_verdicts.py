@@ -16,6 +16,8 @@ from torchperf_ci.config import Config, Rule
 
 POLICY = ComparisonPolicy(Config())
 PASS, FAIL = ProcessOutcome("pass"), ProcessOutcome("crashed", "killed by SIGSEGV")
+NO_SPACE = "OSError: [Errno 28] No space left on device"
+FULL = ProcessOutcome("failed", NO_SPACE)
 
 
 @pytest.fixture
@@ -241,6 +243,18 @@ def test_an_eager_case_has_no_graph_breaks(judged, a_compared_case) -> None:
         (PASS, FAIL, "broken", "passes on base, but not on head: crashed: killed by SIGSEGV"),
         (FAIL, PASS, "fixed", "passes on head, but not on base: crashed: killed by SIGSEGV"),
         (FAIL, FAIL, "missing", "runs on neither side: crashed: killed by SIGSEGV"),
+        (
+            PASS,
+            FULL,
+            "missing",
+            f"the disk was full, which neither build is to blame for: failed: {NO_SPACE}",
+        ),
+        (
+            FULL,
+            PASS,
+            "missing",
+            f"the disk was full, which neither build is to blame for: failed: {NO_SPACE}",
+        ),
     ],
 )
 def test_a_case_that_fails_has_one_verdict(judged, a_compared_case, base, head, word, why) -> None:

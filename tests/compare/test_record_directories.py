@@ -12,6 +12,7 @@ from torchperf_ci.compare.case_verdicts import ComparisonPolicy
 from torchperf_ci.compare.record_directories import compare_directories, holds_records
 from torchperf_ci.config import Config, Rule
 from torchperf_ci.errors import RecordsError
+from torchperf_ci.verdicts.headline import what_it_takes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -123,6 +124,14 @@ def test_values_that_spread_tell_nothing(folder) -> None:
     verdict = judged(folder("base", latency=spread(1.0, sd=0.3)), folder("head", latency=spread(1.1, sd=0.3)))
     assert (verdict.verdict, verdict.candidate) == ("noisy", False)
     assert "vary too much" in verdict.why
+
+
+def test_what_records_cannot_tell_takes_more_values_and_not_a_longer_budget(folder) -> None:
+    """Nothing is measured, so there are no pairs, and there is no budget."""
+    base = folder("base", latency=spread(10, sd=0.1))
+    said = what_it_takes(compare_directories(base, folder("head", latency=spread(10.5, sd=0.1)), POLICY))
+    assert said.startswith("more values on both sides")
+    assert "budget" not in said
 
 
 def test_a_change_that_is_only_likely_is_a_candidate(folder) -> None:

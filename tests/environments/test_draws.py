@@ -51,6 +51,9 @@ BY_SEED = COMPILED.strip().replace(
     "ORDER", "$(test {seed} = 1 && echo other.o answer.o || echo answer.o other.o)"
 )
 
+IN_PLACE = "echo {seed} >bench && chmod +x bench"
+"""As by ``make``, whose program a ``--command`` runs in the worktree."""
+
 
 def repeated(checkout, quick: str, command: str) -> bool:
     revision = Revision(checkout.folder, checkout.first, "Say red")
@@ -65,7 +68,7 @@ def test_a_build_that_comes_out_the_same_is_noticed_wherever_it_lies(checkout, q
     assert repeated(checkout, quick, f"{ALIKE} && echo {{env}} {{worktree}} >{{env}}/paths")
 
 
-@pytest.mark.parametrize("command", [BY_SEED, "echo {seed} >{env}/told", "echo {seed} >ext.so"])
+@pytest.mark.parametrize("command", [BY_SEED, "echo {seed} >{env}/told", "echo {seed} >ext.so", IN_PLACE])
 def test_a_build_that_comes_out_otherwise_is_a_draw(checkout, quick, command) -> None:
     assert not repeated(checkout, quick, command)
 

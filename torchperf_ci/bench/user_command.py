@@ -187,19 +187,23 @@ MAX_NAMED = 5
 
 
 def measure_command_pair(
-    command: str, base: InstalledBuild, head: InstalledBuild, read: Reader, *, head_first: bool = False
+    run_on: Callable[[InstalledBuild], Numbers],
+    base: InstalledBuild,
+    head: InstalledBuild,
+    *,
+    head_first: bool = False,
 ) -> Mapping[str, float]:
     """Return ln(head/base) of each number that all runs print, by name: the median over the quads.
 
-    ``read`` determines whether larger numbers are better or worse. Each quad runs base head head base, or
-    head base base head with ``head_first``. Both builds must be on the same CPUs. Raises :class:`SideFailure` if one
-    cannot run the command, or if no number is printed by both builds.
+    ``run_on`` runs the command once on a build, and determines whether larger numbers are better or worse. Each quad
+    runs base head head base, or head base base head with ``head_first``. Both builds must be on the same CPUs. Raises
+    :class:`SideFailure` if one cannot run the command, or if no number is printed by both builds.
     """
     builds: dict[Side, InstalledBuild] = {"base": base, "head": head}
 
     def run(side: Side) -> Numbers:
         try:
-            return run_user_command(command, builds[side], read)
+            return run_on(builds[side])
         except WorkerFailure as failure:
             raise SideFailure(side, failure) from None
 

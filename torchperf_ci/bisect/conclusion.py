@@ -71,7 +71,7 @@ def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
     if gone := investigation.explained_by_luck:
         return "build", _explained_by_luck(gone)
     if investigation.regressed:
-        return "inconclusive", " ".join(dict.fromkeys(_dead_ends(result)))
+        return "inconclusive", "; ".join(dict.fromkeys(_dead_ends(result)))
     if any(proof.word == "unknown" for proof in proofs):
         return "inconclusive", _too_noisy(proofs, investigation.question.min_effect)
     return _not_reproduced(result, proofs)
@@ -93,10 +93,10 @@ def _dead_ends(result: SearchResult) -> Iterator[str]:
         if search.is_spent and search.step is None:
             yield (
                 "the search has taken many times the pairs that would have revealed one commit: several changes, each "
-                "too small to see, may add up, or the machine is not steady."
+                "too small to see, may add up, or the machine is not steady"
             )
         elif step is None:
-            yield "no further measurement is expected to tell the suspects apart: that takes a quieter machine."
+            yield "no further measurement is expected to tell the suspects apart: that takes a quieter machine"
         if step is None:
             continue
         proof, culprit = search.members[0].tried.get(step), result.sequence.labels[step.after]
@@ -104,19 +104,21 @@ def _dead_ends(result: SearchResult) -> Iterator[str]:
             again = " or ".join(result.sequence.labels[place] for place in search.returns)
             yield (
                 f"everything points to {culprit}, which was reverted; but the next commit that builds is slow "
-                f"again, so the cause may also be what brought it back ({again}), and no build can tell which."
+                f"again, so the cause may also be what brought it back ({again}), and no build can tell which"
             )
             continue
         if proof is None:
-            yield f"everything points to {culprit}, but it or its predecessor could not be measured again to prove it."
+            yield f"everything points to {culprit}, but it or its predecessor could not be measured again to prove it"
             continue
+        takes = _DIGITS if proof.coarse else _OTHER_BUILDS if proof.of_these_builds else "a quieter machine"
         yield (
             f"the likeliest is {culprit}, but {len(proof.log_ratios)} fresh pairs of it and its predecessor do not "
-            f"prove it: that takes {_DIGITS if proof.coarse else 'a quieter machine'} or a larger change."
+            f"prove it: that takes {takes} or a larger change"
         )
 
 
 _DIGITS = "a command that prints more digits"
+_OTHER_BUILDS = "several builds of both, because one build of each may differ by luck,"
 
 
 def _too_noisy(proofs: Sequence[Proof], min_effect: float) -> str:
@@ -185,7 +187,8 @@ def open_questions(result: SearchResult) -> Iterator[str]:
     if investigation.facts.repeated:
         yield (
             "rebuilding commits gave the same builds, byte for byte, so nothing else was rebuilt, and the result holds "
-            "only for these builds (--build receives a $SEED with which it can shuffle the link order)"
+            "only for these builds (--build receives a $SEED with which it can shuffle the link order; plain Python "
+            "files need no --build)"
         )
     for failure in investigation.facts.failures:
         if failure.position == investigation.question.bad:
@@ -284,12 +287,13 @@ def _culprit(result: SearchResult, step: SuspectRange, rules: Mapping[str, Rule]
 
 def _builds(investigation: Investigation, step: SuspectRange) -> tuple[int, int] | None:
     """How many builds of the two ends of a step were measured to prove it; None if build luck does not apply."""
-    if not investigation.question.luck:
+    ends = (step.before, step.after)
+    if not investigation.question.luck or investigation.facts.differ_in_texts(*ends):
         return None
     draws = [
         reading.draws
         for reading in investigation.facts.readings
-        if reading.purpose == "verify" and (reading.base, reading.head) == (step.before, step.after)
+        if reading.purpose == "verify" and (reading.base, reading.head) == ends
     ]
     before, own = (len(set(of_side)) for of_side in zip(*draws, strict=True))
     return before, own

@@ -15,6 +15,7 @@ from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices
 from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, ProbeBatchSize, ProbeFailure
 from torchperf_ci.document import counted
+from torchperf_ci.environments.cache import content_digests
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine.interference import interference_note, watch_interference
@@ -101,11 +102,15 @@ class WorkloadPairing:
 
 
 class CommandPairing:
-    """Runs a command in two environments in turn."""
+    """Runs a command in two environments in turn.
+
+    A run that fails on a build on which the command has run before was ``lost`` by chance, and is repeated.
+    """
 
     def __init__(self, probe: CommandProbe) -> None:
         self._probe = probe
         self._tried: set[InstalledBuild] = set()
+        self.lost: list[WorkerFailure] = []
 
     def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
         self._try_out("base", base.installed)
@@ -115,12 +120,21 @@ class CommandPairing:
         units: list[float] = []
 
         def read(output: Path) -> Mapping[str, float]:
+            costs = probe.costs(output)
             units.append(probe.resolution(output))
-            printed.append(probe.costs(output))
-            return printed[-1]
+            printed.append(costs)
+            return costs
+
+        def run_on(build: InstalledBuild) -> Mapping[str, float]:
+            for _ in range(RUNS - 1):
+                try:
+                    return run_user_command(probe.command, build, read)
+                except WorkerFailure as failure:
+                    self.lost.append(failure)
+            return run_user_command(probe.command, build, read)
 
         with watch_interference(base.installed.settings.hardware) as observed:
-            ratios = measure_command_pair(probe.command, *builds, read, head_first=head_first)
+            ratios = measure_command_pair(run_on, *builds, head_first=head_first)
         tied = [name for name in ratios if len({costs[name] for costs in printed}) < len(printed)]
         resolution = dict.fromkeys(tied, max(units)) if max(units) else {}
         return PairNumbers(ratios, observed=observed, resolution=resolution)
@@ -161,6 +175,8 @@ GOOD = 0
 """The position of the good commit."""
 TRIES = 2
 """How often a pair is tried before a build counts as unusable."""
+RUNS = 3
+"""How often a run of a command is tried within a pair: at 20% of failures by chance, one pair in 30 is tried again."""
 
 
 class Laboratory:
@@ -192,9 +208,18 @@ class Laboratory:
         self._observed: list[Mapping[str, str]] = []
 
     @property
-    def disturbed(self) -> str:
-        """A note about interference on the machine while pairs were measured, or ``""``."""
-        return interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")
+    def remarks(self) -> Sequence[str]:
+        """Notes about interference on the machine while pairs were measured, and about runs that were repeated."""
+        lost = [run for one in self._pairings.values() if isinstance(one, CommandPairing) for run in one.lost]
+        failed = ""
+        if lost:
+            lines = _failure_text(lost[-1]).splitlines()
+            failed = (
+                f"{counted(len(lost), 'run')} of the command failed on a build on which it had run before, and had "
+                f"to be repeated; the last one: {' … '.join(dict.fromkeys([lines[0], lines[-1]]))}"
+            )
+        disturbed = interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")
+        return [*filter(None, (disturbed, failed))]
 
     def build(self, position: int, draw: int = 0) -> BuildAttempt:
         """Make the environment of a commit unless it exists; a failure is returned, not raised.
@@ -293,14 +318,15 @@ class Laboratory:
         return MeasurableBuild(position, str(source), installed, draw)
 
 
-def attempt_build(make: Callable[[], object], position: int, draw: int = 0) -> BuildAttempt:
+def attempt_build(make: Callable[[], BuildEnvironment | None], position: int, draw: int = 0) -> BuildAttempt:
     """Call ``make`` to build a commit, and return how long that took and whether, or why not, it succeeded."""
     start = time.monotonic()
     try:
-        make()
+        made = make()
     except EnvironmentUnderTestError as error:
         return BuildAttempt(position, ok=False, seconds=time.monotonic() - start, why=str(error), draw=draw)
-    return BuildAttempt(position, ok=True, seconds=time.monotonic() - start, draw=draw)
+    seconds, contents = time.monotonic() - start, content_digests(made) if made and not draw else ()
+    return BuildAttempt(position, ok=True, seconds=seconds, draw=draw, contents=contents)
 
 
 def good_build_fails(probe: str, good: object, why: str) -> WorkloadsFailedError:

@@ -120,6 +120,11 @@ def _check_builds(laboratory: Laboratory, state: StateFile, progress: BisectProg
     progress.end(good, state.facts)
 
 
+SAME_BUILDS = (
+    "unless --build makes an editable install, it installed the same for good and bad, byte for byte: nothing that it "
+    "installs has changed, or it installs what an earlier build left behind, or something else than the commit's files"
+)
+
 _OPTIONS_OF_PLAN = (
     "command",
     "metric",
@@ -173,13 +178,15 @@ def search(
             with closing(BisectProgress(question, sequence.labels)) as progress:
                 try:
                     ended_by = investigate(question, laboratory, state_file, limits, progress)
-                finally:  # also after an interruption: the call that resumes the search reports this note
-                    if laboratory.disturbed:
-                        state_file.add(BisectNote(laboratory.disturbed))
+                finally:  # also after an interruption: the call that resumes the search reports these notes
+                    for remark in laboratory.remarks:
+                        state_file.add(BisectNote(remark))
                 known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
                 profiler = CulpritProfiler(sequence, environments, setup, options, limits, folder, progress)
                 profiles = profiler.profile(clearest_probes(known), state_file)
-            notes = (*filter(None, [uncompiled]), *state_file.notes)
+            good, bad = (known.facts.contents.get(end) for end in (GOOD, question.bad))
+            stale = SAME_BUILDS if good and good == bad and options.build and not known.regressed else ""
+            notes = (*filter(None, [uncompiled, stale]), *state_file.notes)
             return SearchResult(sequence, known, ended_by, setup, profiles, notes)
 
 

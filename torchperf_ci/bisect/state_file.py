@@ -59,7 +59,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
 }
 """The smallest and the largest value of the numbers of a member; those of positions come from the plan."""
 
-_ADDED = frozenset({"values", "draw", "draws", "repeated", "head_first", "resolution"})
+_ADDED = frozenset({"values", "draw", "draws", "repeated", "head_first", "resolution", "contents"})
 """Members that older files may lack."""
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import LATENCY, PAIRED, STATUS, UP
+from torchperf_ci.scratch import is_disk_full
 from torchperf_ci.series import policy
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Series
 from torchperf_ci.stats.comparison import MIN_PAIRS_ALIKE, judge_pairs
@@ -212,7 +213,10 @@ def _range(counts: Sequence[float]) -> str:
 
 
 def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:
-    """Return "broken" if only head fails, "fixed" if only base does; otherwise nothing can be said."""
+    """Return "broken" if only head fails, "fixed" if only base does; otherwise nothing can be said.
+
+    A full disk is no failure of a build.
+    """
     base, head = compared.alone["base"], compared.alone["head"]
     word, why = _outcome_word(base, head, compared)
     return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed))
@@ -229,6 +233,11 @@ def _outcome_word(
         return (
             "missing",
             f"each side runs alone, but not alongside the other: {last.side}: {last.status}: {last.reason}",
+        )
+    if full := [one for one in (head, base) if not one.passed and is_disk_full(one.reason)]:
+        return (
+            "missing",
+            f"the disk was full, which neither build is to blame for: {_status_and_reason(full[0])}",
         )
     if base.passed:
         return "broken", f"passes on base, but not on head: {_status_and_reason(head)}"

@@ -25,7 +25,7 @@ CHUNK = 2**28
 
 # Files that contain compilation times, or digests of files that contain paths.
 _ABOUT = re.compile(r"\.pyc$|(^|/)RECORD$")
-# Files that are imported from the worktree if the package is an editable install.
+# Libraries, which are imported from the worktree if the package is an editable install.
 _COMPILED = re.compile(r"\.(so(\.[0-9.]+)?|dylib|pyd)$")
 
 
@@ -40,16 +40,38 @@ def same_contents(one: BuildEnvironment, other: BuildEnvironment) -> bool:
     return all(_digest(files[name], one) == _digest(others[name], other) for name in files)
 
 
+# What does not change the layout of compiled code: Python files, other texts, and what pip notes down.
+_TEXT = re.compile(r"\.(py|pyi|txt|md|json|toml)$|\.(dist|egg)-info/")
+
+
+def content_digests(environment: BuildEnvironment) -> tuple[str, ...]:
+    """Digests of the Python files and other texts of a build, and of all its other files; empty if nothing was built.
+
+    As in :func:`same_contents`, the path of the build folder does not count.
+    """
+    if environment.folder is None or not (environment.folder / "env").is_dir():
+        return ()
+    texts, others = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    for name, path in sorted(_files(environment).items()):
+        (texts if _TEXT.search(name) else others).update(os.fsencode(name) + _digest(path, environment))
+    return texts.hexdigest(), others.hexdigest()
+
+
 def _files(environment: BuildEnvironment) -> dict[str, Path]:
-    """The installed files by their path in the environment, and libraries that were compiled in the worktree."""
+    """The installed files by their path in the environment, and what was compiled in the worktree."""
     if environment.folder is None:
         return {}
     installed = _below(environment.folder / "env")
     in_place = _below(environment.worktree) if environment.worktree else ()
     return {
         **{name: path for name, path in installed if not _ABOUT.search(name)},
-        **{f"worktree/{name}": path for name, path in in_place if _COMPILED.search(name)},
+        **{f"worktree/{name}": path for name, path in in_place if _is_compiled(path)},
     }
+
+
+def _is_compiled(path: Path) -> bool:
+    """Whether a file may be a library or a program; a program has no suffix, and scripts do no harm."""
+    return bool(_COMPILED.search(path.name)) or os.access(path, os.X_OK)
 
 
 def _below(folder: Path) -> Iterator[tuple[str, Path]]:

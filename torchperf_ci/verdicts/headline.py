@@ -75,6 +75,7 @@ _OPEN = ("missing", "candidate", "noisy", "not-comparable", "new")
 """What the tables call series that were not judged."""
 _QUIETER = "a quieter machine (torchperf doctor shows what disturbs it)"
 _MORE_PAIRS = f"{_QUIETER}, or more pairs: a longer --budget, or fewer cases"
+_MORE_VALUES = f"more values on both sides, or {_QUIETER}"
 _TAKES: Mapping[str, Mapping[str, str]] = {
     "check": {
         "candidate": "another run, which shows whether what looks worse is",
@@ -147,6 +148,8 @@ def shortfall(judgement: Judgement) -> str:
 def what_it_takes(judgement: Judgement) -> str:
     """What it would take to judge the rest."""
     known = _TAKES.get(judgement.command, _TAKES["check"])
+    if any("old_values" in verdict.evidence.others for verdict in judgement.verdicts):  # two directories
+        known = {**known, "candidate": _MORE_VALUES, "noisy": _MORE_VALUES}
     counted = Counter(word for verdict in judgement.verdicts if (word := _open_word(verdict)) in _OPEN)
     return "; ".join(dict.fromkeys(known[word] for word, _ in counted.most_common()))
 

@@ -82,7 +82,8 @@ class BuildAttempt:
     """One attempt to make a commit's environment, and the reason if it failed.
 
     ``repeated`` means that the result was identical, byte for byte, to another draw of the commit, so that it is no
-    draw of its own and is not measured.
+    draw of its own and is not measured. ``contents`` are digests of the texts and of the other files of a first build,
+    empty if they are unknown.
     """
 
     position: int
@@ -91,6 +92,7 @@ class BuildAttempt:
     why: str = ""
     draw: int = 0
     repeated: bool = False
+    contents: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,16 @@ class BisectFacts:
     def made(self) -> frozenset[tuple[int, int]]:
         """The positions and draws of all builds that could be made."""
         return frozenset((build.position, build.draw) for build in self.builds if build.ok)
+
+    @cached_property
+    def contents(self) -> Mapping[int, tuple[str, ...]]:
+        """The digests of the texts and of the other files of first builds, by position."""
+        return {build.position: build.contents for build in self.builds if build.contents}
+
+    def differ_in_texts(self, one: int, other: int) -> bool:
+        """Whether two builds differ, but only in Python files and other texts, so that no code is laid out anew."""
+        mine, others = (self.contents.get(position, ()) for position in (one, other))
+        return mine != others and mine[1:] == others[1:] != ()
 
     @property
     def repeated(self) -> bool:

@@ -69,10 +69,10 @@ class BuildDraws:
 
     @cached_property
     def is_possible(self) -> bool:
-        """Whether both ends can be rebuilt."""
-        if not self.question.rebuilds or not self.question.luck:
-            return False
+        """Whether both ends can be rebuilt, and builds of them differ by luck."""
         ends = (self.segment.before, self.segment.after)
+        if not self.question.rebuilds or not self.question.luck or self.facts.differ_in_texts(*ends):
+            return False
         failed = [build.position for build in self.facts.builds if build.draw and not build.ok]
         return all(failed.count(end) < MAX_FAILED_DRAWS for end in ends)
 
@@ -204,8 +204,8 @@ class SeriesEvidence:
         """Whether a step is a culprit, from fresh pairs of its two commits."""
         draws = self._draws_of(step, fresh=True)
         blocks = draws.blocks
-        belief = self._belief if self.question.luck and blocks else (1.0,)
-        luck = KnownLuck(self.question.luck, draws.is_possible, belief)
+        scale = 0.0 if self.facts.differ_in_texts(step.before, step.after) else self.question.luck
+        luck = KnownLuck(scale, draws.is_possible, self._belief if scale and blocks else (1.0,))
         shares = alpha_shares(self.facts, step) if blocks else 1
         proof = verified(blocks, self.question.min_effect, luck, shares)
         proof = unless_memory(proof, self.facts, self.name, step, self.question.min_effect)
