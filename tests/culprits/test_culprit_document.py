@@ -172,9 +172,9 @@ def test_what_does_not_fit_loses_rows_and_says_how_many(hostile: Bisection, room
     page = rendered(text)
     assert page.links == []
     if "no room here" not in text:
-        [measurements] = re.findall(r"<summary>Measurements: 3000</summary>(.*?)</details>", text, re.DOTALL)
-        [hidden] = re.findall(r"^…and (\d+) more, left out here$", measurements, re.MULTILINE)
-        assert measurements.count("\n| ") - 2 + int(hidden) == 3000
+        [measurements] = re.findall(r"<summary>Measurements: 3,000</summary>(.*?)</details>", text, re.DOTALL)
+        [hidden] = re.findall(r"^…and ([\d,]+) more, left out here$", measurements, re.MULTILINE)
+        assert measurements.count("\n| ") - 2 + int(hidden.replace(",", "")) == 3000
 
 
 def test_a_minimal_location_says_what_it_knows() -> None:

@@ -157,11 +157,11 @@ def evidence_tables(bisection: Bisection) -> list[Table]:
     skipped = [(short_sha(item.commit), short(item.why, TEXT_LENGTH)) for item in bisection.skipped]
     return _filled(
         _effects_table(confirmed, "Bad against good"),
-        _table(("commit", "why"), skipped, f"Commits that could not be measured: {len(skipped)}"),
+        _table(("commit", "why"), skipped, f"Commits that could not be measured: {len(skipped):,}"),
         _table(
             ("purpose", "base", "head", "seconds", "what", "ln(head/base), positive is worse"),
             [_measurement_row(item) for item in bisection.readings],
-            f"Measurements: {len(bisection.readings)}",
+            f"Measurements: {len(bisection.readings):,}",
         ),
     )
 
