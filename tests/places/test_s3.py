@@ -185,6 +185,16 @@ def test_tries_end_with_the_deadline(script: Script, forever: str, monkeypatch) 
     assert script.requests
 
 
+def test_a_host_where_nothing_listens_is_not_tried_until_the_deadline(monkeypatch) -> None:
+    monkeypatch.setattr(s3, "ATTEMPTS", 1)
+    tries, create = [], S3Place._create
+    monkeypatch.setattr(S3Place, "_create", lambda *put: tries.append(put) or create(*put))
+    place = open_place("s3://bucket", PlaceAccess(endpoint="http://127.0.0.1:9", deadline=20))
+    with pytest.raises(NotDeliveredError, match=r"cannot be reached.*AWS_ENDPOINT_URL"):
+        place.put("key", b"x")
+    assert len(tries) == 1
+
+
 def test_a_signal_ends_the_tries_of_all_threads(script: Script, monkeypatch) -> None:
     monkeypatch.setattr(s3, "ATTEMPTS", 1)
     script.answers = [s3_error(503, "SlowDown")]

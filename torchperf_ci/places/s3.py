@@ -22,6 +22,7 @@ from botocore.credentials import CredentialResolver
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    EndpointConnectionError,
     HTTPClientError,
     IncompleteReadError,
     NoCredentialsError,
@@ -165,6 +166,7 @@ def _tried(request: Callable[[], _T], deadline: Deadline) -> _T:
     """Return the result of ``request``, tried until the deadline if its error may pass, such as SlowDown.
 
     That is longer than botocore tries: its few attempts take seconds, and many requests that fail share even fewer.
+    They suffice for a host that does not exist or where nothing listens: the region or the endpoint may be misspelt.
     """
     problem: Exception = OutOfTimeError()
     for _ in deadline.tries():
@@ -172,6 +174,8 @@ def _tried(request: Callable[[], _T], deadline: Deadline) -> _T:
             return request()
         except OutOfTimeError:
             break
+        except EndpointConnectionError:
+            raise
         except (ClientError, *_BROKEN) as error:
             if isinstance(error, ClientError) and error_code(error) not in _PASSING:
                 raise
