@@ -86,7 +86,7 @@ def disk_size(folder: Path) -> int:
 
 
 FULL_DISK = 2**24
-"""Free bytes below which a build may have failed for want of space; some programs do not say so."""
+"""Free bytes below which a program may have failed for want of space; some do not say so."""
 
 
 def is_disk_full(why: str) -> bool:
@@ -96,9 +96,9 @@ def is_disk_full(why: str) -> bool:
 
 
 def refuse_full_disk(why: str) -> None:
-    """Raise :class:`OutputDirectoryError` if a build failed, as ``why`` says, because the temporary directory is full.
+    """Raise :class:`OutputDirectoryError` if a program failed, as ``why`` says, for want of space for temporary files.
 
-    That says nothing about the commit, which can be built later.
+    That says nothing about the commit, which can be built and measured later.
     """
     if is_disk_full(why):
         msg = (

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from torchperf_ci import scratch
 from torchperf_ci.bench import commands, selection
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.cli import main
@@ -351,6 +352,19 @@ def test_what_ends_before_it_is_sampled_took_time_too(tmp_path: Path) -> None:
     assert torchperf("run", "--suite", FAULTY, *crashing, *FAST, cwd=tmp_path).returncode == 3
     (record,) = records_in(tmp_path / "torchperf-records").values()
     assert float(record["metric"]["extra_info"]["seconds"]) > 0
+
+
+def test_what_fails_on_a_full_disk_is_not_broken_and_is_measured_again(
+    tmp_path: Path, call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ("run", "--suite", FAULTY, "--filter", "faulty/raises", "--out", "records", *FAST)
+    with monkeypatch.context() as full:
+        full.setattr(scratch, "FULL_DISK", 2**62)
+        done = call(*run, cwd=tmp_path)
+    assert (done.returncode, records_in(tmp_path / "records")) == (2, {})
+    assert re.search(r"the disk of .* is full: .*faulty/raises .*continue with --resume", done.stderr)
+    assert call(*run, "--resume", cwd=tmp_path).returncode == 3
+    assert records_in(tmp_path / "records")
 
 
 def test_a_shard_without_a_case_has_nothing_that_later_steps_could_miss(

@@ -19,7 +19,7 @@ from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.records.files import OWN_FOLDER, ignore_in_git, make_own_folder, open_journal
 from torchperf_ci.records.record import write_records
-from torchperf_ci.scratch import scratch_folder
+from torchperf_ci.scratch import is_disk_full, refuse_full_disk, scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -236,6 +236,8 @@ def _one_process(
     except WorkerFailure as failure:
         outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
     outcome = replace(outcome, seconds=time.monotonic() - start)
+    if not outcome.passed and is_disk_full(""):  # whatever the workload says of a disk of its own
+        refuse_full_disk(f"{case}: {outcome.reason}; continue with --resume")
     journal.add(JournalLine(case.key, outcome))
     return outcome
 
