@@ -54,7 +54,7 @@ def test_the_plan_is_said_before_anything_is_done(capsys) -> None:
         f"expected: {took} min if a build takes 10 min and a pair 10 s",
         "at most 12 builds",
         "at most 100 pairs",
-        "at most 3600 seconds",
+        "at most 3,600 seconds",
     ]
 
 

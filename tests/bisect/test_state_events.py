@@ -204,7 +204,7 @@ def add(line: Any) -> Callable[[list[Any]], list[Any]]:
         add({"build": {}}),
         add({"build": 3}),
         add({"build": {"position": 1, "ok": True, "seconds": 1.0, "why": "", "more": 1}}),
-        add({"build": {"position": 1.0, "ok": True, "seconds": 1.0, "why": ""}}),
+        add({"build": {"position": 1.5, "ok": True, "seconds": 1.0, "why": ""}}),
         add({"look": {**asdict(LOOK), "inside": {**asdict(LOOK.inside), "commands": ["rm -rf /"]}}}),
         add({"look": {**asdict(LOOK), "inside": {"probe": "p", "moved": [{"name": 3, "kind": "operator"}]}}}),
         add(
