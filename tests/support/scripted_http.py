@@ -48,6 +48,11 @@ def scripted_server() -> Iterator[Script]:
         protocol_version = "HTTP/1.1"
         wbufsize = -1
 
+        def handle_expect_100(self) -> bool:
+            super().handle_expect_100()
+            self.wfile.flush()  # else botocore waits a second for it
+            return True
+
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, content = script.next(self.command, self.headers.get_all("Authorization", []))
