@@ -1,4 +1,4 @@
--- The same with the cached value of each kind of machine, empty where it is missing or outdated.
+-- Each kind of machine as in group_states.sql, with its cached value; the text is empty where that is missing or outdated.
 SELECT states.repo, states.benchmark, states.device, states.arch, states.made_of, cached.text
 FROM (
 /* group_states */
