@@ -331,8 +331,3 @@ def day_of(timestamp: float) -> str:
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return ``1 case``, ``2,000 cases``; ``plural`` if it is not the noun with an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
-
-
-def series_have(number: int) -> str:
-    """Return ``1 series has``, ``2,000 series have``."""
-    return f"{number:,} series {'has' if number == 1 else 'have'}"

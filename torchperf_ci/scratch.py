@@ -89,8 +89,8 @@ FULL_DISK = 2**24
 """Free bytes below which a program may have failed for want of space; some do not say so."""
 
 
-def is_disk_full(why: str) -> bool:
-    """Whether a program failed, as ``why`` says, because the temporary directory is full."""
+def is_disk_full(why: str = "") -> bool:
+    """Whether the temporary directory is full, or a program failed, as ``why`` says, because some disk was."""
     free = shutil.disk_usage(tempfile.gettempdir()).free
     return free < FULL_DISK or "No space left on device" in why
 

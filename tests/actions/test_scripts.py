@@ -333,6 +333,8 @@ def test_a_cancelled_step_lets_its_command_clean_up(job, script, how) -> None:
             os.killpg(step.pid, signal.SIGKILL)
         step.wait()
     assert Path(job["RUNNER_TEMP"], "cleaned").exists()
+    if script != "run":  # of whose exit code no later step asks
+        assert output(job).endswith("exit-code=3\n")
 
 
 def test_a_script_takes_the_place_of_the_steps_shell() -> None:

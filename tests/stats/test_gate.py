@@ -141,14 +141,16 @@ def test_the_fewest_past_runs_are_enough_to_be_judged_and_prove_nothing() -> Non
 
 
 def test_what_became_better_excuses_nothing_that_is_worse() -> None:
-    """Of thirty seeds those of which a false rise is proven where all rises are one family."""
+    """Under one family of all rises, each night some false ones go along with hundreds of true improvements."""
+    false = 0
     worse = np.repeat([1, -1], 300)
-    for seed in (4, 19):
+    for seed in range(30):
         values = 0.02 * np.random.default_rng(seed).standard_normal((600, NIGHTS))
         values[300:, -3:] += math.log(1.3)
         found = judged(values, worse=worse)
         assert found.up.proven[300:].mean() > 0.9
-        assert not found.up.proven[:300].any()
+        false += found.up.proven[:300].sum()
+    assert false == 0
 
 
 def test_a_machine_of_two_speeds_is_not_told_time_and_again() -> None:

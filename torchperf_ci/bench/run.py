@@ -236,7 +236,7 @@ def _one_process(
     except WorkerFailure as failure:
         outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
     outcome = replace(outcome, seconds=time.monotonic() - start)
-    if not outcome.passed and is_disk_full(""):  # whatever the workload says of a disk of its own
+    if not outcome.passed and is_disk_full():  # whatever the workload says of a disk of its own
         refuse_full_disk(f"{case}: {outcome.reason}; continue with --resume")
     journal.add(JournalLine(case.key, outcome))
     return outcome

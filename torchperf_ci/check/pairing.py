@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import change_text, series_have
+from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import kind_of
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
@@ -91,9 +91,13 @@ def several_machines(new: Points) -> str:
         return ""
     names = ", ".join(sorted(set().union(*differing_names)))
     return (
-        f"{series_have(len(differing_names))} new points of several machines or batch sizes, which differ in {names}; "
+        f"{_series_have(len(differing_names))} new points of several machines or batch sizes, which differ in {names}; "
         "of each only those of the newest machine are judged: check each machine's records by itself"
     )
+
+
+def _series_have(number: int) -> str:
+    return counted(number, "series has", "series have")
 
 
 def _differing_names(points: Iterable[Point]) -> set[str]:
@@ -116,7 +120,7 @@ def several_numbers(old: Points, new: Points) -> str:
     ]
     count = sum(map(_has_several_numbers, rows))
     return (
-        f"{series_have(count)} several numbers of one run, whose median is judged and "
+        f"{_series_have(count)} several numbers of one run, whose median is judged and "
         "shifts if one is missing: give different cases different names, and runs without a commit or time folders of "
         "their own"
         if count
@@ -158,7 +162,7 @@ def crept_up(verdicts: Iterable[Verdict]) -> str:
         return ""
     worst = max(shares, key=lambda name: abs(shares[name]))
     return (
-        f"{series_have(len(shares))} become worse than {CREEP_RUNS} runs before by steps too small to be judged, "
+        f"{_series_have(len(shares))} become worse than {CREEP_RUNS} runs before by steps too small to be judged, "
         f"{'the most ' if len(shares) > 1 else ''}{worst} by {change_text(shares[worst])}: see `torchperf history`"
     )
 

@@ -17,8 +17,8 @@ CREEP_RUNS = 60
 """Runs over which a series may creep."""
 LEVEL_RUNS = 10
 """Runs whose median is a level."""
-SURE = 4.0 * np.sqrt(2 * np.pi / 2 / LEVEL_RUNS)
-"""Four standard errors of the difference of two levels, in σ."""
+SURE = 4.0 * np.sqrt(2 * np.pi / (2 * LEVEL_RUNS))
+"""Four standard errors of the difference of two levels, in σ; that of a median of n normal values is σ√(π/2n)."""
 
 
 def creep(values: Floats, min_effect: Floats) -> Floats:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, get_args
 
-from torchperf_ci.document import series_have
+from torchperf_ci.document import counted
 from torchperf_ci.metrics import is_latency
 from torchperf_ci.verdicts.verdict import all_verdicts
 
@@ -207,10 +207,8 @@ def young_series(judgement: Judgement) -> list[str]:
     if new and not coverage(judgement).is_first:
         lines.append(_are_new(new, judged=judged) + ("" if judged else ": base has nothing to compare with"))
     if young:
-        they = "they are" if young > 1 else "it is"
-        lines.append(
-            f"{series_have(young)} too few comparable runs so far; {they} judged from the {FIRST_JUDGED} on"
-        )
+        have, they = counted(young, "series has", "series have"), "they are" if young > 1 else "it is"
+        lines.append(f"{have} too few comparable runs so far; {they} judged from the {FIRST_JUDGED} on")
     return lines
 
 
