@@ -193,9 +193,10 @@ def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
 
 
 def notes_on_builds(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> list[str]:
-    """Return what else differs between the builds, and what of the commits is not measured."""
+    """Return whether and in what else the builds differ, and what of the commits is not measured."""
+    same = "base and head are the same build: whatever differs is noise" if base.spec == head.spec else ""
     uncompiled = "" if options.build else uncompiled_note(base.spec, head.spec)
-    return [*filter(None, [package_note(base, head), uncompiled, _uncommitted(head)])]
+    return [*filter(None, [same, package_note(base, head), uncompiled, _uncommitted(head)])]
 
 
 def _uncommitted(head: ComparedBuild) -> str:
