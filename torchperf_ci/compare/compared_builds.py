@@ -157,11 +157,11 @@ def selected_cases(
 ) -> tuple[Case, ...]:
     """Return the selected cases from the union of both catalogues. Raises :class:`UsageError` if there are none."""
     known = _known_to_either(base.under_test.known, head.under_test.known)
-    return select_cases(
-        selection.selection_of(options, config, options.suite, options.filter, options.shard),
-        known,
-        head.settings.device,
-    )
+    chosen = selection.selection_of(options, config, options.suite, options.filter, options.shard)
+    cases = select_cases(chosen, known, head.settings.device)
+    if not cases:
+        raise UsageError(selection.NOTHING_IN_SHARD.format(*chosen.shard))
+    return cases
 
 
 def known_to(build: ComparedBuild, case: Case) -> bool:
