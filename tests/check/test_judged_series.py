@@ -84,11 +84,9 @@ def test_what_was_not_measured_this_time_is_missing_only_for_its_own_jobs() -> N
 
 
 def test_what_a_machine_of_the_same_label_has_measured_instead_is_not_missing() -> None:
-    """Each of two shards gets one of two machines by chance; a machine that always measures both is not one of these."""
+    """Each of two shards gets one of two machines by chance; machines that always measure the same take no turns."""
     turns = {
-        series(model=model, arch=arch): [
-            point(10.0, day) for day in range(20) if (day + shard) % 2 == place
-        ]
+        series(model=model, arch=arch): [point(10.0, day) for day in range(20) if (day + shard) % 2 == place]
         for place, arch in enumerate(("EPYC", "Xeon"))
         for shard, model in enumerate(("first", "second"))
     }
