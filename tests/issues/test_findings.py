@@ -33,7 +33,8 @@ from made_night import (
 from torchperf_ci.issues.body import issue_title, reproduction_steps
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
 from torchperf_ci.metrics import ANCHORED
-from torchperf_ci.verdicts.verdict import BuildVariance, Judgement, Verdict, evidence_of, suspect_machines
+from torchperf_ci.verdicts.headline import suspect_machines
+from torchperf_ci.verdicts.verdict import BuildVariance, Judgement, Verdict, evidence_of
 
 if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection, Culprit

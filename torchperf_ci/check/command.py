@@ -34,8 +34,9 @@ from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.store.migrations import is_remote
+from torchperf_ci.verdicts.headline import suspect_machines
 from torchperf_ci.verdicts.reproduction import portable_options
-from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, suspect_machines
+from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions
 from torchperf_ci.verdicts.verdict_document import publish_verdicts
 
 if TYPE_CHECKING:

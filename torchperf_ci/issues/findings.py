@@ -13,13 +13,13 @@ from torchperf_ci.issues.memory import IssueKind, IssueRow
 from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series, SeriesGroup
+from torchperf_ci.verdicts.headline import suspect_machines
 from torchperf_ci.verdicts.verdict import (
     Judgement,
     RepeatOptions,
     Verdict,
     all_verdicts,
     commit_ends_of,
-    suspect_machines,
 )
 
 if TYPE_CHECKING:

@@ -7,20 +7,16 @@ or a number are kept.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
 from typing import Any, Literal, NamedTuple, TypeGuard
 
 from torchperf_ci import json_files
-from torchperf_ci.document import change_text
 from torchperf_ci.errors import VerdictsError
-from torchperf_ci.metrics import ANCHORED, LATENCY
-from torchperf_ci.series.points import Series, SeriesGroup
+from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 
 COMMIT_HASH = re.compile(r"[0-9a-f]{7,64}")
@@ -341,38 +337,6 @@ SIZE_LIMIT = 64 * 2**20
 VERDICTS_FORMAT = json_files.JsonFormat(
     Path(__file__).with_name("verdicts.schema.json"), VERSION, VerdictsError
 )
-
-
-_WHOLE_MACHINE = 4
-"""Fewest latencies of a machine of which more than half must look worse for the machine to be suspected, too."""
-
-
-def suspect_machines(verdicts: Iterable[Verdict]) -> Mapping[SeriesGroup, str]:
-    """A sentence on each kind of machine of which most latencies look worse, by history alone, at once.
-
-    Pairs and anchored series do not count, because both sides are measured on the same machine.
-    """
-    known = list(verdicts)
-    anchored = {verdict.series.case for verdict in known if verdict.series.metric == ANCHORED}
-    latencies: dict[SeriesGroup, list[Verdict]] = defaultdict(list)
-    for verdict in known:
-        is_latency = verdict.series.metric == LATENCY and verdict.series.case not in anchored
-        if is_latency and verdict.effect and not verdict.effect.pairs:
-            latencies[verdict.series.group].append(verdict)
-    sentences = {}
-    for group, some in latencies.items():
-        worse = [
-            verdict.effect.ratio
-            for verdict in some
-            if verdict.effect and (verdict.is_red or verdict.candidate)
-        ]
-        if len(worse) >= _WHOLE_MACHINE and 2 * len(worse) > len(some):
-            sentences[group] = (
-                f"{len(worse):,} of {len(some):,} latencies on {group.arch or group.device} look worse at once, by "
-                f"{change_text(median(worse) - 1)} in the median: history cannot tell whether the code or the machine "
-                "itself changed, but `torchperf compare` of an earlier build and this one can"
-            )
-    return sentences
 
 
 def write_verdicts(path: Path, judgement: Judgement) -> None:
