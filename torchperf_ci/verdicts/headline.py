@@ -247,22 +247,19 @@ def suspect_machines(verdicts: Iterable[Verdict]) -> Mapping[SeriesGroup, str]:
     """
     known = list(verdicts)
     anchored = {verdict.series.case for verdict in known if verdict.series.metric == ANCHORED}
-    latencies: dict[SeriesGroup, list[Verdict]] = defaultdict(list)
+    latencies: dict[SeriesGroup, list[tuple[bool, float]]] = defaultdict(list)
     for verdict in known:
         is_latency = verdict.series.metric == LATENCY and verdict.series.case not in anchored
         if is_latency and verdict.effect and not verdict.effect.pairs:
-            latencies[verdict.series.group].append(verdict)
+            is_worse = verdict.is_red or verdict.candidate
+            latencies[verdict.series.group].append((is_worse, verdict.effect.ratio))
     sentences = {}
     for group, some in latencies.items():
-        worse = [
-            verdict.effect.ratio
-            for verdict in some
-            if verdict.effect and (verdict.is_red or verdict.candidate)
-        ]
+        worse = [ratio for is_worse, ratio in some if is_worse]
         if len(worse) >= _WHOLE_MACHINE and 2 * len(worse) > len(some):
+            slower = change_text(median(worse) - 1)
             sentences[group] = (
                 f"{len(worse):,} of {len(some):,} latencies on {group.arch or group.device} look worse at once, by "
-                f"{change_text(median(worse) - 1)} in the median: history cannot tell whether the code or the machine "
-                "itself changed, but `torchperf compare` of an earlier build and this one can"
+                f"{slower} in the median: perhaps the machine changed, which only pairs can tell"
             )
     return sentences
