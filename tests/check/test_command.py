@@ -199,6 +199,17 @@ def test_new_records_of_several_machines_are_told(history: Path, tmp_path: Path)
     assert "check each machine's records by itself" in note
 
 
+def test_where_most_latencies_look_worse_the_machine_is_suspected(tmp_path: Path) -> None:
+    models = [{"name": name, "backend": "eager"} for name in "abcd"]
+    for day in range(15):
+        value, folder = (10.0 + day % 3 / 100, "past") if day < 12 else (12.0, "now")
+        records = [record("latency(ms)", value, day, model=model) for model in models]
+        run(tmp_path / folder, str(day), records)
+    assert check(tmp_path / "now", "--against", tmp_path / "past") == 1
+    (note,) = notes(tmp_path)
+    assert note.startswith("4 of 4 latencies on H100 look worse at once, by +19.9% in the median: ")
+
+
 @pytest.mark.parametrize("tonight", [[1.0, 10.0], [10.0]])
 def test_several_numbers_of_one_run_are_told_though_one_is_missing(
     tonight: list[float], tmp_path: Path

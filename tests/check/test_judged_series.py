@@ -83,6 +83,24 @@ def test_what_was_not_measured_this_time_is_missing_only_for_its_own_jobs() -> N
     assert missing.evidence.commits.last_old.commit == f"{29:040d}"
 
 
+def test_what_a_machine_of_the_same_label_has_measured_instead_is_not_missing() -> None:
+    """Each of two shards gets one of two machines by chance; machines that always measure the same take no turns."""
+    turns = {
+        series(model=model, arch=arch): [point(10.0, day) for day in range(20) if (day + shard) % 2 == place]
+        for place, arch in enumerate(("EPYC", "Xeon"))
+        for shard, model in enumerate(("first", "second"))
+    }
+    always = {series(model="both", arch=arch): row([10.0] * 20) for arch in ("EPYC", "Xeon")}
+    tonight = {
+        series(model=model, arch=arch): row([10.0], 20)
+        for model, arch in (("first", "EPYC"), ("second", "Xeon"), ("both", "Xeon"))
+    }
+    verdicts = judge_all(turns | always, tonight, default_policy())
+    assert [str(verdict.series) for verdict in verdicts if verdict.verdict == "missing"] == [
+        str(series(model="both"))
+    ]
+
+
 def test_a_status_tells_why_something_was_not_measured() -> None:
     lost = series("memory_leak(KiB/iter)")
     told = {"status": "pass", "not_measured": '{"memory_leak(KiB/iter)": "too few steps"}'}

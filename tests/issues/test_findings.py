@@ -33,6 +33,7 @@ from made_night import (
 from torchperf_ci.issues.body import issue_title, reproduction_steps
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
 from torchperf_ci.metrics import ANCHORED
+from torchperf_ci.verdicts.headline import suspect_machines
 from torchperf_ci.verdicts.verdict import BuildVariance, Judgement, Verdict, evidence_of
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def test_two_commits_that_are_proven_are_two_findings_whatever_set_has_both() ->
         (replace(INCONCLUSIVE, good="0" * 40), "range between the two commits has not been bisected yet"),
         (
             replace(INCONCLUSIVE, machine=f"{MI300} (cuda)"),
-            "range between the two commits has not been bisected yet",
+            f"has only been bisected on {MI300} (cuda). {INCONCLUSIVE.why}",
         ),
         (blaming(CULPRIT, replace(CULPRIT, set=("f" * 40,))), "are proven culprits, but for other series"),
     ],
@@ -171,6 +172,28 @@ def test_what_nobody_explains_says_why(location: Bisection, why: str) -> None:
     one = next(one for one in found([a_regression(VIT, 3.0, 1.05)], [location]) if one.kind == "unlocated")
     assert one.fingerprint == cause_fingerprint("unlocated", "octo/perf", "cuda", H100, GOOD, BAD)
     assert why in one.why
+
+
+def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() -> None:
+    slow = [a_regression(a_series(f"slow{number}"), 2.0, 1.04) for number in range(4)]
+    fast = [
+        replace(verdict, series=a_series(f"fast{place}"), verdict="unchanged")
+        for place, verdict in enumerate(slow)
+    ]
+    anchored = [
+        replace(verdict, series=replace(verdict.series, metric=ANCHORED), verdict="unchanged")
+        for verdict in slow
+    ]
+    suspected = "4 of 7 latencies on NVIDIA H100 80GB HBM3 look worse at once, by +4.0% in the median"
+    (one,) = found([*slow, *fast[:3]], [])
+    assert suspected in one.why
+    assert one.why.endswith("which only pairs can tell.")
+    assert len(one.why) < 300, "or the issue shortens it"
+    assert [suspected in note for note in suspect_machines([*slow, *fast[:3]]).values()] == [True]
+    (bisected,) = found([*slow, *fast[:3]], [INCONCLUSIVE])
+    assert suspected not in bisected.why
+    for few in ([*slow, *fast], slow[:3], [*slow, *anchored]):
+        assert not suspect_machines(few)
 
 
 def test_what_luck_of_builds_could_make_says_so_where_it_could_make_all_of_it() -> None:

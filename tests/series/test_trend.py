@@ -52,4 +52,10 @@ def test_levels_lie_between_changes_of_level_and_of_machine() -> None:
         SeriesLevel(START + 20 * DAY, START + 29 * DAY, pytest.approx(12.05)),
         SeriesLevel(START + 30 * DAY, START + 42 * DAY, pytest.approx(12.05)),
     ]
+    turns = [point(10.0 + day % 2, day, fingerprint={"cpu_capability": str(day % 2)}) for day in range(8)]
+    (history,) = segment_all({series(): turns}, lambda name, _: rule_of_metric(name.metric, default_policy()))
+    assert [(level.start - START, level.value) for level in levels_of(turns, history)] == [
+        (0, 10.0),
+        (DAY, 11.0),
+    ]
     assert levels_of([], segment_all({series(): []}, lambda *_: rule_of_metric("latency(ms)", {}))[0]) == []

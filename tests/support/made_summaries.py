@@ -30,4 +30,5 @@ def summary(runs: list[RunEntry], series: list[Series], began: int = START) -> G
     return GroupSummary(
         GroupEntry(runs[0], runs[1], counts, 0, [], trend, len(series), len(changes), 0, [], False),
         changes,
+        runs[0].time - runs[1].time,
     )

@@ -10,10 +10,17 @@ import pytest
 from made_summaries import DAY, NIGHTS, START, run, summary
 from routed_pages import ADDRESS, route_pages
 
-from torchperf_ci.series.points import Series, SeriesGroup
+from torchperf_ci.series.points import Point, Series, SeriesGroup
 from torchperf_ci.series.run_comparison import Trend
+from torchperf_ci.web.catalogue import GroupCatalogue, StoreCatalogue
 from torchperf_ci.web.documents import as_json
-from torchperf_ci.web.overview import GroupSummary, overview_document, regressions_document
+from torchperf_ci.web.overview import (
+    GroupSummary,
+    overview_document,
+    regressions_document,
+    summary_of_group,
+)
+from torchperf_ci.web.result_documents import run_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +96,7 @@ def ended(last: int, before: int) -> GroupSummary:
     """A machine whose newest run is of night ``last``, ``before`` nights after its previous one."""
     found = made(GROUPS[1])
     runs = [run(GROUPS[1], night) for night in (last, last - before)]
-    return replace(found, entry=replace(found.entry, run=runs[0], previous=runs[1]))
+    return replace(found, entry=replace(found.entry, run=runs[0], previous=runs[1]), longest_gap=before * DAY)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +117,18 @@ def test_a_machine_that_has_stopped_reporting_is_told(
     if silent:
         page = shown(context, "", made(GROUPS[0]), ended(last, before))
         assert page.get_by_text("no run since 2026-").count() == 1
+
+
+def test_machines_that_take_turns_at_random_report_at_the_longest_of_their_intervals() -> None:
+    """Two nights in a row are no schedule."""
+    runs = [run(GROUPS[1], night) for night in (30, 29, 22, 21, 17, 16, 0)]
+    series = Series(*GROUPS[1][:2], "model", "inference", "bf16", "inductor", *GROUPS[1][2:], "latency(ms)")
+    points = {series: [Point(1.0, (1.0,), each.time, run=each.name) for each in reversed(runs)]}
+    catalogue = StoreCatalogue({GROUPS[1]: GroupCatalogue([], runs, {})})
+    found = summary_of_group(
+        catalogue, GROUPS[1], points, {}, lambda newest, some: run_document(newest, None, some, ())
+    )
+    assert found.longest_gap == 7 * DAY
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.store.migrations import is_remote
+from torchperf_ci.verdicts.headline import suspect_machines
 from torchperf_ci.verdicts.reproduction import portable_options
 from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions
 from torchperf_ci.verdicts.verdict_document import publish_verdicts
@@ -150,6 +151,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
         several_numbers(others, new),
         unseen_between(verdicts),
         crept_up(verdicts),
+        *suspect_machines(verdicts).values(),
         _nothing_compared_note(past.points, others),
         *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),
         *absent,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise, takewhile
 from statistics import median
@@ -223,16 +224,26 @@ def _follow_anchored(pairing: SeriesPairing, anchored: Verdict) -> Verdict:
 def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> list[Verdict]:
     """Return verdicts on series of the past whose group was measured now but which have no new point.
 
-    ``explained`` says what is wrong with a case, by case. The other series may belong to another shard.
+    ``explained`` says what is wrong with a case, by case. A series is not lost if a machine that takes turns with its
+    own has measured it instead: the shards of a run may get a different machine each time.
     """
     measured = {series.group for series in new}
+    elsewhere: dict[Series, list[Series]] = defaultdict(list)
+    for series in new:
+        elsewhere[replace(series, arch="")].append(series)
     past = {series: row for series, row in old.items() if series.group in measured}
     recent = {group: set(runs[-RECENT_RUNS:]) for group, runs in runs_of_groups(past).items()}
     return [
         missing_verdict(series, explained.get(series.case) or _why_missing(series, new), row)
         for series, row in past.items()
         if series not in new and any(point.run in recent[series.group] for point in row)
+        if not any(_take_turns(row, past.get(other, ())) for other in elsewhere[replace(series, arch="")])
     ]
+
+
+def _take_turns(one: Sequence[Point], other: Sequence[Point]) -> bool:
+    """Whether no run has measured both."""
+    return {point.run for point in one}.isdisjoint(point.run for point in other)
 
 
 def _why_missing(series: Series, new: Points) -> str:

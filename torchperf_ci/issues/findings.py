@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 from torchperf_ci.issues.memory import IssueKind, IssueRow
 from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
-from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, Verdict, all_verdicts, commit_ends_of
+from torchperf_ci.series.points import Series, SeriesGroup
+from torchperf_ci.verdicts.headline import suspect_machines
+from torchperf_ci.verdicts.verdict import (
+    Judgement,
+    RepeatOptions,
+    Verdict,
+    all_verdicts,
+    commit_ends_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
     from torchperf_ci.document import Document
@@ -97,7 +104,7 @@ def findings_of(
     unexplained = [
         verdict for verdict in worse if verdict.verdict == "regressed" and verdict.series not in explained
     ]
-    slow += _unlocated_findings(unexplained, bisections, night)
+    slow += _unlocated_findings(unexplained, bisections, suspect_machines(all_verdicts(judgements)), night)
     slow.sort(key=attrgetter("rank"), reverse=True)
     findings = (*slow, *_broken_findings(judgements, night, broken_nights))
     return [_with_facts_of_files(finding, judgements) for finding in findings]
@@ -260,10 +267,15 @@ def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Seri
 
 
 def _bisection_of(verdict: Verdict, bisections: Sequence[Bisection]) -> Bisection | None:
-    """The bisection of exactly the verdict's range, in either repository, on its kind of machine."""
-    ranges = commit_ends_of([verdict.evidence.commits])
-    fitting = (bisection for bisection in bisections if (bisection.good, bisection.bad) in ranges)
+    """The bisection of exactly the verdict's range, on its kind of machine."""
+    fitting = _bisections_of_range(verdict, bisections)
     return next((bisection for bisection in fitting if _ran_on_machine_of(bisection, verdict.series)), None)
+
+
+def _bisections_of_range(verdict: Verdict, bisections: Sequence[Bisection]) -> list[Bisection]:
+    """The bisections of exactly the verdict's range, in either repository, on any machine."""
+    ranges = commit_ends_of([verdict.evidence.commits])
+    return [bisection for bisection in bisections if (bisection.good, bisection.bad) in ranges]
 
 
 _MACHINE_WORDS = re.compile(r"(?P<arch>.*) \((?P<device>[^()]*)\)")
@@ -276,9 +288,12 @@ def _ran_on_machine_of(bisection: Bisection, series: Series) -> bool:
 
 
 def _unlocated_findings(
-    regressed: Iterable[Verdict], bisections: Sequence[Bisection], night: str
+    regressed: Iterable[Verdict],
+    bisections: Sequence[Bisection],
+    suspect: Mapping[SeriesGroup, str],
+    night: str,
 ) -> list[IssueFinding]:
-    """Regressions without a culprit, one finding per commit range and kind of machine."""
+    """Regressions without a culprit, one finding per commit range and kind of machine; some are ``suspect``."""
     groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in regressed:
         series, commits = verdict.series, verdict.evidence.commits
@@ -292,19 +307,37 @@ def _unlocated_findings(
             tuple(_seen_row(verdict, night) for verdict in verdicts),
             tuple(verdicts),
             bisection=(bisection := _bisection_of(verdicts[0], bisections)),
-            why=" ".join(filter(None, (_why_no_culprit(verdicts[0], bisection), _build_variance(verdicts)))),
+            why=" ".join(filter(None, _whys(verdicts, bisection, bisections, suspect))),
         )
         for key, verdicts in groups.items()
     ]
 
 
-def _why_no_culprit(verdict: Verdict, bisection: Bisection | None) -> str:
-    if bisection is None and verdict.evidence.commits.is_one_commit:
+def _whys(
+    verdicts: Sequence[Verdict],
+    bisection: Bisection | None,
+    bisections: Sequence[Bisection],
+    suspect: Mapping[SeriesGroup, str],
+) -> Iterator[str]:
+    """Sentences on why no commit is named, and on what else may be the cause."""
+    yield _answer(bisection) if bisection else _why_not_bisected(verdicts[0], bisections)
+    if not bisection and (whole := suspect.get(verdicts[0].series.group)):
+        yield f"{whole}."
+    yield _build_variance(verdicts)
+
+
+def _why_not_bisected(verdict: Verdict, bisections: Sequence[Bisection]) -> str:
+    if verdict.evidence.commits.is_one_commit:
         return "Both levels are of the same commit, so something else has changed, such as the machine."
-    if bisection is None and verdict.evidence.commits.range is None:
+    if verdict.evidence.commits.range is None:
         return "The history does not say between which commits it changed, so it could not be bisected."
-    if bisection is None:
-        return "The change is in the history; the range between the two commits has not been bisected yet."
+    known = "The change is in the history; the range between the two commits has"
+    for elsewhere in _bisections_of_range(verdict, bisections):
+        return f"{known} only been bisected on {elsewhere.machine}. {_answer(elsewhere)}"
+    return f"{known} not been bisected yet."
+
+
+def _answer(bisection: Bisection) -> str:
     if bisection.culprits:
         return "Several commits in this range are proven culprits, but for other series."
     return bisection.why or f"The bisection ended without a culprit: {bisection.status}."

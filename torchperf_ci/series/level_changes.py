@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import groupby, pairwise, repeat
 from math import log1p
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Literal
@@ -106,7 +107,7 @@ class SeriesHistory:
 
 @dataclass(frozen=True)
 class SeriesLevel:
-    """The level of a series from ``start`` to ``end``, the Unix seconds of its first and last point."""
+    """A level of a series on one machine, and ``start`` and ``end``, the Unix seconds of its first and last point."""
 
     start: int
     end: int
@@ -114,14 +115,16 @@ class SeriesLevel:
 
 
 def levels_of(points: Sequence[Point], history: SeriesHistory) -> list[SeriesLevel]:
-    """Return the median of the values between changes of level and of machine, where there are values."""
-    edges = {0, len(points), *(c.index for c in history.changes), *(c.index for c in history.machines)}
-    parts = [points[start:end] for start, end in pairwise(sorted(edges))]
-    return [
-        SeriesLevel(part[0].timestamp, part[-1].timestamp, median(values))
-        for part in parts
-        if (values := numbers(part))
-    ]
+    """Return the median of the values between changes of level, for each machine by itself; the current one is last."""
+    begun = {change.index for change in history.changes}
+    levels = []
+    for part in parts_of(points):
+        edges = [0, *(place for place, index in enumerate(part) if index in begun), len(part)]
+        for start, end in pairwise(edges):
+            level = [points[index] for index in part[start:end]]
+            if values := numbers(level):
+                levels.append(SeriesLevel(level[0].timestamp, level[-1].timestamp, median(values)))
+    return sorted(levels, key=attrgetter("end"))
 
 
 _TOGETHER = 4096

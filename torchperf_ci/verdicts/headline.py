@@ -1,23 +1,25 @@
 """The sign and the headline of judgements in every report: verdict counts, and whether enough was judged.
 
 Enough means at least half of all series and at least half of the latencies: memory that stays the same says nothing
-about speed that could not be judged.
+about speed that could not be judged. Next to them it says of which machines most latencies look worse.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from operator import attrgetter
+from statistics import median
 from typing import TYPE_CHECKING, Literal, get_args
 
-from torchperf_ci.document import counted
-from torchperf_ci.metrics import is_latency
+from torchperf_ci.document import change_text, counted
+from torchperf_ci.metrics import ANCHORED, LATENCY, is_latency
 from torchperf_ci.verdicts.verdict import all_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from torchperf_ci.series.points import SeriesGroup
     from torchperf_ci.verdicts.verdict import Judgement, Verdict, VerdictWord
 
 
@@ -232,3 +234,32 @@ def _first_run(judgements: Sequence[Judgement], verdicts: Sequence[Verdict]) -> 
 def _are_new(count: int, *, judged: bool) -> str:
     are_new, they = (f"{count:,} series are new", "they are") if count > 1 else ("1 series is new", "it is")
     return f"{are_new}; {they} judged from the {FIRST_JUDGED} run on" if judged else are_new
+
+
+_WHOLE_MACHINE = 4
+"""Fewest latencies of a machine of which more than half must look worse for the machine to be suspected, too."""
+
+
+def suspect_machines(verdicts: Iterable[Verdict]) -> Mapping[SeriesGroup, str]:
+    """A sentence on each kind of machine of which most latencies look worse, by history alone, at once.
+
+    Pairs and anchored series do not count, because both sides are measured on the same machine.
+    """
+    known = list(verdicts)
+    anchored = {verdict.series.case for verdict in known if verdict.series.metric == ANCHORED}
+    latencies: dict[SeriesGroup, list[tuple[bool, float]]] = defaultdict(list)
+    for verdict in known:
+        is_latency = verdict.series.metric == LATENCY and verdict.series.case not in anchored
+        if is_latency and verdict.effect and not verdict.effect.pairs:
+            is_worse = verdict.is_red or verdict.candidate
+            latencies[verdict.series.group].append((is_worse, verdict.effect.ratio))
+    sentences = {}
+    for group, some in latencies.items():
+        worse = [ratio for is_worse, ratio in some if is_worse]
+        if len(worse) >= _WHOLE_MACHINE and 2 * len(worse) > len(some):
+            slower = change_text(median(worse) - 1)
+            sentences[group] = (
+                f"{len(worse):,} of {len(some):,} latencies on {group.arch or group.device} look worse at once, by "
+                f"{slower} in the median: perhaps the machine changed, which only pairs can tell"
+            )
+    return sentences

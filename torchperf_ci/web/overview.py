@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf, log
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -59,10 +60,14 @@ class GroupEntry:
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """What the overview and the list of regressions need of one kind of machine."""
+    """What the overview and the list of regressions need of one kind of machine.
+
+    ``longest_gap`` is the longest time between two successive runs among the newest ones, in seconds.
+    """
 
     entry: GroupEntry
     changes: Sequence[ChangeEntry]
+    longest_gap: int
 
 
 def summary_of_group(
@@ -87,11 +92,11 @@ def summary_of_group(
         for change in history.changes
     ]
     newest = _newest(measured.runs, trunk)
-    run = run_document_of(newest, points)
+    run, earlier = run_document_of(newest, points), catalogue.recent(newest)
     noisy = [history for series, history in histories.items() if rules[series].kind in ("ratio", "amount")]
     entry = GroupEntry(
         newest,
-        next(iter(catalogue.recent(newest)), None),
+        next(iter(earlier), None),
         run.counts,
         len(run.not_run),
         run.differs,
@@ -102,7 +107,8 @@ def summary_of_group(
         [series.id for series, history in histories.items() if history.is_newly_worse(rules[series])],
         bool(noisy) and all(history.is_too_short for history in noisy),
     )
-    return GroupSummary(entry, changes)
+    gaps = (later.time - run.time for later, run in pairwise([newest, *earlier]))
+    return GroupSummary(entry, changes, max(gaps, default=0))
 
 
 def index_document(
@@ -141,7 +147,7 @@ def overview_document(summaries: Sequence[GroupSummary], culprits: Sequence[Entr
     """
     ends = (summary.entry.run.end for summary in summaries)
     newest = max((end for end in ends if end < LATEST_SECOND), default=0)
-    groups = [replace(one.entry, silent=_is_silent(one.entry, newest)) for one in summaries]
+    groups = [replace(one.entry, silent=_is_silent(one, newest)) for one in summaries]
     groups.sort(key=lambda entry: (-entry.open, -entry.run.time))
     lasting = [change for summary in summaries for change in summary.changes if change.is_open]
     new = sum(change.time > newest - _WEEK for change in lasting)
@@ -200,14 +206,13 @@ def _severity(change: ChangeEntry) -> tuple[bool, float, str]:
     return (change.name["metric"] != STATUS, -size, change.series)
 
 
-def _is_silent(group: GroupEntry, newest: int) -> bool:
+def _is_silent(machine: GroupSummary, newest: int) -> bool:
     """Whether a machine has stopped reporting, compared with the newest result of any machine.
 
-    It has no run for more than a week, nor for three times as long as between its two newest runs. Without the time of
-    any run, nobody knows.
+    It has no run for more than a week, nor for three times as long as ever between its newest runs: machines of one
+    label take turns at random. Without the time of any run, nobody knows.
     """
-    usual = group.run.time - group.previous.time if group.previous else 0
-    return 0 < group.run.end < newest - max(_WEEK, 3 * usual)
+    return 0 < machine.entry.run.end < newest - max(_WEEK, 3 * machine.longest_gap)
 
 
 def _sentence(groups: Sequence[GroupEntry], lasting: int, new: int, troubles: Sequence[str]) -> str:

@@ -93,7 +93,7 @@ function joined(parts, index, series) {
     points,
     last,
     later: last ? index.runs.filter((run) => run.time > last.time && run.branch === last.branch && sameMachine(run, series)).length : 0,
-    levels: [...levels.values()],
+    levels: [...levels.values()].sort((one, other) => one.end - other.end),
     changes: parts.flatMap((part) => part.changes),
     machine_changes: parts.flatMap((part) => part.machine_changes),
   };
