@@ -217,7 +217,9 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
     ``error`` is what the command ends with, ``artifact`` the name of the artifact that holds the spool.
     """
     failed = error or report.failure(invalid=False)
-    warned = report.refused_count or report.missing or report.unread or report.without_records or report.left_out
+    warned = (
+        report.refused_count or report.missing or report.unread or report.without_records or report.left_out
+    )
     sign = "❌" if failed else "⚠️" if warned else "✅"
     offered = artifact and report.quarantine and report.failure()
     return Document(
