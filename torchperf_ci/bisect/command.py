@@ -57,7 +57,7 @@ def with_repeat_command(
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
     """Options that select the series which the verdicts report as worse."""
-    worse = [verdict.series for verdict in judgement.verdicts if verdict.is_red or verdict.candidate]
+    worse = [verdict.series for verdict in judgement.worse]
     metrics = _distinct(bisected_as(series.metric) or series.metric for series in worse)
     return {
         "workload": _distinct(series.model for series in worse),
