@@ -63,7 +63,7 @@ def bisected(
     facts, played = BisectFacts(), Played()
     while world.pairs < MAX_PAIRS:
         known = Investigation(question, facts)
-        step = known.next_step(may_build=True)
+        step = known.next_step()
         if step is None:
             break
         _claim(known, step, played.claims)

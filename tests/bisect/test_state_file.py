@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -131,15 +130,6 @@ def test_what_failed_after_the_last_build_is_tried_again_once(path) -> None:
         state.retry_failures()
         assert state.facts.builds[3:] == (failed[1],)
         assert state.facts.failures == (FAILURE,)
-
-
-def test_ratios_that_cannot_be_changed_are_kept_as_well(path) -> None:
-    with StateFile.open(path, PLAN) as state:
-        state.add(GOOD)
-        state.add(BUILD)
-        state.add(BisectReading("mlp", 0, 7, MappingProxyType({"latency": 0.1}), "locate"))
-    with StateFile.open(path, PLAN) as state:
-        assert state.facts.readings[0].log_ratios == {"latency": 0.1}
 
 
 def test_another_bisection_is_refused_with_what_differs(path) -> None:

@@ -16,7 +16,6 @@ from torchperf_ci.bisect.reasoning.evidence import (
     BisectReading,
     BuildAttempt,
     ProbeFailure,
-    with_known_rebuilds,
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.search import investigate
@@ -198,5 +197,5 @@ def bisected(
     most = limits or BisectLimits(pairs=MAX_PAIRS)
     ended_by = investigate(asked, world, kept, most, shown)  # type: ignore[arg-type]  # all that it asks of them
     assert limits or not ended_by, "going round in circles"
-    known = Investigation(with_known_rebuilds(asked, kept.facts), kept.facts)
+    known = Investigation(asked, kept.facts)
     return Ended(known, kept.events, ended_by)

@@ -57,7 +57,7 @@ def with_repeat_command(
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
     """Options that select the series which the verdicts report as worse."""
-    worse = [verdict.series for verdict in judgement.verdicts if verdict.is_red or verdict.candidate]
+    worse = [verdict.series for verdict in judgement.worse]
     metrics = _distinct(bisected_as(series.metric) or series.metric for series in worse)
     return {
         "workload": _distinct(series.model for series in worse),
@@ -116,13 +116,13 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -
     judgement = read_verdicts(Path(options.verdicts or ""))
     if not is_nightly:
         return judgement
-    kept = _beside(state, "verdicts")
+    path = _beside(state, "verdicts")
     with suppress(VerdictsError):
-        earlier = read_verdicts(kept)
+        earlier = read_verdicts(path)
         if asks_for_clearest(earlier, judgement):
-            say(f"continuing with the series that this search began with, in {kept}")
+            say(f"continuing with the series that this search began with, in {path}")
             return earlier
-    write_verdicts(kept, judgement)
+    write_verdicts(path, judgement)
     _beside(state, "culprits").unlink(missing_ok=True)  # the answer to another question
     return judgement
 
@@ -132,12 +132,12 @@ def _earlier_answer(state: Path, options: BisectOptions, judgement: Judgement | 
 
     The files of its profiles are among that job's artifacts.
     """
-    kept = _beside(state, "culprits")
+    path = _beside(state, "culprits")
     with suppress(CulpritsError):
-        answer = read_culprits(kept)
+        answer = read_culprits(path)
         again = with_repeat_command(answer, options, judgement)
         if answer.status != "inconclusive" and answer.command == again.command:
-            say(f"an earlier job has answered this: {kept}")
+            say(f"an earlier job has answered this: {path}")
             return replace(answer, culprits=tuple(map(_without_files, answer.culprits)))
     return None
 

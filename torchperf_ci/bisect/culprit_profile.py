@@ -202,14 +202,14 @@ class CulpritProfiler:
         profiles: tuple[list[Profile], list[Profile]] = ([], [])
         for side in _OLD_NEW_NEW_OLD:
             trace = None if profiles[side] else self.scratch / TRACES[side]
-            profiles[side].append(self._taken(probe.case, positions[side], settings, trace))
+            profiles[side].append(self._take(probe.case, positions[side], settings, trace))
         changes = compare_profiles(*profiles)
         moved = tuple(map(_operator, changes.moved[:MAX_ROWS]))
         inside = ProfileChange(probe.name, moved, changes.graph_breaks[:MAX_ROWS])
         state.add(ProfiledStep(*positions, inside))
         save_profile_files(self._folder(step), changes, {name: self.scratch / name for name in TRACES})
 
-    def _taken(self, case: Case, position: int, settings: Settings, trace: Path | None) -> Profile:
+    def _take(self, case: Case, position: int, settings: Settings, trace: Path | None) -> Profile:
         """Profile a build; raises :class:`WorkerFailure` if the deadline has passed."""
         deadline = self.limits.deadline
         if deadline is not None and not deadline.left:

@@ -146,7 +146,7 @@ class CommandPairing:
 
     def failure_on(self, build: MeasurableBuild) -> ProbeFailure | None:
         """Why the command does not run on a build, if it does not; its first run there does not count anyway."""
-        for _ in range(TRIES):
+        for _ in range(PAIR_TRIES):
             try:
                 self._try_out("base", build.installed)
             except SideFailure as lost:
@@ -173,8 +173,8 @@ def _failure_text(failure: WorkerFailure) -> str:
 
 GOOD = 0
 """The position of the good commit."""
-TRIES = 2
-"""How often a pair is tried before a build counts as unusable."""
+PAIR_TRIES = 2
+"""How often a pair is tried before a build counts as unusable. The good commit is built anew as often."""
 RUNS = 3
 """How often a run of a command is tried within a pair: at 20% of failures by chance, one pair in 30 is tried again."""
 
@@ -232,7 +232,7 @@ class Laboratory:
 
     def build_good_anew(self) -> BuildAttempt:
         """Build the good commit once more; raises :class:`EnvironmentUnderTestError` if nothing can be built now."""
-        for _ in range(TRIES):
+        for _ in range(PAIR_TRIES):
             again = attempt_build(partial(self._environments.try_anew, self._sources[GOOD]), GOOD)
             if again.ok:
                 return again
@@ -287,7 +287,7 @@ class Laboratory:
         self, step: PlannedPair, base: MeasurableBuild, head: MeasurableBuild
     ) -> PairNumbers | ProbeFailure:
         pairing = self._pairings[step.probe]
-        for _ in range(TRIES):
+        for _ in range(PAIR_TRIES):
             try:
                 return pairing.pair(base, head, head_first=step.head_first)
             except SideFailure as lost:

@@ -195,8 +195,8 @@ def resolve_setup(
     settings = selection.settings_of_options(options, config)
     if options.command:
         probe = CommandProbe(options.command, options.metric or "", config.policy)
-        given = options.device
-        device = installed("cpu" if given in (None, "auto") else given)
+        name = options.device
+        device = installed("cpu" if name in (None, "auto") else name)
         settings = replace(settings, device=device.torch_type, hip=isinstance(device, Rocm))
         return MeasurementSetup((probe,), settings, device)
     selection.check_suite_files(settings)

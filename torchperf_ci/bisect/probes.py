@@ -209,7 +209,7 @@ def probes_from_verdicts(judgement: Judgement, known: KnownWorkloads, device: st
     metrics: dict[Case, list[str]] = defaultdict(list)
     named: dict[Case, str] = {}
     left_out = []
-    for verdict in _worse(judgement):
+    for verdict in judgement.worse:
         case = _case(verdict, known, device)
         if isinstance(case, str):
             left_out.append(f"{verdict.series} is not bisected: {case}")
@@ -229,26 +229,22 @@ def commit_ranges(judgement: Judgement) -> Sequence[CommitEnds]:
     it bisects. Several ranges of one repository are combined into one that contains them all.
     """
     return commit_ends_of(
-        [verdict.evidence.commits for verdict in _worse(judgement) if bisected_as(verdict.series.metric)]
+        [verdict.evidence.commits for verdict in judgement.worse if bisected_as(verdict.series.metric)]
     )
 
 
 def asks_for_clearest(earlier: Judgement, judgement: Judgement) -> bool:
     """Whether ``earlier`` verdicts have the same ranges, and the clearest series of ``judgement`` among the worse."""
-    worse = _worse(judgement)
+    worse = judgement.worse
     clearest = max(worse, key=lambda one: (one.is_red, one.effect.size if one.effect else 0.0), default=None)
-    is_asked = clearest is not None and clearest.series in {verdict.series for verdict in _worse(earlier)}
+    is_asked = clearest is not None and clearest.series in {verdict.series for verdict in earlier.worse}
     return is_asked and commit_ranges(earlier) == commit_ranges(judgement)
 
 
 def expected_build_variance(judgement: Judgement) -> float:
     """The standard deviation between builds of the same code in the history of the worse series; their largest one."""
-    taus = [luck.tau for verdict in _worse(judgement) if (luck := verdict.evidence.luck)]
+    taus = [luck.tau for verdict in judgement.worse if (luck := verdict.evidence.luck)]
     return min(max(MIN_TAU, *taus), MAX_TAU) if taus else USUAL_TAU
-
-
-def _worse(judgement: Judgement) -> Sequence[Verdict]:
-    return [verdict for verdict in judgement.verdicts if verdict.is_red or verdict.candidate]
 
 
 def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:

@@ -19,9 +19,8 @@ from torchperf_ci.bisect.reasoning.evidence import (
     TRIES,
     BisectNote,
     BisectQuestion,
-    with_known_rebuilds,
 )
-from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
+from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.state_file import RetriedFailures, StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
@@ -54,13 +53,11 @@ def investigate(
     Raises :class:`EnvironmentUnderTestError` if the good or the bad commit fails to build :data:`TRIES`
     times.
     """
-    while (
-        step := next_step(question := with_known_rebuilds(question, state.facts), state.facts)
-    ) is not None:
+    while (step := (known := Investigation(question, state.facts)).next_step()) is not None:
         if limit := limits.ended_by(state.facts):
             return limit
         if not limits.may_build(state.facts, _unbuilt(step, state.facts)):
-            step = next_step(question, state.facts, may_build=False)
+            step = known.next_step(may_build=False)
         if step is None or not limits.may_build(state.facts, _unbuilt(step, state.facts)):
             return "--max-builds"
         if _are_built(step, question, laboratory, state, progress):
@@ -168,7 +165,7 @@ def search(
                 state_file.retry_failures()
             setup = _with_batch_sizes(setup, sequence, state_file, folder)
             question = _question(sequence, setup, options)
-            if next_step(with_known_rebuilds(question, state_file.facts), state_file.facts) is not None:
+            if Investigation(question, state_file.facts).next_step() is not None:
                 build_good()
             for attempt in attempts if GOOD not in state_file.facts.built else ():
                 state_file.add(attempt)
@@ -181,7 +178,7 @@ def search(
                 finally:  # also after an interruption: the call that resumes the search reports these notes
                     for remark in laboratory.remarks:
                         state_file.add(BisectNote(remark))
-                known = Investigation(with_known_rebuilds(question, state_file.facts), state_file.facts)
+                known = Investigation(question, state_file.facts)
                 profiler = CulpritProfiler(sequence, environments, setup, options, limits, folder, progress)
                 profiles = profiler.profile(clearest_probes(known), state_file)
             good, bad = (known.facts.contents.get(end) for end in (GOOD, question.bad))

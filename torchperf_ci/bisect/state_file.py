@@ -6,11 +6,12 @@ import errno
 import fcntl
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, TYPE_CHECKING, NoReturn
+
+import msgspec
 
 from torchperf_ci import json_files
 from torchperf_ci.bisect.reasoning.evidence import (
@@ -22,9 +23,13 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProbeFailure,
     ProfiledStep,
 )
-from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import open_journal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from torchperf_ci.culprits.culprit import ProfileChange
 
 
 @dataclass(frozen=True)
@@ -92,13 +97,13 @@ class StateReader:
             event = json_files.typed(members, known)
         except ValueError as error:
             _refuse(str(error))
+        for name, (low, high) in self._bounds.items():
+            if not all(low <= number <= high for number in _numbers(members.get(name))):
+                _refuse(f"{name} is out of bounds")
         self._check(event)
         return event
 
     def _check(self, event: StateEvent) -> None:
-        for name, (low, high) in self._bounds.items():
-            if not all(low <= number <= high for number in _numbers(getattr(event, name, ()))):
-                _refuse(f"{name} is out of bounds")
         match event:
             case BisectReading():
                 self._check_probe(event.probe)
@@ -134,14 +139,12 @@ _NO_PAIR = "a pair is an earlier build and a later one"
 
 
 def _numbers(member: object) -> Iterator[float]:
-    """Yield all numbers in a member of an event."""
+    """Yield all numbers in a JSON value."""
     if isinstance(member, int | float):
         yield member
-    if isinstance(member, ProfileChange | OperatorCost):
-        member = vars(member)
-    if isinstance(member, Mapping):
-        member = tuple(member.values())
-    for item in member if isinstance(member, tuple) else ():
+    if isinstance(member, dict):
+        member = [*member.values()]
+    for item in member if isinstance(member, list) else ():
         yield from _numbers(item)
 
 
@@ -236,7 +239,7 @@ class StateFile:
         with _writing(Path(self._file.name)):
             if len(self._events) >= MAX_EVENTS or self._file.tell() >= MAX_BYTES:
                 raise OSError(errno.EFBIG, "it is full")
-            json_files.append_entry(self._file, _entry(event))
+            json_files.append_entry(self._file, {_NAMES[type(event)]: msgspec.to_builtins(event)})
         self._events.append(event)
 
     def retry_failures(self) -> None:
@@ -289,17 +292,6 @@ def _lock(file: IO[bytes]) -> None:
     except BlockingIOError as error:
         msg = f"{file.name} is in use by another bisection: wait for it to end, or name another file with --state"
         raise ResumeError(msg) from error
-
-
-def _entry(event: StateEvent) -> json_files.JournalEntry:
-    members = {name: _json_value(member) for name, member in vars(event).items()}
-    return {_NAMES[type(event)]: members}
-
-
-def _json_value(member: object) -> object:
-    if isinstance(member, ProfileChange):
-        return asdict(member)
-    return dict(member) if isinstance(member, Mapping) else member
 
 
 def _events_or_anew(

@@ -181,9 +181,9 @@ def plan_bisections(
     worse, left_out = regressions(verdicts, runners_of_series(jobs, records))
     fitting, deadline = budget_shares(len(worse), budget)
     kinds = {job.runner: job for job in jobs}
-    taken: set[str] = set()
+    names: set[str] = set()
     chosen = {
-        _bisection_job(regression, kinds[regression.runner], taken, deadline): regression
+        _bisection_job(regression, kinds[regression.runner], names, deadline): regression
         for regression in worse[:fitting]
     }
     return BisectionPlan(chosen, worse[fitting:], left_out)
@@ -199,10 +199,10 @@ def write_bisections(plan: BisectionPlan, folder: Path) -> None:
 
 
 def _bisection_job(
-    regression: Regression, job: MeasurementJob, taken: set[str], deadline: int
+    regression: Regression, job: MeasurementJob, names: set[str], deadline: int
 ) -> BisectionJob:
     good, bad = regression.range
-    name = unique_name(taken, regression.runner, good[:_SHOWN], bad[:_SHOWN])
+    name = unique_name(names, regression.runner, good[:_SHOWN], bad[:_SHOWN])
     search = _search_key(regression)
     return BisectionJob(name, job.runner, job.labels, job.device, good, bad, f"{name}.json", deadline, search)
 

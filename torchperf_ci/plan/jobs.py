@@ -24,14 +24,14 @@ MAX_NAME_LENGTH = 80
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.]+")
 
 
-def unique_name(taken: set[str], *parts: str) -> str:
-    """Join ``parts`` to a name of safe characters that is not ``taken`` yet in any case, if need be with a number."""
+def unique_name(used: set[str], *parts: str) -> str:
+    """Join ``parts`` to a name of safe characters that is not ``used`` yet in any case; a number makes it new."""
     wanted = _UNSAFE.sub("-", "-".join(parts)).strip("-.")[:MAX_NAME_LENGTH] or "job"
     name, number = wanted, 1
-    while name.casefold() in taken:
+    while name.casefold() in used:
         number += 1
         name = f"{wanted}-{number}"
-    taken.add(name.casefold())
+    used.add(name.casefold())
     return name
 
 
@@ -79,9 +79,9 @@ def jobs_of(config: Config) -> Sequence[MeasurementJob]:
     for name, suite in suites.items():
         _check_suite_name(name)
         _check_workloads(name, suite)
-    taken: set[str] = set()
+    used: set[str] = set()
     jobs = [
-        _job(taken, runner, config.runners[runner], name, f"{number}/{suite.shards}")
+        _job(used, runner, config.runners[runner], name, f"{number}/{suite.shards}")
         for name, suite in suites.items()
         for runner in suite.runners or config.runners
         for number in range(1, suite.shards + 1)
@@ -114,9 +114,9 @@ def matrix(rows: Iterable[Any]) -> Mapping[str, object]:
     return {"include": [asdict(row) for row in rows]}
 
 
-def _job(taken: set[str], name: str, runner: Runner, suite: str, shard: str) -> MeasurementJob:
+def _job(used: set[str], name: str, runner: Runner, suite: str, shard: str) -> MeasurementJob:
     parts = (name, suite) if shard == "1/1" else (name, suite, shard.replace("/", "-of-"))
-    unique = unique_name(taken, *parts)
+    unique = unique_name(used, *parts)
     return MeasurementJob(unique, name, runner.labels, runner.device, runner.tune, suite, shard)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MAX_AUTOCORRELATION = 0.9
 CLIP = 3.0
-"""Deviations are clipped at this many σ, so that a spike neither feigns nor hides autocorrelation."""
+"""Values are clipped at this many σ from their level, so that a spike neither feigns nor hides autocorrelation."""
 SHARED = 2 / 3
 """Share of the variance between runs that is assumed to be common to the runs of one session. Processes of one run
 share half of it; a past of one run per night cannot tell how much runs of one session share."""
@@ -113,10 +113,8 @@ AUTOCORRELATIONS = (0.3, 0.6, 0.8, 0.92, 0.97)
 """Candidate autocorrelations of that part from one pair to the next."""
 INDEPENDENT = 0.8
 """Prior probability that pairs are independent; the rest is spread evenly over the grid."""
-PAIR_CLIP = 3.0
-"""Values are clipped at this many robust standard deviations, so that an outlier neither feigns nor hides
-autocorrelation."""
 MIN_TO_CLIP = 4
+"""Fewest pairs with which their σ is known well enough to clip them."""
 
 _GRID = ((0.0, 0.0), *product(SHARES, AUTOCORRELATIONS))
 _PRIOR = np.log([INDEPENDENT, *[(1 - INDEPENDENT) / (len(_GRID) - 1)] * (len(_GRID) - 1)])
@@ -236,9 +234,9 @@ def _whitened(columns: Floats, times: Floats) -> tuple[Floats, Floats]:
     left = memories ** np.diff(times)[:, None]
     for place, values in enumerate(columns):
         if place:
-            kept = left[place - 1]
-            expected *= kept[:, None]
-            variance = shares + kept**2 * (variance - shares)
+            remembered = left[place - 1]
+            expected *= remembered[:, None]
+            variance = shares + remembered**2 * (variance - shares)
         variances[place] = variance + (1 - shares)
         apart = values - expected
         white[:, place] = apart
@@ -269,5 +267,5 @@ def _clipped(row: PairSeries) -> Floats:
     apart = row.values - np.array([middles[group] for group in row.groups.tolist()])
     if apart.size < MIN_TO_CLIP:
         return np.asarray(apart)
-    most = PAIR_CLIP * MAD_TO_SIGMA * float(np.median(np.abs(apart)))
+    most = CLIP * MAD_TO_SIGMA * float(np.median(np.abs(apart)))
     return np.asarray(np.clip(apart, -most, most))

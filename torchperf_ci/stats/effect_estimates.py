@@ -47,9 +47,9 @@ def _signed_rank_quantile(n: int, alpha: float) -> int:
     ways[0] = 1.0
     for rank in range(1, n + 1):
         # Each rank counts as positive or negative with probability one half.
-        taken = np.zeros_like(ways)
-        taken[rank:] = ways[:-rank]
-        ways = (ways + taken) / 2
+        with_rank = np.zeros_like(ways)
+        with_rank[rank:] = ways[:-rank]
+        ways = (ways + with_rank) / 2
     return int(np.searchsorted(np.cumsum(ways), alpha, side="right"))
 
 

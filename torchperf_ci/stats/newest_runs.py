@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from torchperf_ci.stats.autocorrelation import autocorrelations, variance_of_mean
-from torchperf_ci.stats.noise import Tails, learn_tails, level_and_sigma
+from torchperf_ci.stats.noise import MAD_TO_SIGMA, Tails, learn_tails, level_and_sigma
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST, ONE_SESSION, last_excursions, past
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _ordinary(medians: Floats, group: Ints) -> Floats:
         members = group == one
         known = np.abs(medians[members & ~np.isnan(medians)])
         if known.size >= MIN_JOBS:
-            largest[members] = ORDINARY * 1.4826 * np.median(known)
+            largest[members] = ORDINARY * MAD_TO_SIGMA * np.median(known)
     return largest
 
 
@@ -199,10 +199,10 @@ def window(known: GateRuns, runs: int, tails: Tails) -> Window:
     """Compare the newest ``runs`` with the past of the current level."""
     before, newest = past(known.values, runs), known.values[:, -runs:]
     history = (~np.isnan(before)).sum(axis=1)
-    told = np.where(known.is_one_session, np.minimum(history, ONE_SESSION), history)
-    freedom = _freedom(told)
+    counted = np.where(known.is_one_session, np.minimum(history, ONE_SESSION), history)
+    freedom = _freedom(counted)
     old, sigma = level_and_sigma(before)
-    spread, cautious = (_spread(known.sessions[:, -runs:], told, memory) for memory in known.memory.T)
+    spread, cautious = (_spread(known.sessions[:, -runs:], counted, memory) for memory in known.memory.T)
     z = (newest - old[:, None]) / sigma[:, None]
     scores = tails.score(z, freedom[:, None])
     scores[_is_over(z)] = 0.0

@@ -129,8 +129,10 @@ class EvidenceCache:
 
 def sides(values: Floats, place: int, changes: Sequence[int]) -> tuple[Floats, Floats]:
     """Return the values before and after a change: up to the next change on either side, and REACH at most."""
-    before, _, after = _between(place, changes, values.size)
-    return values[max(before, place - REACH) : place], values[place : min(after, place + REACH)]
+    before = max((other for other in changes if other < place), default=0)
+    after = min((other for other in changes if other > place), default=values.size)
+    first, _, end = window_of(before, place, after)
+    return values[first:place], values[place:end]
 
 
 def suspected(stretches: Stretches, row: int) -> list[int]:
@@ -213,12 +215,6 @@ def _evidence_discount(scores: Floats) -> float:
     correlation = float(scores[1:] @ scores[:-1]) / max(float(scores @ scores), 1e-9)
     memory = min(max(0.0, correlation), MAX_AUTOCORRELATION)
     return (1 - memory) / (1 + memory)
-
-
-def _between(place: int, changes: Sequence[int], n: int) -> tuple[int, int, int]:
-    """Return the change before a place, the place, and the change after it."""
-    before = max((other for other in changes if other < place), default=0)
-    return before, place, min((other for other in changes if other > place), default=n)
 
 
 def window_of(before: int, place: int, after: int) -> ChangeWindow:

@@ -324,6 +324,11 @@ class Judgement:
         """The verdicts that make the command exit with 1."""
         return [verdict for verdict in self.verdicts if verdict.is_red]
 
+    @property
+    def worse(self) -> Sequence[Verdict]:
+        """The verdicts on what got worse or may have, which a bisection confirms first."""
+        return [verdict for verdict in self.verdicts if verdict.is_red or verdict.candidate]
+
 
 def all_verdicts(judgements: Iterable[Judgement]) -> list[Verdict]:
     """The verdicts of several files, in their order."""

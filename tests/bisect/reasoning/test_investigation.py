@@ -18,7 +18,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProbeFailure,
     SuspectRange,
 )
-from torchperf_ci.bisect.reasoning.investigation import Investigation, next_step
+from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import MAX_PAIRS, MIN_TO_VERIFY
 
 if TYPE_CHECKING:
@@ -203,11 +203,11 @@ def test_what_fails_only_when_it_is_to_be_proven_ends() -> None:
     proofs = [r for r in ended.facts.readings if r.purpose in ("verify", "control")]
     located = replace(ended.facts, readings=ended.facts.readings[: -len(proofs)])
     question = ended.investigation.question
-    planned = next_step(question, located)
+    planned = Investigation(question, located).next_step()
     assert planned is not None
     assert replace(planned, head_first=False) == PlannedPair("p", 36, 37, "verify")
     lost = replace(located, failures=(ProbeFailure("p", 37, "it cannot be made again"),))
-    step = next_step(question, lost)
+    step = Investigation(question, lost).next_step()
     assert step is None or 37 not in (step.base, step.head)
 
 
@@ -241,19 +241,19 @@ def test_a_bisection_goes_on_from_any_of_its_moments() -> None:
     question = world.question()
     for count, event in enumerate(ended.events):
         facts = facts_of(ended.events[:count])
-        step = next_step(question, facts)
-        assert step == next_step(question, facts_of(ended.events[:count]))
+        step = Investigation(question, facts).next_step()
+        assert step == Investigation(question, facts_of(ended.events[:count])).next_step()
         assert step, "it had not ended there"
         if isinstance(event, BuildAttempt):
             assert event.position in (step.base, step.head)
         else:
             assert (event.base, event.head, event.purpose) == (step.base, step.head, step.purpose)
-    assert next_step(question, ended.facts) is None
+    assert Investigation(question, ended.facts).next_step() is None
 
 
 def test_the_first_step_is_to_confirm() -> None:
     world = a_range({})
-    assert next_step(world.question(), BisectFacts()) == PlannedPair("p", 0, N, "confirm")
+    assert Investigation(world.question(), BisectFacts()).next_step() == PlannedPair("p", 0, N, "confirm")
     assert Investigation(world.question(), BisectFacts()).searches == []
 
 

@@ -7,7 +7,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     BisectFacts,
     BisectQuestion,
     BuildAttempt,
-    with_known_rebuilds,
+    can_rebuild,
 )
 
 SAME, OTHER = (BuildAttempt(4, ok=True, draw=1, repeated=same) for same in (True, False))
@@ -29,4 +29,4 @@ def test_once_three_rebuilds_in_a_row_came_out_the_same_nothing_is_built_anew(
 ) -> None:
     question = BisectQuestion(np.full(4, 1 / 4), ["p"], 0.03, rebuilds=rebuilds)
     facts = BisectFacts((), (BuildAttempt(0, ok=True), *builds))
-    assert with_known_rebuilds(question, facts).rebuilds == (rebuilds and stay)
+    assert can_rebuild(question, facts) == (rebuilds and stay)

@@ -49,11 +49,11 @@ def with_refutations(found: Posterior, most: Mapping[int, float]) -> Posterior:
     """``found`` with the probabilities of some gaps capped at ``most``; the other gaps gain what these lose."""
     caps = np.ones_like(found.gaps)
     caps[list(most)] = list(most.values())
-    kept = np.minimum(found.gaps, caps)
+    capped = np.minimum(found.gaps, caps)
     free = np.where(caps < 1, 0.0, np.maximum(found.gaps, _LEAST))
-    if not free.any() or (kept == found.gaps).all():
+    if not free.any() or (capped == found.gaps).all():
         return found
-    gaps = kept + free * (found.gaps.sum() - kept.sum()) / free.sum()
+    gaps = capped + free * (found.gaps.sum() - capped.sum()) / free.sum()
     sizes = np.diff(found.tested)
     suspects = found.suspects * np.repeat(gaps / np.maximum(found.gaps, _LEAST), sizes)
     return replace(found, gaps=gaps, suspects=suspects)
@@ -136,8 +136,8 @@ class RevertedSuspect:
     @property
     def _return(self) -> int | None:
         """The position of the commit that reverts the revert, or None."""
-        taken_back = self.evidence.question.reverts.items()
-        return min((again for again, revert in taken_back if revert == self.revert), default=None)
+        reverts = self.evidence.question.reverts.items()
+        return min((again for again, revert in reverts if revert == self.revert), default=None)
 
 
 def reverted_suspects(
@@ -218,7 +218,7 @@ class CulpritSearch:
     @cached_property
     def _by_readings(self) -> Posterior:
         """The posterior before refuted steps are reduced."""
-        is_late = self._taken >= self._budget / 2
+        is_late = self._pairs_spent >= self._budget / 2
         return self._weigh(self.agreeing, LATE_SLOW_SHARE if is_late else SLOW_SHARE)
 
     @cached_property
@@ -315,14 +315,14 @@ class CulpritSearch:
     @property
     def is_spent(self) -> bool:
         """Whether the search has taken many times the pairs that would have shown a single culprit."""
-        return self._taken >= self._budget
+        return self._pairs_spent >= self._budget
 
     @property
     def _budget(self) -> float:
         return MAX_EXPECTED * self._expected + PAIRS_BESIDE
 
     @cached_property
-    def _taken(self) -> int:
+    def _pairs_spent(self) -> int:
         """The pairs that were taken to locate a culprit in the segment, or to verify one that was refuted."""
         first = self.members[0]
         refuted = {(step.before, step.after) for step in first.refuted}
@@ -358,7 +358,7 @@ class CulpritSearch:
         if not self.is_spent:
             return self._with_returns(self.odds)
         early = self._less_refuted(self._weigh(self.agreeing))
-        weighed = ((early.suspects + self.odds.suspects) / 2) ** (self._expected / self._taken)
+        weighed = ((early.suspects + self.odds.suspects) / 2) ** (self._expected / self._pairs_spent)
         return replace(self.odds, suspects=weighed * (1 - self.odds.none) / weighed.sum())
 
     def _with_returns(self, odds: Posterior) -> Posterior:

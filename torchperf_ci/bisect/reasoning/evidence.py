@@ -251,9 +251,9 @@ class BisectQuestion:
         return int(self.weights.size)
 
 
-def with_known_rebuilds(question: BisectQuestion, facts: BisectFacts) -> BisectQuestion:
-    """The question with ``rebuilds`` turned off if rebuilds are known to be identical, byte for byte."""
-    return replace(question, rebuilds=question.rebuilds and not facts.repeated)
+def can_rebuild(question: BisectQuestion, facts: BisectFacts) -> bool:
+    """Whether a rebuild may differ by luck: not if the rebuilds so far were identical, byte for byte."""
+    return question.rebuilds and not facts.repeated
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ def reading_price(
         chance[build > 0] = 0.0
     chance[list(facts.unusable)] = 0.0
     part = slice(segment.before, segment.after + 1)
-    again = build_seconds(question, facts) if question.rebuilds and may_build else math.inf
+    again = build_seconds(question, facts) if can_rebuild(question, facts) and may_build else math.inf
     return Price(pair_seconds(question, facts.readings, probe), build[part], chance[part], again)
 
 

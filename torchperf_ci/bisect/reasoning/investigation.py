@@ -25,11 +25,6 @@ POSSIBLE = 0.01
 """If one series has proven a step, others are tested on it too if they give it at least this probability."""
 
 
-def next_step(question: BisectQuestion, facts: BisectFacts, *, may_build: bool = True) -> PlannedPair | None:
-    """The pair to measure next; None when there is nothing more to learn."""
-    return Investigation(question, facts).next_step(may_build=may_build)
-
-
 @dataclass(frozen=True)
 class Investigation:
     """Everything that follows from the facts."""
@@ -74,8 +69,8 @@ class Investigation:
                     groups.setdefault((part, frozenset(part.parts(series.refuted))), []).append(series)
         return [CulpritSearch(part, members) for (part, _), members in groups.items()]
 
-    def next_step(self, *, may_build: bool) -> PlannedPair | None:
-        """See :func:`next_step`."""
+    def next_step(self, *, may_build: bool = True) -> PlannedPair | None:
+        """The pair to measure next; None when there is nothing more to learn."""
         for steps in (
             self._confirmations(first=True),
             self._shared_culprits(),

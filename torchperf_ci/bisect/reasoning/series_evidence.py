@@ -20,6 +20,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     Purpose,
     SuspectRange,
     build_seconds,
+    can_rebuild,
     pair_seconds,
     readings_within,
 )
@@ -71,7 +72,8 @@ class BuildDraws:
     def is_possible(self) -> bool:
         """Whether both ends can be rebuilt, and builds of them differ by luck."""
         ends = (self.segment.before, self.segment.after)
-        if not self.question.rebuilds or not self.question.luck or self.facts.differ_in_texts(*ends):
+        can_differ = self.question.luck and not self.facts.differ_in_texts(*ends)
+        if not (can_differ and can_rebuild(self.question, self.facts)):
             return False
         failed = [build.position for build in self.facts.builds if build.draw and not build.ok]
         return all(failed.count(end) < MAX_FAILED_DRAWS for end in ends)
