@@ -222,6 +222,7 @@ def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) ->
         changed=tuple(source.problems("changed")),
         judged_left_out=len(source.judged) if is_api(way.to) else 0,
         unread=source.unread,
+        hollow=tuple(file.name for file in source.files if file.reading.is_empty),
     )
 
 
