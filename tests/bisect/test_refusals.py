@@ -122,4 +122,12 @@ def test_where_there_is_no_checkout_that_is_said_and_nothing_else(
     said = capsys.readouterr().err
     assert why in said
     assert str(bisect.repo) in said
-    assert said.endswith("go to the checkout whose commits are the suspects, or name it with --repo\n")
+    assert said.endswith("go to the checkout that has the commits, or name it with --repo\n")
+
+
+def test_a_checkout_that_git_does_not_trust_is_no_other_checkout(bisect, capsys, monkeypatch) -> None:
+    """As in a job with ``container:``, which is root's. What git says to do ends the line, and can be copied."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    assert bisect.code("--good", "v1", "--bad", "main") == 2
+    said = capsys.readouterr().err
+    assert said.endswith(f"git config --global --add safe.directory '{bisect.repo}'\n")

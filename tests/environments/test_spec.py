@@ -111,9 +111,9 @@ def test_what_looks_like_an_option_or_a_shells_line_is_only_a_name(checkout, giv
 
 
 def test_a_repository_that_is_none_is_told(tmp_path) -> None:
-    with pytest.raises(UsageError, match=f"{tmp_path} is in no git checkout$"):
+    with pytest.raises(UsageError, match=f"{tmp_path} is in no git checkout: go to the checkout"):
         parse_build_spec("main", tmp_path)
-    with pytest.raises(UsageError, match=f"there is no directory {tmp_path}/missing$"):
+    with pytest.raises(UsageError, match=f"there is no directory {tmp_path}/missing: go to the checkout"):
         parse_build_spec("main", tmp_path / "missing")
 
 

@@ -135,8 +135,7 @@ def read_range(repo: Path, good: str, bad: str) -> LinearHistory:
     enough history.
     """
     if why := why_no_checkout(repo):
-        msg = f"{why}: go to the checkout whose commits are the suspects, or name it with --repo"
-        raise UsageError(msg)
+        raise UsageError(why)
     with _asking(repo) as git:
         first, last = _find(git, "good", good), _find(git, "bad", bad)
         if first == last:

@@ -162,15 +162,18 @@ def _check_is_one_commit(name: str, git: Git) -> None:
 
 
 def why_no_checkout(repo: Path) -> str:
-    """Why git finds no repository in the folder; empty if it is in a checkout or is itself a repository."""
-    if not repo.is_dir():
-        return f"there is no directory {repo.absolute()}"
-    try:
-        _git(repo, ASK_SECONDS)("rev-parse", "--git-dir")
-    except GitError as error:
-        none = "not a git repository" in str(error)
-        return f"{repo.absolute()} is in no git checkout" if none else str(error)
-    return ""
+    """Why git finds no repository in the folder, and what to do; empty if it finds one."""
+    why = f"there is no directory {repo.absolute()}"
+    if repo.is_dir():
+        try:
+            _git(repo, ASK_SECONDS)("rev-parse", "--git-dir")
+        except GitError as error:
+            if "not a git repository" not in str(error):
+                return str(error)  # another folder would not help, and what does ends the message
+            why = f"{repo.absolute()} is in no git checkout"
+        else:
+            return ""
+    return f"{why}: go to the checkout that has the commits, or name it with --repo"
 
 
 _SOURCES = (".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".f90", ".h", ".hpp", ".mm", ".pyx", ".rs")
