@@ -152,12 +152,8 @@ class StoreUnreachableError(NotDeliveredError):
     """The store did not answer within the deadline, or another process holds it; no change is left half done."""
 
 
-class VerdictsError(TorchperfError):
-    """A verdicts file is unreadable or malformed, or its directory cannot be created."""
-
-
-class CulpritsError(TorchperfError):
-    """A culprits file is unreadable or malformed, or its directory cannot be created."""
+class JsonFileError(TorchperfError):
+    """A file of verdicts, culprits, baselines or costs is unreadable or malformed."""
 
 
 class SystemRefusalError(TorchperfError):
