@@ -66,10 +66,6 @@ class ConfigError(TorchperfError):
         super().__init__(f"{path}:{line}: {problem}")
 
 
-class SetupFileError(TorchperfError):
-    """A file of ``torchperf init`` cannot be written."""
-
-
 class RecordsError(TorchperfError):
     """A records file cannot be read at all (missing, unreadable, not text)."""
 
