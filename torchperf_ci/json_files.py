@@ -19,6 +19,8 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 from torchperf_ci.actions import one_line
 from torchperf_ci.errors import JsonFileError, OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import MAX_BYTES, read_regular, replace_file
+from torchperf_ci.records.record import parsed_json
+from torchperf_ci.records.schema import excerpt
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
@@ -210,10 +212,7 @@ def _entry_line(entry: Mapping[str, object]) -> bytes:
 
 
 def _parsed_entry(file: IO[bytes], number: int, line: bytes, otherwise: str) -> JournalEntry:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        entry = None
+    entry: object = parsed_json(line)
     if not isinstance(entry, dict):
         msg = f"{file.name}:{number}: this is not a line that torchperf wrote; {otherwise}"
         raise ResumeError(msg)
@@ -228,12 +227,7 @@ def _check_plan(file: IO[bytes], first: JournalEntry, header: JournalEntry, othe
     changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
     if changed:
         differences = ", ".join(
-            f"{key}: {_short_value(old.get(key))} → {_short_value(new.get(key))}" for key in changed
+            f"{key}: {excerpt(old.get(key))} → {excerpt(new.get(key))}" for key in changed
         )
         msg = f"{file.name} belongs to another run: {', '.join(changed)} changed ({differences}); {otherwise}"
         raise OtherPlanError(msg, changed)
-
-
-def _short_value(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
