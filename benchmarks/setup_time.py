@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measure how long the actions' setup takes: without cache, from a cache, repeated in the job, and with plain pip.
+"""Measure how long the actions' setup takes: at first, with kept wheels, repeated in the job, and with plain pip.
 
     python benchmarks/setup_time.py [ROUNDS]
 
 Needs a package index, bash, and a Python that ``actions/setup/find_python.sh`` finds. Prints medians of wall-clock and
-CPU seconds. A folder stands for the runner's cache, which in reality takes a second to restore 65 MB.
+CPU seconds.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ def rounds_of(extra: str, folder: Path) -> dict[str, tuple[float, float]]:
         path.mkdir()
     return {
         "pip alone, its own cache warm": timed(lambda: install_by_pip(by_pip, extra)),
-        "no cache": timed(lambda: install(first, cache, extra)),
-        "from the cache": timed(lambda: install(second, cache, extra)),
+        "first on a runner": timed(lambda: install(first, cache, extra)),
+        "on a runner that kept the wheels": timed(lambda: install(second, cache, extra)),
         "again in the same job": timed(lambda: install(second, cache, extra)),
     }
 
@@ -81,7 +81,7 @@ def main() -> None:
             shutil.rmtree(folder)
         for name in measured[0]:
             clock, cpu = (statistics.median(found[name][kind] for found in measured) for kind in (0, 1))
-            print(f"{f'[{extra}]' if extra else '':8} {name:30} {clock:6.1f} s, {cpu:5.1f} s of CPU")
+            print(f"{f'[{extra}]' if extra else '':8} {name:32} {clock:6.1f} s, {cpu:5.1f} s of CPU")
 
 
 if __name__ == "__main__":

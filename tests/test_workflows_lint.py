@@ -96,6 +96,20 @@ def test_actionlint_finds_nothing(tmp_path) -> None:
     assert actionlint(*WORKFLOWS, *examples) == []
 
 
+def test_no_job_that_may_write_restores_a_cache() -> None:
+    """The archive of a cache says where it is unpacked, and jobs that run what is measured can make one."""
+    restoring = re.compile("actions/cache(/restore)?@")
+    assert [str(file) for file in METADATA if restoring.search(file.read_text())] == []
+    restorers = {
+        f"{file.name}: {name}": job.get("permissions", {})
+        for file in WORKFLOWS
+        for name, job in load(file)["jobs"].items()
+        if any(restoring.match(step.get("uses", "")) for step in job.get("steps", []))
+    }
+    assert restorers.keys() == {"benchmark.yml: plan", "benchmark.yml: bisect", "bisect.yml: bisect"}
+    assert [*restorers.values()] == [{"contents": "read"}] * 3
+
+
 @pytest.mark.parametrize("name", shell_sources())
 def test_shellcheck_finds_nothing(name) -> None:
     assert findings(TOOLS / "shellcheck", "--shell=bash", "-", stdin=shell_sources()[name]) == []

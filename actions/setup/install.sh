@@ -1,9 +1,6 @@
 #!/usr/bin/env bash
 # Install the toolkit that this file is a part of into a virtual environment of its own.
 #
-#     install.sh plan    say which wheels that takes, so that the runner's cache can be asked for them
-#     install.sh         install
-#
 # PYTHON             the interpreter to make it with
 # RUNNER_TEMP        the folder to make it in, which the runner empties after the job
 # RUNNER_TOOL_CACHE  the folder that keeps downloaded wheels, if it is writable: a self-hosted runner keeps it
@@ -12,8 +9,6 @@
 # Outputs: command, the toolkit's command, and python, its interpreter. Nothing else of the job changes: not PATH, not
 # the caller's Python, not the folder of the action. A later use in the same job takes what an earlier one made, where
 # that is enough.
-# Outputs of the plan: needs, as they were given; and where no toolkit is enough yet: wheels, their folder; key, a name for
-# its content; and missing, true where it has to be filled.
 set -euo pipefail
 
 readonly deadline=600
@@ -154,24 +149,12 @@ for made in "${enough[@]}"; do
     break
   fi
 done
-key='' wheels=''
 if [[ ! -x $home/torchperf ]]; then
   keep=$RUNNER_TEMP
   if [[ -n ${RUNNER_TOOL_CACHE:-} ]] && mkdir -p "$RUNNER_TOOL_CACHE" 2>/dev/null && [[ -w $RUNNER_TOOL_CACHE ]]; then
     keep=$RUNNER_TOOL_CACHE
   fi
-  key=torchperf-wheels-$(fingerprint 'sys.version_info[:2], sysconfig.get_platform()' "$requirements" "$installer")
-  wheels=$keep/$key
-fi
-if [[ ${1:-} == plan ]]; then
-  missing=true
-  if [[ -x $home/torchperf || -d $wheels ]]; then
-    missing=
-  fi
-  printf 'needs=%s\nwheels=%s\nkey=%s\nmissing=%s\n' "$needs" "$wheels" "$key" "$missing" >>"$GITHUB_OUTPUT"
-  exit
-fi
-if [[ ! -x $home/torchperf ]]; then
+  wheels=$keep/torchperf-wheels-$(fingerprint 'sys.version_info[:2], sysconfig.get_platform()' "$requirements" "$installer")
   install
   write_command
 fi

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def repository(tmp_path: Path, git: Git, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A repository with the template, and three nights on its data branch."""
+    """A repository with the template, and three nights on its data branch, which has a file that is refused, too."""
     folder = tmp_path / "repository"
     workflows = folder / ".github/workflows"
     workflows.mkdir(parents=True)
@@ -38,6 +38,10 @@ def repository(tmp_path: Path, git: Git, monkeypatch: pytest.MonkeyPatch) -> Pat
     to = f"branch:benchmarks@{folder}"
     measured = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "0" * 40)
     assert cli.main(["upload", "records", "--to", to, *measured, "--spool", "spool"]) == 0
+    git(folder, "worktree", "add", "--quiet", str(tmp_path / "data"), "benchmarks")
+    (tmp_path / "data/by_somebody_else.json").write_text("[{}]")
+    git(tmp_path / "data", "add", "--all")
+    git(tmp_path / "data", "commit", "--quiet", "--message", "No record")
     return folder
 
 
@@ -57,3 +61,4 @@ def test_what_the_data_branch_has_is_published(runner: Runner, repository: Path,
     overview = json.loads((artifacts / "published/data/overview.json").read_text())
     assert overview["sentence"] == "No regression is open; 2 machines have too few runs to be judged."
     assert (artifacts / "published/series/index.html").exists()
+    assert "by_somebody_else.json:1: $[0]: metric is missing" in done.log

@@ -214,7 +214,7 @@ def test_the_root_action_uploads_and_judges_whatever_a_run_has_saved() -> None:
 
 @pytest.mark.parametrize("action", [ROOT, CHECK])
 def test_what_a_store_needs_is_installed_for_every_past_that_is_read_by_way_of_one(action) -> None:
-    needs = step(action, "wheels")["env"]["TORCHPERF_NEEDS"]
+    needs = step(action, "toolkit")["env"]["TORCHPERF_NEEDS"]
     for past in (
         "inputs.against == 'store'",
         *(f"startsWith(inputs.against, '{x}')" for x in ("branch:", "s3://", "chdb://", "clickhouse://")),
@@ -223,7 +223,7 @@ def test_what_a_store_needs_is_installed_for_every_past_that_is_read_by_way_of_o
 
 
 def test_what_a_store_needs_is_installed_where_uploads_are_the_past() -> None:
-    needs = step(ROOT, "wheels")["env"]["TORCHPERF_NEEDS"]
+    needs = step(ROOT, "toolkit")["env"]["TORCHPERF_NEEDS"]
     assert all(
         f"startsWith(inputs.upload-to, '{x}')" in needs
         for x in ("branch:", "s3://", "chdb://", "clickhouse://")
@@ -249,10 +249,8 @@ def test_what_a_site_is_given_reaches_both_commands_as_its_variable() -> None:
 
 @pytest.mark.parametrize("action", [ROOT, PLAN, RUN, UPLOAD, COMPARE, BISECT, REPORT, SITE, WATCH])
 def test_the_toolkit_is_installed_in_the_same_steps_everywhere(action) -> None:
-    names = ("host", "fetched", "wheels", "toolkit")
+    names = ("host", "fetched", "toolkit")
     assert [shared(action, name) for name in names] == [shared(SETUP, name) for name in names]
-    (cache,) = (found for found in ACTIONS[SETUP]["runs"]["steps"] if "cache@" in found.get("uses", ""))
-    assert cache in ACTIONS[action]["runs"]["steps"]
 
 
 def test_records_are_uploaded_and_offered_in_the_same_steps_everywhere() -> None:

@@ -43,7 +43,7 @@ def test_a_file_deep_in_the_folder_counts() -> None:
 
 def test_a_single_artifact_lies_without_a_folder_of_its_own(tmp_path: Path) -> None:
     assert not missing_jobs(tmp_path, [tmp_path / "resnet.json"], ALL[:1])
-    (tmp_path / f"torchperf-records-{ALL[0]}").mkdir()
+    (tmp_path / f"torchperf-records-{ALL[1]}").mkdir()
     assert missing_jobs(tmp_path, [tmp_path / "resnet.json"], ALL[:1]) == [f"{ALL[0]}: nothing was measured"]
 
 

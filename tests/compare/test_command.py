@@ -100,6 +100,15 @@ def test_a_suite_file_that_only_head_can_import_is_new_and_stops_nothing(
     assert "No module named 'its_new_part'" in capsys.readouterr().err
 
 
+def test_a_shard_without_a_case_is_told(pythons, suite, tmp_path, capsys) -> None:
+    sides = ("--base", pythons["base"], "--head", pythons["head"])
+    chosen = ("--suite", suite, "--shard", "3/3", "--out", str(tmp_path / "verdicts.json"))
+    assert cli.main(["compare", *sides, *chosen]) == 2
+    assert "shard 3/3 has nothing to measure: there are fewer cases than shards; plan fewer" in (
+        capsys.readouterr().err
+    )
+
+
 def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, a_pair, monkeypatch) -> None:
     busy = {"seconds": "3.0", "cpus": "2", "load": "9.00", "other_cpus": "1.70", "cpu_pressure": "0.930"}
     busy |= {"power_capped": "0.970", "gpu_sm_mhz": "1395"}
@@ -111,7 +120,7 @@ def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, 
     sides = ("--base", pythons["base"], "--head", pythons["base"])
     out = tmp_path / "verdicts.json"
     cli.main(["compare", *sides, "--suite", suite, "--filter", "made/runs", "--out", str(out)])
-    first, second, *_ = read_verdicts(out).notes
+    first, second, third, *_ = read_verdicts(out).notes
     assert first == (
         "⚠ disturbed during the measurement: load 9.0 on 2 CPUs, 1.7 of them used by other work; "
         "tasks waited for a CPU 93% of the time"
@@ -120,6 +129,7 @@ def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, 
         "in 1 of 1 case the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz: "
         "its speed under sustained load"
     )
+    assert third == "base and head are the same build: whatever differs is noise"
 
 
 @pytest.fixture

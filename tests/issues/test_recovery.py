@@ -133,13 +133,14 @@ def test_a_verdict_that_is_still_red_is_not_back() -> None:
     assert desk.night(2, judged(regressed(NET, 1.05))) == []
 
 
-def test_counts_that_were_zero_can_be_back() -> None:
+@pytest.mark.parametrize("zero", [0.0, 5e-324])
+def test_counts_that_were_zero_can_be_back(zero: float) -> None:
     desk = Desk(recovered_nights=1)
     desk.night(1, judged(regressed(NET, 2.0, old=1.0)))
     memory = desk.issues[1].memory
-    desk.change(1, memory=replace(memory, rows=tuple(replace(row, old=0.0) for row in memory.rows)))
+    desk.change(1, memory=replace(memory, rows=tuple(replace(row, old=zero) for row in memory.rows)))
     assert desk.night(2, judged(measured(NET, 2.0))) == []
-    assert desk.night(3, judged(measured(NET, 0.0))) == ["recover 1"]
+    assert desk.night(3, judged(measured(NET, zero))) == ["recover 1"]
 
 
 def test_what_a_bisection_measured_beside_does_not_keep_an_issue_open() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import signal
 import socket
 import threading
@@ -243,3 +244,35 @@ def test_settings_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     with pytest.raises(NotDeliveredError, match=r"nobody.*AWS_"):
         open_place("s3://bucket").put("key", b"x")
+
+
+def test_a_signal_does_not_wait_for_a_request_that_hangs(aws_keys: None) -> None:
+    arrived: list[socket.socket] = []
+
+    def stop_when_asked(server: socket.socket) -> None:
+        arrived.append(server.accept()[0])
+        arrived[0].recv(1 << 16)
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        threading.Thread(target=stop_when_asked, args=[server]).start()
+        before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                S3Place.at("s3://bucket", PlaceAccess(endpoint=url)).put_all({"a": b"1"})
+        finally:
+            signal.signal(signal.SIGUSR1, before)
+        with arrived[0] as hanging:
+            hanging.setblocking(False)
+            while hanging_has(hanging):
+                pass
+
+
+def hanging_has(connection: socket.socket) -> bool:
+    """Whether there is more of the request; fails if its client has gone."""
+    try:
+        assert connection.recv(1 << 16), "the client waited until its own time limit"
+    except BlockingIOError:
+        return False
+    return True

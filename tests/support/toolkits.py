@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from linked_pip import link_pip
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PROJECT = Path(__file__).parents[2]
 CALLED = ".github/workflows/benchmark.yml"
@@ -109,8 +104,8 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         subprocess.run(install, env={**environ, "TORCHPERF_NEEDS": "store"}, check=True, timeout=600)
         (with_store,) = folder.glob("torchperf-*-store")
         aside = with_store.rename(folder / "aside")  # it would be enough for the other one, too
-        subprocess.run([*install, "plan"], env=environ, check=True, timeout=60)
-        _share_wheels(folder, output, (setup / "requirements.txt", setup / "requirements-uv.txt"))
+        (wheels,) = folder.glob("torchperf-wheels-*")
+        environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
         subprocess.run(install, env=environ, check=True, timeout=600)
         aside.rename(with_store)
         assert len([*folder.glob("torchperf-*/torchperf")]) == 2
@@ -118,14 +113,3 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         link_pip(folder / "pip")
         script.write_text(LINK)
     return script
-
-
-def _share_wheels(folder: Path, output: Path, locks: Sequence[Path]) -> None:
-    """Put those in ``folder`` that are in ``locks``, too, where the plan in ``output`` looks for them."""
-    wanted = "".join(lock.read_text() for lock in locks)
-    downloaded = [*folder.glob("torchperf-wheels-*/*.whl")]
-    (wheels,) = (Path(line[7:]) for line in output.read_text().splitlines() if line.startswith("wheels="))
-    wheels.mkdir()
-    for wheel in downloaded:
-        if hashlib.sha256(wheel.read_bytes()).hexdigest() in wanted:
-            (wheels / wheel.name).hardlink_to(wheel)

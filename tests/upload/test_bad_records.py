@@ -90,6 +90,18 @@ def test_files_of_json_lines_that_are_not_read_are_told(
     assert told in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
 
 
+@pytest.mark.parametrize("content", ["", "[]"])
+def test_a_file_without_a_record_is_told(
+    folder: Path, tmp_path: Path, job: dict[str, str], capsys: pytest.CaptureFixture[str], content: str
+) -> None:
+    (folder / "cut.json").write_text(content)
+    assert upload(folder, "--to", tmp_path / "kept", "--job-id", "9") == 0
+    shown = capsys.readouterr()
+    assert ", no record in 1 file\n" in shown.err
+    assert "Without a record: what wrote them may have been stopped\n- cut.json\n" in shown.out
+    assert "no record in 1 file\n" in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
+
+
 @pytest.mark.parametrize(("missing", "code"), [("error", 2), ("warn", 0), ("ignore", 0)])
 def test_a_directory_of_bad_records_alone_has_nothing_to_upload(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], missing: str, code: int

@@ -22,7 +22,7 @@ from watched_page import comparison, identities, watching
 from torchperf_ci.web import endpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from playwright.sync_api import Browser
 
@@ -47,7 +47,7 @@ def url(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
+def served(folder: Path, *options: str, reader: Mapping[str, str] = READER) -> Iterator[str]:
     """Where ``torchperf serve`` listens meanwhile; SIGTERM ends it well."""
     command = [
         sys.executable,
@@ -58,8 +58,9 @@ def served(folder: Path) -> Iterator[str]:
         "chdb://store",
         "--bind",
         "127.0.0.1:0",
+        *options,
     ]
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), **READER}
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(Path(__file__).parents[2]), **reader}
     with subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr
         first = process.stderr.readline()
@@ -212,6 +213,25 @@ def test_who_has_no_password_reads_nothing(url: str, auth: tuple[str, str] | Non
         assert answer.status_code == 401
         assert answer.headers["www-authenticate"].startswith("Basic")
     assert requests.get(f"{url}healthz", timeout=SECONDS).text == "alive\n"
+
+
+def test_without_a_password_no_page_reads_it_through_a_name_of_its_own(folder: Path) -> None:
+    def answered(url: str, *hosts: str) -> list[int]:
+        headers = ({"Host": host} for host in hosts)
+        return [requests.get(url, headers=head, timeout=SECONDS).status_code for head in headers]
+
+    with served(folder, reader={}) as url:
+        names = (
+            "localhost:8000",
+            "localhost",
+            "127.0.0.1",
+            "[::1]:8000",
+            "evil.example",
+            "localhost.evil.example",
+        )
+        assert answered(url, *names) == [200, 200, 200, 200, 403, 403]
+    with served(folder, "--trusted-proxy", "127.0.0.1", reader={}) as url:
+        assert answered(url, "perf.example.org") == [200]
 
 
 def test_those_who_run_it_see_how_it_does(url: str) -> None:

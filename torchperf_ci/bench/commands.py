@@ -91,8 +91,7 @@ def run_command(options: RunOptions) -> int:
 
 def _nothing_in_shard(shard: tuple[int, int], *, json_output: bool) -> int:
     """Say so; without the output ``records-dir``, later steps know that there is nothing to keep."""
-    number, of = shard
-    text = f"shard {number}/{of} has nothing to measure: there are fewer cases than shards; plan fewer"
+    text = selection.NOTHING_IN_SHARD.format(*shard)
     console.say(text)
     actions.annotate([actions.Annotation("notice", text, title="torchperf run")])
     if json_output:

@@ -83,6 +83,9 @@ class Selection:
     costs: Costs | None = None
 
 
+NOTHING_IN_SHARD = "shard {}/{} has nothing to measure: there are fewer cases than shards; plan fewer"
+
+
 def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tuple[Case, ...]:
     """Return the cases of this shard, each once. Raises :class:`UsageError` if the whole selection is empty."""
     cases = dict.fromkeys(

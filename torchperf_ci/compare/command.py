@@ -88,7 +88,7 @@ def compare_builds(
         ]
         means = [] if any(control.void for control in controls.values()) else list(suites(comparison))
         conditions = [comparison.disturbed, comparison.power_limited]
-        notes = [*about_builds, *filter(None, conditions), *ending, *map(str, controls.values())]
+        notes = [*filter(None, conditions), *about_builds, *ending, *map(str, controls.values())]
         again = compared_builds.how_to_repeat(options, base, head)
         judgement = Judgement("compare", base.words, head.words, verdicts, means, notes, again)
         publish(judgement)

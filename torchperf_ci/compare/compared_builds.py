@@ -157,11 +157,11 @@ def selected_cases(
 ) -> tuple[Case, ...]:
     """Return the selected cases from the union of both catalogues. Raises :class:`UsageError` if there are none."""
     known = _known_to_either(base.under_test.known, head.under_test.known)
-    return select_cases(
-        selection.selection_of(options, config, options.suite, options.filter, options.shard),
-        known,
-        head.settings.device,
-    )
+    chosen = selection.selection_of(options, config, options.suite, options.filter, options.shard)
+    cases = select_cases(chosen, known, head.settings.device)
+    if not cases:
+        raise UsageError(selection.NOTHING_IN_SHARD.format(*chosen.shard))
+    return cases
 
 
 def known_to(build: ComparedBuild, case: Case) -> bool:
@@ -193,9 +193,10 @@ def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
 
 
 def notes_on_builds(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> list[str]:
-    """Return what else differs between the builds, and what of the commits is not measured."""
+    """Return whether and in what else the builds differ, and what of the commits is not measured."""
+    same = "base and head are the same build: whatever differs is noise" if base.spec == head.spec else ""
     uncompiled = "" if options.build else uncompiled_note(base.spec, head.spec)
-    return [*filter(None, [package_note(base, head), uncompiled, _uncommitted(head)])]
+    return [*filter(None, [same, package_note(base, head), uncompiled, _uncommitted(head)])]
 
 
 def _uncommitted(head: ComparedBuild) -> str:

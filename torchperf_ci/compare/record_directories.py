@@ -161,7 +161,8 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, format
     refused = len(old.refused) + len(new.refused)
     left_out = f"{refused} elements of the files are not records and were left out"
     disturbed = [*disturbances(old.points), *disturbances(new.points)]
-    notes = [*disturbed, *_machine_note(old, new), WEAKER, *([left_out] if refused else [])]
+    same = ["base and head are the same records"] if old.points == new.points else []
+    notes = [*disturbed, *same, *_machine_note(old, new), WEAKER, *([left_out] if refused else [])]
     return Judgement("compare", str(base), str(head), verdicts, (), notes)
 
 

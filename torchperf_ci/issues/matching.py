@@ -52,11 +52,11 @@ def share_left(row: IssueRow, now: float | None) -> float | None:
     Computed on logarithms, or linearly if a level is 0 or less, as counts may be. None unless all levels are known and
     those of the row differ.
     """
-    if row.old is None or row.new is None or now is None or row.old == row.new:
+    if row.old is None or row.new is None or now is None:
         return None
-    if min(row.old, row.new, now) > 0:
-        return log(now / row.old) / log(row.new / row.old)
-    return (now - row.old) / (row.new - row.old)
+    levels = row.old, row.new, now
+    old, new, level = map(log, levels) if min(levels) > 0 else levels
+    return None if old == new else (level - old) / (new - old)
 
 
 def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
@@ -147,7 +147,7 @@ def _size(row: IssueRow) -> float | None:
     """|ln(new/old)|; None unless both levels are positive and differ."""
     if row.old is None or row.new is None or min(row.old, row.new) <= 0 or row.old == row.new:
         return None
-    return abs(log(row.new / row.old))
+    return abs(log(row.new) - log(row.old))
 
 
 MatchWord = Literal["new", "known", "relapsed", "dismissed"]

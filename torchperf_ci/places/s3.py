@@ -220,8 +220,9 @@ class S3Place(RecordPlace):
         try:
             return dict(zip(bodies, pool.map(put, bodies, bodies.values()), strict=True))
         finally:
-            deadline.end()  # for those still at work if a signal interrupts this
-            pool.shutdown(cancel_futures=True)
+            # If a signal interrupts this: a request may hang for longer than a runner waits before it kills.
+            deadline.end()
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def keys(self) -> Iterator[str]:
         return (item.key for item in self.listed())

@@ -178,8 +178,8 @@ def job_folder(root: Path, job: str, jobs: int) -> Path:
 
     For a single job it may be ``root`` itself: ``actions/download-artifact`` creates no folder for a single artifact.
     """
-    folder = root / f"{ARTIFACT_PREFIX}{job}"
-    return root if jobs == 1 and not folder.is_dir() else folder
+    unnamed = jobs == 1 and not any(root.glob(f"{ARTIFACT_PREFIX}*"))
+    return root if unnamed else root / f"{ARTIFACT_PREFIX}{job}"
 
 
 SUFFIXES = (".json", ".json.gz")

@@ -95,6 +95,11 @@ class RecordsReading:
     """Which limit of :mod:`torchperf_ci.records.files` caused the whole file to be refused."""
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is neither a record nor anything that was refused."""
+        return not (self.records or self.refused)
+
+    @property
     def size(self) -> int:
         """Characters of all elements; their size in memory is several times as much."""
         return sum(len(item.text) for item in self.records) + sum(len(item.text) for item in self.refused)

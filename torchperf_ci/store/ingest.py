@@ -218,7 +218,7 @@ class _BatchIngester:
             if is_torchperf_file(reading):
                 self._judged[item.key] = reading.refused[0].text
                 continue
-            if not (reading.records or reading.refused):
+            if reading.is_empty:
                 continue
             part.append((item, reading))
             size += reading.size

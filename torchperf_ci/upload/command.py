@@ -217,6 +217,7 @@ def _about(source: RecordsSource, route: UploadRoute) -> UploadReport:
         changed=tuple(source.problems("changed")),
         judged_left_out=len(source.judged) if is_api(route.to) else 0,
         unread=source.unread,
+        hollow=tuple(file.name for file in source.files if file.reading.is_empty),
     )
 
 

@@ -85,8 +85,7 @@ class RecordsSource:
     @property
     def is_empty(self) -> bool:
         """Whether there are no records, no refused elements, and no verdicts or culprits."""
-        records = any(file.reading.records for file in self.files)
-        return not (records or self.judged or self.problems("refused"))
+        return not self.judged and all(file.reading.is_empty for file in self.files)
 
 
 def read_source(source: Path, format_name: str = "") -> RecordsSource:

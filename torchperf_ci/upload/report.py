@@ -67,8 +67,8 @@ class UploadReport:
     the reasons why elements were refused, ``refused_count`` the number of those elements, and ``quarantine`` the file
     that holds them (None in a dry run). ``changed`` are values that the database will store differently, and
     ``missing`` says why there was nothing to upload. ``judged_left_out`` is the number of files of verdicts or culprits
-    that the target, an upload API, does not accept, and ``unread`` that of files whose suffix is not read. ``left_out``
-    says which batches in the spool were not to be sent.
+    that the target, an upload API, does not accept, and ``unread`` that of files whose suffix is not read. ``hollow``
+    are files that hold nothing. ``left_out`` says which batches in the spool were not to be sent.
     """
 
     target: str
@@ -82,6 +82,7 @@ class UploadReport:
     missing: str = ""
     judged_left_out: int = 0
     unread: int = 0
+    hollow: tuple[str, ...] = ()
     left_out: str = ""
     reaching: tuple[str, ...] = ()
 
@@ -132,6 +133,7 @@ class UploadReport:
             ),
             (self.missing, self.missing),
             (self.unread, f"{counted(self.unread, 'file')} of .jsonl not read: rename to .json"),
+            (self.hollow, f"no record in {counted(len(self.hollow), 'file')}"),
             (self.left_out, self.left_out),
         ]
         headline = ", ".join(text for there, text in parts if there)
@@ -215,7 +217,7 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
     ``error`` is what the command ends with, ``artifact`` the name of the artifact that holds the spool.
     """
     failed = error or report.failure(invalid=False)
-    warned = report.refused_count or report.missing or report.unread or report.left_out
+    warned = report.refused_count or report.missing or report.unread or report.hollow or report.left_out
     sign = "❌" if failed else "⚠️" if warned else "✅"
     offered = artifact and report.quarantine and report.failure()
     return Document(
@@ -226,6 +228,7 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
                 "In conflict", _problems(report.conflicts), f"what was not sent stays in {report.spool}"
             ),
             *_section("Refused", map(str, report.refused), report.set_aside),
+            *_section("Without a record", report.hollow, "what wrote them may have been stopped"),
             *_section("Changed by the database", map(str, report.changed), _EXACT),
             Paragraph(f"{report.spool} is the artifact {artifact} of this run." if offered else ""),
             OnlyOn("page", [Paragraph(_synthetic(report))]),
@@ -299,7 +302,7 @@ def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -
     found += [
         Annotation("warning", str(problem), "Value changed by the database") for problem in report.changed
     ]
-    if report.unread:
+    if report.unread or report.hollow:
         found.append(Annotation("warning", report.headline(), title="Upload"))
     elif report.missing and missing_matters:
         found.append(Annotation("warning", report.missing, title="Upload"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import time
 from collections import defaultdict
 from itertools import groupby
@@ -49,13 +50,16 @@ def serve_command(options: ServeOptions) -> int:
     config = find_config(options.config)
     host, port = options.bind
     reader = _reader()
-    if not reader and host not in ("127.0.0.1", "::1", "localhost"):
+    local = host in ("127.0.0.1", "::1", "localhost")
+    if not reader and not local:
         say(
             f"warning: anyone who reaches {host}:{port} can read all results; set {' and '.join(READER)} to prevent it"
         )
     uploads = UploadReceiver(*opened_for_uploads(options.to)) if options.to else None
     with open_existing(options.store or config.store) as store:
         app = make_app(StoreService(store, config), reader, options.root_path or "", uploads)
+        if local and not reader and not options.trusted_proxy:
+            app = for_local_names(app)
         server = HttpServer(app, options.bind, options.trusted_proxy)
         say(f"the dashboard is at {server.url}/")
         server.run()
@@ -111,6 +115,20 @@ def for_readers(app: ASGIApp, reader: tuple[str, str]) -> ASGIApp:
         if _route(scope) not in OPEN and not are_equal((scheme.lower(), token.strip()), accepted):
             headers = {"WWW-Authenticate": 'Basic realm="torchperf", charset="UTF-8"'}
             answering = JSONResponse({"message": "name and password are missing or wrong"}, 401, headers)
+        await answering(scope, receive, send)
+
+    return checked
+
+
+def for_local_names(app: ASGIApp) -> ASGIApp:
+    """Return ``app`` as one that refuses other hosts: a web page can point its own name at this machine, and read."""
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        answering = app
+        host = Headers(scope=scope).get("host", "")
+        if not re.fullmatch(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", host):
+            message = "without a password, only localhost is answered; behind a proxy, give --trusted-proxy"
+            answering = JSONResponse({"message": message}, 403)
         await answering(scope, receive, send)
 
     return checked
