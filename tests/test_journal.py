@@ -58,7 +58,7 @@ def test_another_plan_is_refused_with_all_that_differs(path) -> None:
     content = path.read_bytes()
     with pytest.raises(ResumeError, match="count, more changed") as error:
         entries(path, {**PLAN, "count": "x" * 99, "more": True})
-    told = f'(count: 3 → "{"x" * 56}..., more: null → true); choose another file'
+    told = f'(count: 3 → "{"x" * 58}…, more: null → true); choose another file'
     assert told in str(error.value)
     assert path.read_bytes() == content
 

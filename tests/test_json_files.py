@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from torchperf_ci.errors import TorchperfError
-from torchperf_ci.json_files import JsonFormat, json_text, typed
+from torchperf_ci.errors import JsonFileError
+from torchperf_ci.json_files import JsonFormat, json_text, typed, write_json_file
+from torchperf_ci.records.files import MAX_BYTES
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-LIMIT = 2**20
-
-
-class BadFileError(TorchperfError):
-    """What the format below raises."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +31,12 @@ def made(tmp_path: Path) -> JsonFormat:
         "properties": {"texts": {"additionalProperties": {"type": "string"}}},
     }
     (tmp_path / "schema.json").write_text(json.dumps(schema))
-    return JsonFormat(tmp_path / "schema.json", 3, BadFileError)
+    return JsonFormat(tmp_path / "schema.json", 3)
 
 
 def told(made: JsonFormat, path: Path) -> str:
-    with pytest.raises(BadFileError) as error:
-        made.read(path, LIMIT)
+    with pytest.raises(JsonFileError) as error:
+        made.read(path)
     assert str(error.value).startswith(f"{path}: ")
     return str(error.value).removeprefix(f"{path}: ")
 
@@ -82,8 +77,8 @@ def test_a_whole_number_is_an_integer_however_it_is_written(pairs: float) -> Non
 
 def test_what_is_written_is_read(made: JsonFormat, tmp_path: Path) -> None:
     members = {"version": 3, "texts": {"a": "b"}, "future": [1, 2.5, None]}
-    made.write(tmp_path / "new/folder/f.json", json_text(members))
-    assert made.read(tmp_path / "new/folder/f.json", LIMIT) == members
+    write_json_file(tmp_path / "new/folder/f.json", json_text(members))
+    assert made.read(tmp_path / "new/folder/f.json") == members
     assert made.parse("of an editor", b"\xef\xbb\xbf" + json_text(members).encode()) == members
 
 
@@ -135,10 +130,10 @@ def test_a_file_that_is_not_there_or_endless_is_told(made: JsonFormat, tmp_path:
     assert told(made, tmp_path).startswith("cannot be read: Is a directory")
     with (tmp_path / "zeros").open("wb") as file:
         file.truncate(2**40)
-    assert told(made, tmp_path / "zeros") == "cannot be read: it holds more than 1 MiB"
+    assert told(made, tmp_path / "zeros") == "cannot be read: it holds more than 64 MiB"
 
 
 def test_a_file_of_just_the_limit_is_read(made: JsonFormat, tmp_path: Path) -> None:
     text = '{"version": 1}'
-    (tmp_path / "f.json").write_text(text + " " * (LIMIT - len(text)))
-    assert made.read(tmp_path / "f.json", LIMIT) == {"version": 1}
+    (tmp_path / "f.json").write_text(text + " " * (MAX_BYTES - len(text)))
+    assert made.read(tmp_path / "f.json") == {"version": 1}

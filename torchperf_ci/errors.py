@@ -66,10 +66,6 @@ class ConfigError(TorchperfError):
         super().__init__(f"{path}:{line}: {problem}")
 
 
-class SetupFileError(TorchperfError):
-    """A file of ``torchperf init`` cannot be written."""
-
-
 class RecordsError(TorchperfError):
     """A records file cannot be read at all (missing, unreadable, not text)."""
 
@@ -152,12 +148,8 @@ class StoreUnreachableError(NotDeliveredError):
     """The store did not answer within the deadline, or another process holds it; no change is left half done."""
 
 
-class VerdictsError(TorchperfError):
-    """A verdicts file is unreadable or malformed, or its directory cannot be created."""
-
-
-class CulpritsError(TorchperfError):
-    """A culprits file is unreadable or malformed, or its directory cannot be created."""
+class JsonFileError(TorchperfError):
+    """A file of verdicts, culprits, baselines or costs is unreadable or malformed."""
 
 
 class SystemRefusalError(TorchperfError):

@@ -17,8 +17,10 @@ from math import isfinite
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.errors import ResumeError, TorchperfError
-from torchperf_ci.records.files import read_regular, replace_file
+from torchperf_ci.errors import JsonFileError, OutputDirectoryError, ResumeError
+from torchperf_ci.records.files import MAX_BYTES, read_regular, replace_file
+from torchperf_ci.records.record import parsed_json
+from torchperf_ci.records.schema import excerpt
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
@@ -36,11 +38,10 @@ _HUGE = re.compile(rb"\d{309}")
 
 @dataclass(frozen=True)
 class JsonFormat:
-    """A kind of file: its published schema, the newest version that is supported, and the error for a bad file."""
+    """A kind of file: its published schema, and the newest version that is supported."""
 
     schema_file: Path
     version: int
-    error: type[TorchperfError]
 
     @cached_property
     def schema(self) -> Mapping[str, object]:
@@ -48,32 +49,20 @@ class JsonFormat:
         loaded: Mapping[str, object] = json.loads(self.schema_file.read_text(encoding="utf-8"))
         return loaded
 
-    def write(self, path: Path, text: str) -> None:
-        """Write ``text`` to ``path`` atomically, creating missing directories.
-
-        Raises ``error`` if a directory cannot be created, and :class:`OutputDirectoryError` for the file itself.
-        """
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            msg = f"{path}: its directory cannot be made: {error.strerror}"
-            raise self.error(msg) from error
-        replace_file(path, text)
-
-    def read(self, path: Path, size_limit: int) -> Any:
+    def read(self, path: Path) -> Any:
         """Read and check ``path``, and return its content as JSON values.
 
-        Raises ``error``, which says what is wrong and where, also for more than ``size_limit`` bytes.
+        Raises :class:`JsonFileError`, which says what is wrong and where, also for more than :data:`MAX_BYTES`.
         """
         try:
-            content = read_regular(path, size_limit)
+            content = read_regular(path, MAX_BYTES)
         except OSError as error:
             msg = f"{path}: cannot be read: {error.strerror}"
-            raise self.error(msg) from error
+            raise JsonFileError(msg) from error
         return self.parse(str(path), content)
 
     def parse(self, name: str, content: bytes) -> Any:
-        """Check the content of a file called ``name``, and return it as JSON values. Raises ``error``."""
+        """Check the content of a file called ``name``, and return it as JSON values. Raises :class:`JsonFileError`."""
         import msgspec
 
         try:
@@ -87,7 +76,7 @@ class JsonFormat:
             problem = "is not valid JSON: it is nested too deeply"
         if problem:
             msg = f"{name}: {problem}"
-            raise self.error(msg)
+            raise JsonFileError(msg)
         return members
 
     def _problem(self, members: Any) -> str:
@@ -105,6 +94,16 @@ class JsonFormat:
         from jsonschema import Draft202012Validator
 
         return Draft202012Validator(self.schema)
+
+
+def write_json_file(path: Path, text: str) -> None:
+    """Write ``text`` to ``path`` atomically, creating missing directories. Raises :class:`OutputDirectoryError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"{path}: its directory cannot be made: {error.strerror}"
+        raise OutputDirectoryError(msg) from error
+    replace_file(path, text)
 
 
 def json_text(members: Mapping[str, object]) -> str:
@@ -213,10 +212,7 @@ def _entry_line(entry: Mapping[str, object]) -> bytes:
 
 
 def _parsed_entry(file: IO[bytes], number: int, line: bytes, otherwise: str) -> JournalEntry:
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        entry = None
+    entry: object = parsed_json(line)
     if not isinstance(entry, dict):
         msg = f"{file.name}:{number}: this is not a line that torchperf wrote; {otherwise}"
         raise ResumeError(msg)
@@ -231,12 +227,7 @@ def _check_plan(file: IO[bytes], first: JournalEntry, header: JournalEntry, othe
     changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
     if changed:
         differences = ", ".join(
-            f"{key}: {_short_value(old.get(key))} → {_short_value(new.get(key))}" for key in changed
+            f"{key}: {excerpt(old.get(key))} → {excerpt(new.get(key))}" for key in changed
         )
         msg = f"{file.name} belongs to another run: {', '.join(changed)} changed ({differences}); {otherwise}"
         raise OtherPlanError(msg, changed)
-
-
-def _short_value(value: object) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."

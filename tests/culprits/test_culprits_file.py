@@ -28,7 +28,7 @@ from torchperf_ci.culprits.culprit import (
     read_culprits,
     write_culprits,
 )
-from torchperf_ci.errors import CulpritsError, OutputDirectoryError
+from torchperf_ci.errors import JsonFileError, OutputDirectoryError
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def test_one_of_several_commits_has_no_name_of_its_own(read: Callable[[Any], Bis
 def test_what_is_no_file_of_culprits_is_refused_with_the_place(
     tmp_path: Path, read: Callable[[Any], Bisection], content: Any, told: str
 ) -> None:
-    with pytest.raises(CulpritsError) as error:
+    with pytest.raises(JsonFileError) as error:
         read(content)
     assert str(error.value).startswith(f"{tmp_path / 'c.json'}: ")
     assert told in str(error.value)
@@ -273,7 +273,7 @@ def test_what_is_no_file_of_culprits_is_refused_with_the_place(
 
 def test_what_cannot_be_written_is_told(bisection: Bisection, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(CulpritsError, match="its directory cannot be made"):
+    with pytest.raises(OutputDirectoryError, match="its directory cannot be made"):
         write_culprits(tmp_path / "taken/c.json", bisection)
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputDirectoryError):

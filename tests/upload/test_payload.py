@@ -113,4 +113,4 @@ def test_a_record_that_no_request_holds_is_not_sent_and_told() -> None:
     huge = {**BASE, "name": "nightly", "metric": {"name": "x" * payload.API_LIMIT}}
     made, oversized = pack_requests([BASE, huge, BASE])
     assert [part.records for part in made] == [2]
-    assert [json.loads(item.text) for item in oversized] == [huge]
+    assert [json.loads(item.text) for file in oversized for item in file.reading.refused] == [huge]

@@ -58,7 +58,7 @@ def test_an_upload_that_ends_between_any_two_objects_is_completed(
 ) -> None:
     (folder / "c.json").write_text('{"metric": {"name": "x"}, "runners": []}')
     call = (folder, "--to", tmp_path / "kept", *CHANGE, "--resume")
-    put, keys = DirectoryPlace.put, []
+    put, keys = DirectoryPlace._put, []
 
     def ending(place: DirectoryPlace, key: str, body: bytes) -> str:
         if len(keys) == moment:
@@ -67,7 +67,7 @@ def test_an_upload_that_ends_between_any_two_objects_is_completed(
         return put(place, key, body)
 
     with monkeypatch.context() as patch, pytest.raises(SystemExit) if moment < 3 else nullcontext():
-        patch.setattr(DirectoryPlace, "put", ending)
+        patch.setattr(DirectoryPlace, "_put", ending)
         upload(*call)
     assert upload(*call) == 0
     assert [len(records) for records in kept(tmp_path / "kept").values()] == [3, 2, 1]
@@ -172,7 +172,7 @@ def test_a_job_offers_the_spool_of_an_upload_that_did_not_live_to_report(
     def killed(*_: object) -> None:
         raise SystemExit
 
-    monkeypatch.setattr(DirectoryPlace, "put", killed)
+    monkeypatch.setattr(DirectoryPlace, "_put", killed)
     with pytest.raises(SystemExit):
         upload(folder, "--to", "kept", "--job-id", "9")
     spool = Path(job["RUNNER_TEMP"]) / "torchperf-spool"

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from torchperf_ci.errors import OutputDirectoryError, VerdictsError
+from torchperf_ci import json_files
+from torchperf_ci.errors import JsonFileError, OutputDirectoryError
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.verdicts import verdict
 from torchperf_ci.verdicts.verdict import (
     VERDICTS_FORMAT,
     BuildVariance,
@@ -178,7 +178,7 @@ def test_what_is_no_file_of_verdicts_is_refused_with_the_place(
 ) -> None:
     path = tmp_path / "v.json"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(VerdictsError) as error:
+    with pytest.raises(JsonFileError) as error:
         read_verdicts(path)
     assert str(error.value).startswith(f"{path}: ")
     assert told in str(error.value)
@@ -189,17 +189,17 @@ def test_a_file_that_is_not_there_or_too_large_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "v.json"
-    with pytest.raises(VerdictsError, match="cannot be read: No such file"):
+    with pytest.raises(JsonFileError, match="cannot be read: No such file"):
         read_verdicts(path)
-    monkeypatch.setattr(verdict, "SIZE_LIMIT", 2**20)
+    monkeypatch.setattr(json_files, "MAX_BYTES", 2**20)
     path.write_bytes(b" " * (2**20 + 1))
-    with pytest.raises(VerdictsError, match="it holds more than 1 MiB"):
+    with pytest.raises(JsonFileError, match="it holds more than 1 MiB"):
         read_verdicts(path)
 
 
 def test_what_cannot_be_written_is_told_and_leaves_the_old_file(judgement: Judgement, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(VerdictsError, match="its directory cannot be made"):
+    with pytest.raises(OutputDirectoryError, match="its directory cannot be made"):
         write_verdicts(tmp_path / "taken/v.json", judgement)
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputDirectoryError):

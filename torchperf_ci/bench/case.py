@@ -13,7 +13,6 @@ from pathlib import Path
 from statistics import median
 
 from torchperf_ci import json_files
-from torchperf_ci.errors import UsageError
 from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, Device, TorchGpu
 
@@ -85,30 +84,22 @@ class Settings:
 
 
 COSTS_VERSION = 1
-COSTS_SIZE_LIMIT = 64 * 2**20
-"""Largest file that is read, in bytes; 10,000 cases take less than 1 MiB."""
 
 Costs = Mapping[str, Mapping[str, float]]
 """Seconds by torch device, then by :attr:`Case.cost_key`."""
 
-_COSTS_FORMAT = json_files.JsonFormat(
-    Path(__file__).with_name("costs.schema.json"), COSTS_VERSION, UsageError
-)
+_COSTS_FORMAT = json_files.JsonFormat(Path(__file__).with_name("costs.schema.json"), COSTS_VERSION)
 
 
 def write_costs(path: Path, costs: Costs) -> None:
-    """Write ``costs`` to ``path`` atomically, creating missing directories.
-
-    Raises :class:`UsageError` if a directory cannot be created, :class:`OutputDirectoryError` if the file cannot be
-    written.
-    """
+    """Write ``costs`` to ``path`` atomically, creating missing directories. Raises :class:`OutputDirectoryError`."""
     ordered = {device: dict(sorted(known.items())) for device, known in sorted(costs.items())}
-    _COSTS_FORMAT.write(path, json_files.json_text({"version": COSTS_VERSION, "costs": ordered}))
+    json_files.write_json_file(path, json_files.json_text({"version": COSTS_VERSION, "costs": ordered}))
 
 
 def read_costs(path: Path) -> Costs:
-    """Read and validate a file of costs. Raises :class:`UsageError` that says what is wrong and where in the file."""
-    costs: Costs = _COSTS_FORMAT.read(path, COSTS_SIZE_LIMIT)["costs"]
+    """Read and validate a file of costs. Raises :class:`JsonFileError`."""
+    costs: Costs = _COSTS_FORMAT.read(path)["costs"]
     return costs
 
 

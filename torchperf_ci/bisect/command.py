@@ -17,7 +17,7 @@ from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit import read_culprits, write_culprits
 from torchperf_ci.culprits.culprit_document import publish_bisection
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import CulpritsError, UsageError, VerdictsError
+from torchperf_ci.errors import JsonFileError, UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.records.files import check_writable
@@ -117,7 +117,7 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -
     if not is_nightly:
         return judgement
     path = _beside(state, "verdicts")
-    with suppress(VerdictsError):
+    with suppress(JsonFileError):
         earlier = read_verdicts(path)
         if asks_for_clearest(earlier, judgement):
             say(f"continuing with the series that this search began with, in {path}")
@@ -133,7 +133,7 @@ def _earlier_answer(state: Path, options: BisectOptions, judgement: Judgement | 
     The files of its profiles are among that job's artifacts.
     """
     path = _beside(state, "culprits")
-    with suppress(CulpritsError):
+    with suppress(JsonFileError):
         answer = read_culprits(path)
         again = with_repeat_command(answer, options, judgement)
         if answer.status != "inconclusive" and answer.command == again.command:

@@ -17,7 +17,6 @@ from typing import Any
 
 from torchperf_ci import __version__, json_files
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.metrics import rounded
 from torchperf_ci.records.files import replace_file
@@ -162,17 +161,12 @@ def _git_setting(name: str) -> str:
 
 
 BASELINE_VERSION = 1
-BASELINE_SIZE_LIMIT = 64 * 2**20
-"""Largest file that is read, in bytes."""
-
-BASELINE_FORMAT = json_files.JsonFormat(
-    Path(__file__).with_name("baseline.schema.json"), BASELINE_VERSION, UsageError
-)
+BASELINE_FORMAT = json_files.JsonFormat(Path(__file__).with_name("baseline.schema.json"), BASELINE_VERSION)
 
 
 def read_baselines(path: Path) -> list[Baseline]:
-    """Return the baselines in a file. Raises :class:`UsageError` if it cannot be read or is not a baseline file."""
-    return [_baseline(item) for item in BASELINE_FORMAT.read(path, BASELINE_SIZE_LIMIT)["baselines"]]
+    """Return the baselines in a file. Raises :class:`JsonFileError` if it cannot be read or is not a baseline file."""
+    return [_baseline(item) for item in BASELINE_FORMAT.read(path)["baselines"]]
 
 
 def write_baselines(path: Path, baselines: Iterable[Baseline]) -> None:

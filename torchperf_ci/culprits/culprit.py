@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from torchperf_ci import json_files
-from torchperf_ci.errors import CulpritsError
 from torchperf_ci.stats.effect import Effect
 
 BisectionStatus = Literal["found", "not-reproduced", "environment", "build", "inconclusive"]
@@ -187,20 +186,12 @@ class Bisection:
 
 
 VERSION = 1
-SIZE_LIMIT = 64 * 2**20
-"""Maximum size in bytes of a file that is read; 1,000 measurements of 100 series take less than 10 MiB."""
-
-CULPRITS_FORMAT = json_files.JsonFormat(
-    Path(__file__).with_name("culprits.schema.json"), VERSION, CulpritsError
-)
+CULPRITS_FORMAT = json_files.JsonFormat(Path(__file__).with_name("culprits.schema.json"), VERSION)
 
 
 def write_culprits(path: Path, bisection: Bisection) -> None:
-    """Write ``bisection`` to ``path`` atomically, and create missing directories.
-
-    Raises :class:`CulpritsError` if a directory cannot be created, :class:`OutputDirectoryError` for the file.
-    """
-    CULPRITS_FORMAT.write(path, culprits_json(bisection))
+    """Write ``bisection`` atomically, creating missing directories. Raises :class:`OutputDirectoryError`."""
+    json_files.write_json_file(path, culprits_json(bisection))
 
 
 def culprits_json(bisection: Bisection) -> str:
@@ -209,8 +200,8 @@ def culprits_json(bisection: Bisection) -> str:
 
 
 def read_culprits(path: Path) -> Bisection:
-    """Read and validate a file. Raises :class:`CulpritsError`, which says where in the file and what is wrong."""
-    return _bisection(CULPRITS_FORMAT.read(path, SIZE_LIMIT))
+    """Read and validate a file. Raises :class:`JsonFileError`, which says where in the file and what is wrong."""
+    return _bisection(CULPRITS_FORMAT.read(path))
 
 
 def parse_culprits(name: str, text: str) -> Bisection:

@@ -123,7 +123,7 @@ def bisection_annotations(bisection: Bisection) -> list[Annotation]:
 def publish_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> None:
     """Write ``culprits.json`` to ``out``, print the document or the file, and set summary, annotations and outputs.
 
-    Raises :class:`CulpritsError` or :class:`OutputDirectoryError` if ``out`` cannot be written.
+    Raises :class:`OutputDirectoryError` if ``out`` cannot be written.
     """
     write_culprits(out, bisection)
     document = bisection_document(bisection, github_server(os.environ))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.config import CONFIG_FILE, load_config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
-from torchperf_ci.errors import SetupFileError
+from torchperf_ci.errors import OutputDirectoryError
 from torchperf_ci.init.repository import (
     ActionsSource,
     Repository,
@@ -96,7 +96,10 @@ def _print_files(files: Sequence[StarterFile]) -> None:
 
 
 def _write(root: Path, files: Sequence[StarterFile]) -> None:
-    """Write the files without ever overwriting one, even if it is created meanwhile. Raises :class:`SetupFileError`."""
+    """Write the files without ever overwriting one, even if it is created meanwhile.
+
+    Raises :class:`OutputDirectoryError`.
+    """
     written: list[str] = []
     for file in files:
         path = root / file.path
@@ -108,7 +111,7 @@ def _write(root: Path, files: Sequence[StarterFile]) -> None:
         except OSError as error:
             done = f"written before: {', '.join(written)}" if written else "nothing was written"
             msg = f"{path} cannot be written: {error.strerror}; {done}"
-            raise SetupFileError(msg) from error
+            raise OutputDirectoryError(msg) from error
         written.append(file.path)
 
 

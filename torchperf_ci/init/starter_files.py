@@ -140,8 +140,8 @@ def _workflow(repository: Repository, name: str, text: str, source: ActionsSourc
 
 
 def _file(repository: Repository, path: str, what: str, text: str, same: str = "") -> StarterFile:
-    taken = (repository.root / path).is_symlink() or (repository.root / path).exists()
-    return StarterFile(path, what, text, path if taken else same)
+    exists = (repository.root / path).is_symlink() or (repository.root / path).exists()
+    return StarterFile(path, what, text, path if exists else same)
 
 
 def _template(name: str) -> str:
@@ -192,8 +192,8 @@ def _scalar(text: str) -> str:
 
 
 def _new_suite(repository: Repository) -> str:
-    taken = "asv" in repository.other_tools or (repository.root / _SUITE).exists()
-    return _ASV_SUITE if taken else _SUITE
+    is_unfit = "asv" in repository.other_tools or (repository.root / _SUITE).exists()
+    return _ASV_SUITE if is_unfit else _SUITE
 
 
 def _config(repository: Repository, source: ActionsSource, workloads: Sequence[str]) -> str:

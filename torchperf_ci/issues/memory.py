@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from torchperf_ci.document import Hidden
-from torchperf_ci.errors import TorchperfError
+from torchperf_ci.errors import JsonFileError
 from torchperf_ci.json_files import JsonFormat, typed
 from torchperf_ci.markdown import fitted
 from torchperf_ci.series.points import Series
@@ -107,7 +107,7 @@ def parse_memory(body: str) -> IssueMemory | None:
         return None
     try:
         return _memory_from_json(_FORMAT.parse("memory", memories[0].encode()))
-    except (TorchperfError, ValueError, IndexError, TypeError):
+    except (JsonFileError, ValueError, IndexError, TypeError):
         return None
 
 
@@ -124,7 +124,7 @@ def _hidden_text(memory: IssueMemory, rows: int) -> str:
 
 
 MEMORY_VERSION = 1
-_FORMAT = JsonFormat(Path(__file__).with_name("memory.schema.json"), MEMORY_VERSION, TorchperfError)
+_FORMAT = JsonFormat(Path(__file__).with_name("memory.schema.json"), MEMORY_VERSION)
 
 
 def _memory_to_json(memory: IssueMemory) -> dict[str, object]:

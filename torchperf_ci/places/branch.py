@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
@@ -28,10 +29,10 @@ from torchperf_ci.places.packs import (
 from torchperf_ci.places.place import (
     PlacedObject,
     PutOutcome,
-    PutResult,
     RecordPlace,
     check_keys,
-    same_content,
+    compared,
+    outcome_of,
 )
 from torchperf_ci.records.files import LINK, MAX_BYTES, mebibytes
 from torchperf_ci.scratch import scratch_folder
@@ -75,12 +76,6 @@ class BranchPlace(RecordPlace):
         branch, _, remote = target.removeprefix("branch:").partition("@")
         check_keys([branch])
         return cls(branch, locate_remote(remote or "origin", access), access)
-
-    def put(self, key: str, body: bytes) -> PutResult:
-        outcome = self.put_all({key: body})[key]
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         check_keys(bodies)
@@ -219,27 +214,20 @@ class BranchPlace(RecordPlace):
         files, folders = set(kept), {folder for path in kept for folder in _folders(path)}
         outcomes: dict[str, PutOutcome] = {}
         for key, body in bodies.items():
-            if key in kept or key in packed:
-                is_same = kept[key].blob == blob_id(body) if key in kept else False
-                content = (
-                    packed[key] if key in packed else b"" if is_same else repository.read(kept[key].blob)
-                )
-                outcomes[key] = (
-                    "already there" if is_same or same_content(body, content) else self._conflict(key)
-                )
+            where = f"{self.name}: {key}"
+            if key in kept and kept[key].blob == blob_id(body):
+                outcomes[key] = "already there"
+            elif key in kept or key in packed:
+                content = packed[key] if key in packed else repository.read(kept[key].blob)
+                outcomes[key] = outcome_of(partial(compared, kept=content), where, body)
             elif key in folders or files & _folders(key):
-                msg = f"{self.name}: {key}: a file stands where a folder is needed, or the other way round"
+                msg = f"{where}: a file stands where a folder is needed, or the other way round"
                 outcomes[key] = ConflictError(msg)
             else:
                 outcomes[key] = "written"
                 files.add(key)
                 folders |= _folders(key)
         return outcomes
-
-    def _conflict(self, key: str) -> ConflictError:
-        return ConflictError(
-            f"{self.name}: {key}: other content is already kept there; it was not overwritten"
-        )
 
 
 def _on_top(

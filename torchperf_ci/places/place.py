@@ -224,21 +224,20 @@ class RecordPlace(ABC):
     name: str
 
     @abstractmethod
-    def put(self, key: str, body: bytes) -> PutResult:
-        """Store ``body`` under ``key`` unless the key exists: of concurrent writers exactly the first one succeeds.
-
-        An existing object with the same content counts as success. Raises :class:`ConflictError` for different
-        content, :class:`NotDeliveredError` if the place cannot be reached or refuses within the deadline, and
-        :class:`UnsafeKeyError` for an unsafe key.
-        """
-
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
-        """:meth:`put` each body under its key with one deadline for all; a failure does not stop the others.
+        """Store each body under its key unless the key exists: of concurrent writers exactly the first one succeeds.
 
-        Raises :class:`UnsafeKeyError` before anything is written.
+        An existing object with the same content counts as success; the outcome is :class:`ConflictError` for different
+        content, and :class:`NotDeliveredError` if the place cannot be reached or refuses. There is one deadline for
+        all, and a failure does not stop the others. Raises :class:`UnsafeKeyError` before anything is written.
         """
-        check_keys(bodies)
-        return {key: outcome_of(self.put, key, body) for key, body in bodies.items()}
+
+    def put(self, key: str, body: bytes) -> PutResult:
+        """Store one body as :meth:`put_all` does, and raise its outcome if that is an error."""
+        outcome = self.put_all({key: body})[key]
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     @abstractmethod
     def keys(self) -> Iterator[str]:
@@ -264,8 +263,11 @@ class DirectoryPlace(RecordPlace):
         self._root = Path(directory)
         self.name = str(directory)
 
-    def put(self, key: str, body: bytes) -> PutResult:
-        check_keys([key])
+    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
+        check_keys(bodies)
+        return {key: outcome_of(self._put, key, body) for key, body in bodies.items()}
+
+    def _put(self, key: str, body: bytes) -> PutResult:
         path = self._root / key
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -290,9 +292,8 @@ class DirectoryPlace(RecordPlace):
         for folder, folders, files in os.walk(self._root, onerror=self._unreadable):
             folders[:] = [name for name in folders if name != ".git"]
             for name in files:
-                path = Path(folder, name)
                 if not name.endswith(TEMPORARY):
-                    yield path.relative_to(self._root).as_posix()
+                    yield Path(folder, name).relative_to(self._root).as_posix()
 
     def _unreadable(self, error: OSError) -> None:
         msg = f"{error.filename}: cannot be read: {error.strerror}"

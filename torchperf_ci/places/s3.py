@@ -207,10 +207,6 @@ class S3Place(RecordPlace):
             check_keys([prefix])
         return cls(bucket, prefix, access)
 
-    def put(self, key: str, body: bytes) -> PutResult:
-        check_keys([self._prefix + key])
-        return self._put(key, body, Deadline.after(self._access.deadline))
-
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         check_keys(self._prefix + key for key in bodies)
         deadline = Deadline.after(self._access.deadline)

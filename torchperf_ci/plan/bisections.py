@@ -172,7 +172,7 @@ def plan_bisections(
 ) -> BisectionPlan:
     """Plan bisections of the regressions in ``files``, measured by ``jobs``, in ``budget`` seconds of machine time.
 
-    Raises :class:`UsageError`, and :class:`VerdictsError` for a file that is not a verdicts file.
+    Raises :class:`UsageError`, and :class:`JsonFileError` for a file that is not a verdicts file.
     """
     if not records.is_dir():
         msg = f"--records {records}: no such directory: give the one with the jobs' artifacts"
@@ -192,7 +192,7 @@ def plan_bisections(
 def write_bisections(plan: BisectionPlan, folder: Path) -> None:
     """Write each row's verdicts file to ``folder``, which is created if necessary.
 
-    Raises :class:`VerdictsError` or :class:`OutputDirectoryError`.
+    Raises :class:`OutputDirectoryError`.
     """
     for row, regression in plan.chosen.items():
         write_verdicts(folder / row.verdicts, Judgement("plan", row.good, row.bad, regression.verdicts))

@@ -53,8 +53,6 @@ def kind_of_judged(text: str) -> str:
 _MAX_MESSAGE_LENGTH = 300
 """Characters of an unexpected error that a message quotes."""
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
 
 @dataclass(frozen=True)
 class LocatedRecord:
@@ -179,8 +177,7 @@ def text_of(content: bytes) -> tuple[str, str | None]:
     """
     check_bytes(len(content))
     unpacked, damage = _unpack(content)
-    begin = len(_BYTE_ORDER_MARK) if unpacked.startswith(_BYTE_ORDER_MARK) else 0
-    text = str(memoryview(unpacked)[begin:], "utf-8", "surrogateescape")
+    text = unpacked.decode("utf-8-sig", "surrogateescape")
     check_values(text)
     return text, damage
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ExtraInfo = Mapping[str, object]
 
 
-def parsed_json(text: str, otherwise: object = None) -> Any:
+def parsed_json(text: str | bytes, otherwise: object = None) -> Any:
     """Return the value of a text that may not be JSON; ``otherwise`` if it is not."""
     try:
         return json.loads(text)

@@ -21,7 +21,7 @@ from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import QUARTER, month_before
 from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.records.files import SUFFIXES
-from torchperf_ci.upload.metadata import Metadata, PreparedUpload, gather_metadata, prepare
+from torchperf_ci.upload.metadata import Metadata, gather_metadata, prepare
 from torchperf_ci.upload.payload import RecordsSource, read_source
 from torchperf_ci.upload.report import Delivery, UploadReport, print_report
 from torchperf_ci.upload.spool import Spool, SpooledBatch
@@ -68,18 +68,18 @@ def upload_command(options: UploadOptions) -> int:
     if not to and actions.in_actions():
         _say_that_there_is_no_target(options)
         return 0
-    folder, way = _folder(options), _way(to, options, config)
-    resumed = _resume(way, dry_run=options.dry_run) if options.resume else ()
+    folder, route = _folder(options), _route(to, options, config)
+    resumed = _resume(route, dry_run=options.dry_run) if options.resume else ()
     sent = (
-        _upload(folder, way, options, config)
+        _upload(folder, route, options, config)
         if folder
-        else replace(way.report(), left_out=way.spool.left_out())
+        else replace(route.report(), left_out=route.spool.left_out())
     )
     report = replace(sent, deliveries=(*resumed, *sent.deliveries))
     if options.dry_run:
         report = replace(report, quarantine=None)
     else:
-        for path in way.spool.remove_irregular():
+        for path in route.spool.remove_irregular():
             say(f"{path}: was a link or a pipe, which no spool holds; removed")
     error = _error(report, options)
     missing_matters = options.if_no_files_found == "warn"
@@ -121,7 +121,7 @@ def _error(report: UploadReport, options: UploadOptions) -> TorchperfError | Non
     return failure
 
 
-def _way(to: str | None, options: UploadOptions, config: Config) -> UploadRoute:
+def _route(to: str | None, options: UploadOptions, config: Config) -> UploadRoute:
     if not to:
         msg = "upload where? give --to, or `upload` in torchperf.yml"
         raise UsageError(msg)
@@ -169,29 +169,30 @@ def _folder(options: UploadOptions) -> Path | None:
     return Path(folders.pop()) if folders else None
 
 
-def _resume(way: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
-    pending = way.spool.pending()
+def _resume(route: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
+    pending = route.spool.pending()
     if dry_run:
         return tuple(Delivery(payload) for batch in pending for payload in batch.payloads)
-    return tuple(delivery for batch in pending for delivery in way.deliver(batch))
+    return tuple(delivery for batch in pending for delivery in route.deliver(batch))
 
 
-def _upload(folder: Path, way: UploadRoute, options: UploadOptions, config: Config) -> UploadReport:
+def _upload(folder: Path, route: UploadRoute, options: UploadOptions, config: Config) -> UploadReport:
     source = read_source(folder, options.format or "")
     if source.is_empty:
         missing = f"{folder}: {_nothing_in(folder)}, so nothing is uploaded"
-        return replace(way.report(), missing=missing, unread=source.unread)
+        return replace(route.report(), missing=missing, unread=source.unread)
     metadata = gather_metadata(options, os.environ, source.digest, config.name)
-    if options.resume and way.spool.knows(_source_in_run(source, metadata)):
-        return _about(
-            source, PreparedUpload((), tuple(source.refused), tuple(source.problems("refused"))), way
-        )
-    prepared = prepare(source, metadata, options, api=is_api(way.to))
-    planned = tuple(map(Delivery, prepared.payloads))
-    deliveries = planned if options.dry_run else _send(_source_in_run(source, metadata), prepared, way)
-    missing = "" if deliveries else f"{folder}: holds no valid record, so nothing is uploaded"
-    about = _about(source, prepared, way)
-    return replace(about, metadata=metadata, deliveries=deliveries, missing=missing)
+    identity = _source_in_run(source, metadata)
+    if options.resume and route.spool.knows(identity):
+        return _about(source, route)
+    payloads, source = prepare(source, metadata, options, api=is_api(route.to))
+    missing = "" if payloads else f"{folder}: holds no valid record, so nothing is uploaded"
+    if options.dry_run:
+        deliveries = tuple(map(Delivery, payloads))
+    else:  # everything is on disk, what was refused and what is sent, before the first is sent
+        route.spool.set_aside(source.refused)
+        deliveries = route.deliver(route.spool.keep(identity, payloads)) if payloads else ()
+    return replace(_about(source, route), metadata=metadata, deliveries=deliveries, missing=missing)
 
 
 def _nothing_in(folder: Path) -> str:
@@ -208,19 +209,13 @@ def _source_in_run(source: RecordsSource, metadata: Metadata) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def _send(source: str, prepared: PreparedUpload, way: UploadRoute) -> tuple[Delivery, ...]:
-    """Write everything to disk, refused elements and payloads, before anything is sent."""
-    way.spool.set_aside(prepared.refused)
-    return way.deliver(way.spool.keep(source, prepared.payloads)) if prepared.payloads else ()
-
-
-def _about(source: RecordsSource, prepared: PreparedUpload, way: UploadRoute) -> UploadReport:
+def _about(source: RecordsSource, route: UploadRoute) -> UploadReport:
     return replace(
-        way.report(),
-        refused=prepared.faults,
-        refused_count=len(prepared.refused),
+        route.report(),
+        refused=tuple(source.problems("refused")),
+        refused_count=len(source.refused),
         changed=tuple(source.problems("changed")),
-        judged_left_out=len(source.judged) if is_api(way.to) else 0,
+        judged_left_out=len(source.judged) if is_api(route.to) else 0,
         unread=source.unread,
         without_records=tuple(file.name for file in source.files if file.reading.is_empty),
     )

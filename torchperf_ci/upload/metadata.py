@@ -27,14 +27,14 @@ from torchperf_ci.identity import (
 from torchperf_ci.machine.devices.interface import DeviceIdentity
 from torchperf_ci.machine.devices.system_files import program_output
 from torchperf_ci.records.record import SYNTHETIC, synthetic_id
-from torchperf_ci.records.schema import Problem, float32_change, is_rounded
+from torchperf_ci.records.schema import float32_change, is_rounded
 from torchperf_ci.upload.payload import Payload, pack_judged, pack_objects, pack_requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from torchperf_ci.options.storage_commands import UploadOptions
-    from torchperf_ci.records.reading import LocatedRecord, RefusedElement
+    from torchperf_ci.records.reading import LocatedRecord
     from torchperf_ci.upload.payload import CompleteRecord, RecordsSource
 
 
@@ -248,19 +248,12 @@ def _noted(part: Mapping[str, Any] | None, notes: Mapping[str, str]) -> dict[str
     return noted
 
 
-@dataclass(frozen=True)
-class PreparedUpload:
-    """The payloads to send, the ``refused`` elements with their text, and the reasons (``faults``)."""
-
-    payloads: tuple[Payload, ...]
-    refused: tuple[RefusedElement, ...]
-    faults: tuple[Problem, ...]
-
-
 def prepare(
     source: RecordsSource, metadata: Metadata, options: UploadOptions, *, api: bool
-) -> PreparedUpload:
+) -> tuple[list[Payload], RecordsSource]:
     """Complete all records of ``source``, and pack them for an upload API (``api``) or any other target.
+
+    The returned source has as refused elements also the records that fit into no request.
 
     Verdicts and culprits are sent unchanged, but never to an upload API, which accepts records only. There, jobs that
     measure one commit, such as shards and nights, differ only in the suffix of the key: the job id in the record, since
@@ -277,17 +270,12 @@ def prepare(
         ]
         for file in source.files
     }
-    oversized: list[RefusedElement] = []
-    if api:
-        records = [record for file in files.values() for record in file]
-        by_job = in_actions(os.environ) and not options.model
-        payloads, oversized = pack_requests(records, options.model or "", by_job=by_job)
-    else:
-        payloads = pack_objects(files) + pack_judged(source.judged, metadata.repo, metadata.workflow_id)
-    faults = [Problem(item.file, item.line, item.path, item.reasons[0], "refused") for item in oversized]
-    return PreparedUpload(
-        tuple(payloads), (*source.refused, *oversized), (*source.problems("refused"), *faults)
-    )
+    if not api:
+        return pack_objects(files) + pack_judged(source.judged, metadata.repo, metadata.workflow_id), source
+    records = [record for file in files.values() for record in file]
+    by_job = in_actions(os.environ) and not options.model
+    payloads, oversized = pack_requests(records, options.model or "", by_job=by_job)
+    return payloads, replace(source, files=(*source.files, *oversized))
 
 
 def _measured(located: LocatedRecord, head: object) -> Mapping[str, Any]:

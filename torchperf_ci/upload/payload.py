@@ -278,14 +278,14 @@ def _part_name(file: str, part: int) -> str:
 
 def pack_requests(
     records: Iterable[CompleteRecord], model: str = "", *, by_job: bool = False
-) -> tuple[list[Payload], list[RefusedElement]]:
+) -> tuple[list[Payload], list[RecordsFile]]:
     """Pack records into requests to an upload API: one per commit and hardware, or several if it is too large.
 
     ``model`` is the suffix of the keys; with ``by_job``, it is the id of the job that measured the record. The second
-    list are the records that fit into no request.
+    list has the records that fit into no request, each as a file that is refused.
     """
     payloads: list[Payload] = []
-    refused: list[RefusedElement] = []
+    refused: list[RecordsFile] = []
     groups: dict[tuple[str, str], list[CompleteRecord]] = {}
     for record in records:
         suffix = str(record["job_id"]) if by_job else model
@@ -299,9 +299,10 @@ def pack_requests(
     return payloads, refused
 
 
-def _oversized(item: _SizedRecord) -> RefusedElement:
+def _oversized(item: _SizedRecord) -> RecordsFile:
     reason = f"takes {item.size:.0f} bytes of a request, and an upload API has {API_LIMIT} for all; send it to a bucket"
-    return RefusedElement(str(item.record["name"]), 1, "$", (reason,), json.dumps(item.record))
+    name = str(item.record["name"])
+    return RecordsFile(name, 0, refused_file(name, reason, json.dumps(item.record)))
 
 
 def pack_judged(files: Iterable[ResultFile], repo: str, run: int) -> list[Payload]:

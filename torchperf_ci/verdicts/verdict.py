@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeGuard
 
 from torchperf_ci import json_files
-from torchperf_ci.errors import VerdictsError
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 
@@ -336,20 +335,12 @@ def all_verdicts(judgements: Iterable[Judgement]) -> list[Verdict]:
 
 
 VERSION = 1
-SIZE_LIMIT = 64 * 2**20
-"""Maximum size in bytes of a file that is read; 10,000 series with their evidence take less than 10 MiB."""
-
-VERDICTS_FORMAT = json_files.JsonFormat(
-    Path(__file__).with_name("verdicts.schema.json"), VERSION, VerdictsError
-)
+VERDICTS_FORMAT = json_files.JsonFormat(Path(__file__).with_name("verdicts.schema.json"), VERSION)
 
 
 def write_verdicts(path: Path, judgement: Judgement) -> None:
-    """Write ``judgement`` to ``path`` atomically, and create missing directories.
-
-    Raises :class:`VerdictsError` if a directory cannot be created, :class:`OutputDirectoryError` for the file.
-    """
-    VERDICTS_FORMAT.write(path, verdicts_json(judgement))
+    """Write ``judgement`` atomically, creating missing directories. Raises :class:`OutputDirectoryError`."""
+    json_files.write_json_file(path, verdicts_json(judgement))
 
 
 def verdicts_json(judgement: Judgement) -> str:
@@ -364,8 +355,8 @@ def verdicts_json(judgement: Judgement) -> str:
 
 
 def read_verdicts(path: Path) -> Judgement:
-    """Read and validate a file. Raises :class:`VerdictsError`, which says where in the file and what is wrong."""
-    members = VERDICTS_FORMAT.read(path, SIZE_LIMIT)
+    """Read and validate a file. Raises :class:`JsonFileError`, which says where in the file and what is wrong."""
+    members = VERDICTS_FORMAT.read(path)
     verdicts = [_verdict(item) for item in members["verdicts"]]
     known = {**members, "reproduction": members.get("again"), "verdicts": []}
     return replace(json_files.typed(known, Judgement), verdicts=verdicts)

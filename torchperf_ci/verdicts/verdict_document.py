@@ -114,7 +114,7 @@ def verdict_annotations(judgement: Judgement) -> list[Annotation]:
 def publish_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> None:
     """Write ``verdicts.json`` to ``out``, print the document or the file, and set summary, annotations and outputs.
 
-    Raises :class:`VerdictsError` or :class:`OutputDirectoryError` if ``out`` cannot be written, once all else is told:
+    Raises :class:`OutputDirectoryError` if ``out`` cannot be written, once all else is told:
     what it says may have taken an hour to measure.
     """
     unwritten: TorchperfError | None = None

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from torchperf_ci.culprits.culprit import Bisection, Culprit, OperatorCost, parse_culprits
 from torchperf_ci.document import signed
-from torchperf_ci.errors import CulpritsError
+from torchperf_ci.errors import JsonFileError
 from torchperf_ci.metrics import name_and_unit, rounded
 from torchperf_ci.store.judged_files import CULPRITS, judged_texts
 
@@ -143,7 +143,7 @@ def _evidence(commit: str, culprit: Culprit, repository: str) -> Entry:
 def _bisections(store: Store) -> Iterator[Bisection]:
     """Yield all ingested bisections that can be read; none if the store has no table for them."""
     for text in judged_texts(store, CULPRITS) if store.has_table("torchperf_judged") else ():
-        with suppress(CulpritsError):
+        with suppress(JsonFileError):
             yield parse_culprits("culprits", text)
 
 
