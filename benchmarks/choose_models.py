@@ -18,14 +18,12 @@ from pathlib import Path
 
 import msgspec
 
-import torchperf_ci.suite
 from torchperf_ci.bench.suite_coverage import choose, together
 from torchperf_ci.bench.worker.protocol import ApiUse
-from torchperf_ci.suite.registry import ChosenModel, catalogue
+from torchperf_ci.suite.registry import CHOSEN_MODELS, catalogue
 
 MAX_SECONDS = 2.0
 RANDOM_ORDERS = 200
-TABLE = Path(torchperf_ci.suite.__file__).parent / "chosen_models.tsv"
 
 
 def main() -> None:
@@ -33,12 +31,8 @@ def main() -> None:
     uses = measured(json.loads(Path(sys.argv[1]).read_text("utf-8")))
     first = [name for name, entry in catalogue().workloads.items() if name in uses and not entry.requires]
     chosen = choose(uses, first)
-    TABLE.write_text(
-        "\t".join(ChosenModel._fields)
-        + "\n"
-        + "".join(row(name, adds, uses) for name, adds in chosen.items()),
-        encoding="utf-8",
-    )
+    rows = "".join(row(name, adds, uses) for name, adds in chosen.items())
+    CHOSEN_MODELS.write_text(f"name\tcpu_seconds\ttriples\tadds\talone\n{rows}", encoding="utf-8")
     free = [*choose(uses, [])]
     generator = random.Random(0)
     shuffled = [generator.sample(free, len(free)) for _ in range(RANDOM_ORDERS)]

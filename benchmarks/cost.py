@@ -31,7 +31,7 @@ def main() -> None:
     for name in known.suites["quick"]:
         workload = known.workloads[name]
         step = build_step(
-            workload, StepRequest("inference", "fp32", "eager", workload.batch_size("inference", "cpu")), cpu
+            workload, StepRequest("inference", "fp32", "eager", workload.batch_sizes["inference"]), cpu
         )
         warm = warm_up(cpu, step.run, 3.0)
         ruled = [sample(cpu, step.run, warm.inner, TARGET, LIMIT) for _ in range(REPEATS)]

@@ -35,7 +35,7 @@ def main() -> None:
     for name in WORKLOADS:
         workload = workloads[name]
         step = build_step(
-            workload, StepRequest("inference", "fp32", "eager", workload.batch_size("inference", "cpu")), cpu
+            workload, StepRequest("inference", "fp32", "eager", workload.batch_sizes["inference"]), cpu
         )
         inner = warm_up(cpu, step.run, 2.0).inner
         timer = Timer("run()", globals={"run": step.run}, num_threads=1)

@@ -8,6 +8,7 @@ A test compares each of them with what this program would write.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import json
 import re
@@ -36,7 +37,7 @@ from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import Option, options_of
 from torchperf_ci.records.schema import schema
 from torchperf_ci.report.pull_request_comment import COMMENT_LIMIT as COMMENT_BYTES
-from torchperf_ci.suite.registry import ChosenModel, catalogue, chosen_models
+from torchperf_ci.suite.registry import CHOSEN_MODELS, catalogue
 from torchperf_ci.verdicts.verdict import read_verdicts
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
@@ -218,10 +219,10 @@ def suite_table() -> str:
     found = catalogue()
     core, models = found.suites["core"], found.suites["models"]
     domains = Counter(found.workloads[name].domain for name in models)
-    chosen = chosen_models()
-    total = sum(model.adds for model in chosen)
-    covered = sum(model.adds for model in chosen if model.name in core)
-    rows = [suite_row(model, found.workloads[model.name], model.name in core) for model in chosen]
+    chosen = [*csv.DictReader(CHOSEN_MODELS.read_text("utf-8").splitlines(), delimiter="\t")]
+    total = sum(int(model["adds"]) for model in chosen)
+    covered = sum(int(model["adds"]) for model in chosen if model["name"] in core)
+    rows = [suite_row(model, found.workloads[model["name"]], model["name"] in core) for model in chosen]
     head = ("model (◆ in `core`)", "task", "made by", "CPU s", "triples", "adds", "alone")
     unmeasured = [f"`{name}`" for name in models[len(chosen) :]]
     return "\n".join(
@@ -235,10 +236,10 @@ def suite_table() -> str:
     )
 
 
-def suite_row(model: ChosenModel, workload: Workload, in_core: bool) -> tuple[str, ...]:
+def suite_row(model: Mapping[str, str], workload: Workload, in_core: bool) -> tuple[str, ...]:
     """One model of the suite."""
-    numbers = (f"{model.cpu_seconds:.3f}", str(model.triples), str(model.adds), str(model.alone))
-    return f"`{model.name}`{' ◆' * in_core}", workload.task, workload.origin, *numbers
+    name, *numbers = model.values()
+    return f"`{name}`{' ◆' * in_core}", workload.task, workload.origin, *numbers
 
 
 def markdown(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

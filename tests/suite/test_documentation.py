@@ -53,7 +53,7 @@ def train(example: str, path: Path) -> Task:
     (name,) = found.suites[str(path)]
     entry = found.workloads[name]
     torch.manual_seed(0)
-    task = entry.task_of(entry.batch_size("training", "cpu"), "training")
+    task = entry.task_of(entry.batch_sizes["training"], "training")
     task.loss(task.call(task.model)).backward()
     task.optimizer(task.model.parameters()).step()
     return task

@@ -46,7 +46,7 @@ def test_an_example_runs(path: Path) -> None:
                 mode=mode,
                 dtype="fp32",
                 backend="eager",
-                batch_size=entry.batch_size(mode, "cpu"),
+                batch_size=entry.batch_sizes[mode],
             )
             assert built.moved == {}
             session.first_step()

@@ -26,7 +26,7 @@ SEQUENCES = {
 
 def built(entry, mode: str = "training") -> Task:
     torch.manual_seed(0)
-    return entry.task_of(entry.batch_size(mode, "cpu"), mode)
+    return entry.task_of(entry.batch_sizes[mode], mode)
 
 
 @pytest.mark.parametrize(

@@ -18,26 +18,18 @@ def test_the_decorator_makes_a_workload_with_one_default_for_all_modes():
     entry = workload("vision/tiny", "nothing", batch=3)(build)
     assert entry == Workload("vision/tiny", "nothing", build, {"inference": 3, "training": 3})
     assert entry.domain == "vision"
-    assert entry.batch_size("training", "accelerator") == 3
-
-
-def test_the_more_specific_batch_size_wins():
-    entry = workload("a/b", "t", batch={"inference": 1, "training": 2, "training/accelerator": 64})(build)
-    assert entry.batch_size("inference", "accelerator") == 1
-    assert entry.batch_size("training", "cpu") == 2
-    assert entry.batch_size("training", "accelerator") == 64
 
 
 def test_per_device_tells_the_device_classes_apart_in_both_modes():
-    entry = workload("a/b", "t", batch=per_device(cpu=2, accelerator=128))(build)
-    for mode in ("inference", "training"):
-        assert entry.batch_size(mode, "cpu") == 2
-        assert entry.batch_size(mode, "accelerator") == 128
+    sizes = per_device(cpu=2, accelerator=128)
+    assert sizes == {
+        "inference": 2, "inference/accelerator": 128, "training": 2, "training/accelerator": 128
+    }  # fmt: skip
+    assert workload("a/b", "t", batch=sizes)(build).batch_sizes == sizes
 
 
 def test_without_a_batch_the_function_gets_none_and_a_step_is_one_sample():
     entry = workload("a/b", "t", batch=None)(lambda: Task(torch.neg, (torch.ones(3),)))
-    assert entry.batch_size("training", "accelerator") == 1
     assert entry.task_of(1).inputs[0].shape == (3,)
 
 

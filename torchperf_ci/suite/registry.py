@@ -10,7 +10,7 @@ import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.suite.torchbench import PREFIX, torchbench_workloads
 from torchperf_ci.suite.workload import DECORATED, Workload
@@ -59,27 +59,13 @@ All models that need only PyTorch are in the suite as well.
 """
 
 
-class ChosenModel(NamedTuple):
-    """The coverage of a model. A triple is a family of ATen operators, a dtype and the layout that it ran on.
+CHOSEN_MODELS = Path(__file__).with_name("chosen_models.tsv")
+"""The models with measured coverage, in the suite's order, as written by benchmarks/choose_models.py.
 
-    ``cpu_seconds`` is for a training step on one thread, or for an inference step if there is no training. ``triples``
-    counts those of both modes, ``adds`` those that no earlier model has, ``alone`` those that no other model has.
-    """
-
-    name: str
-    cpu_seconds: float
-    triples: int
-    adds: int
-    alone: int
-
-
-def chosen_models() -> list[ChosenModel]:
-    """Return the models with measured coverage, in the suite's order, as written by benchmarks/choose_models.py."""
-    _, *lines = Path(__file__).with_name("chosen_models.tsv").read_text("utf-8").splitlines()
-    return [
-        ChosenModel(name, float(seconds), *map(int, counts))
-        for name, seconds, *counts in map(str.split, lines)
-    ]
+A triple is a family of ATen operators, a dtype and the layout that it ran on. ``cpu_seconds`` is for a training step on
+one thread, or for an inference step if there is no training. ``triples`` counts those of both modes, ``adds`` those
+that no earlier model has, ``alone`` those that no other model has.
+"""
 
 
 @dataclass(frozen=True)
@@ -130,7 +116,8 @@ def _built_in() -> dict[str, Workload]:
 def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:
     operators = tuple(name for name, entry in workloads.items() if entry.domain == "operators")
     transformers = tuple(name for name, entry in workloads.items() if entry.origin == "transformers")
-    measured = [model.name for model in chosen_models()]
+    _, *lines = CHOSEN_MODELS.read_text("utf-8").splitlines()
+    measured = [line.partition("\t")[0] for line in lines]
     models = tuple(dict.fromkeys((*measured, *(name for name in workloads if name not in operators))))
     of_libraries = [name for name in models if workloads[name].requires]
     core = tuple(name for name in models if name not in of_libraries[MODELS_OF_LIBRARIES_IN_CORE:])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from torchperf_ci.machine.devices.system_files import program_output
 from torchperf_ci.suite.library_model import import_torchvision
 from torchperf_ci.suite.workload import Task, Workload
 
@@ -56,27 +57,9 @@ def _task(source: str) -> str:
 
 
 def _commit(root: Path) -> str:
-    """Return the checkout's commit, read from its files: running git could execute programs that it configures."""
-    git = root / ".git"
-    try:
-        if git.is_file():  # in a worktree
-            git = root / git.read_text().removeprefix("gitdir: ").strip()
-        head = (git / "HEAD").read_text().strip()
-        reference = head.removeprefix("ref: ")
-        if head == reference:
-            return head[:10]
-        return _resolved(git, reference)[:10] or "unknown"
-    except OSError:
-        return "unknown"
-
-
-def _resolved(git: Path, reference: str) -> str:
-    shared = git / "commondir"
-    common = git / shared.read_text().strip() if shared.is_file() else git
-    if (common / reference).is_file():
-        return (common / reference).read_text().strip()
-    packed = (common / "packed-refs").read_text().splitlines()
-    return next((line.split()[0] for line in packed if line.endswith(f" {reference}")), "")
+    """Return the first digits of the checkout's commit; ``unknown`` if it is not a clone."""
+    asked = program_output("git", "--git-dir", str(root / ".git"), "rev-parse", "HEAD")
+    return asked[:10] or "unknown"
 
 
 def _builder(root: Path, name: str) -> Callable[..., Task]:

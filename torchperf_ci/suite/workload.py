@@ -153,10 +153,6 @@ class Workload:
             raise TypeError(msg)
         return task
 
-    def batch_size(self, mode: str, device_class: str) -> int:
-        """Return the default number of samples per step, for a mode and a device class."""
-        return self.batch_sizes.get(f"{mode}/{device_class}", self.batch_sizes.get(mode, 1))
-
 
 def _is_installed(package: str) -> bool:
     """Whether the package is installed or can be imported, such as from a checkout. Does not import it."""
