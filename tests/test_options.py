@@ -10,7 +10,7 @@ from torchperf_ci import cli, options
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options import options_of
 from torchperf_ci.options.measurement_commands import RunOptions
-from torchperf_ci.options.option import positive
+from torchperf_ci.options.option import seconds
 from torchperf_ci.options.storage_commands import IngestOptions, QueryOptions, ReceiveOptions, UploadOptions
 
 COMMANDS = [command.options_class for command in cli.COMMANDS]
@@ -69,7 +69,7 @@ def test_an_option_is_the_field_of_its_flag() -> None:
 def test_no_option_takes_a_percentage_for_a_multiple() -> None:
     """Shares are below 1; the rest are seconds, which may be as many as one likes."""
     tables = [options_of(command) for command in COMMANDS]
-    assert {option.metavar for table in tables for option in table if option.kind is positive} == {"SECONDS"}
+    assert {option.metavar for table in tables for option in table if option.kind is seconds} == {"SECONDS"}
 
 
 def test_switches_are_words_in_the_environment() -> None:

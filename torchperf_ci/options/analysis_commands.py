@@ -18,8 +18,8 @@ from torchperf_ci.options.option import (
     full_sha,
     moment,
     option,
-    positive,
     positive_int,
+    seconds,
     share,
     shared,
     truth,
@@ -173,7 +173,7 @@ class PlanOptions:
     budget: float = option(
         "--budget",
         "Seconds of machine time for all bisections together",
-        positive,
+        seconds,
         metavar="SECONDS",
         default="18000",
     )

@@ -30,8 +30,8 @@ from torchperf_ci.options.option import (
     Option,
     failure_option,
     option,
-    positive,
     positive_int,
+    seconds,
     share,
     shared,
     truth,
@@ -58,7 +58,7 @@ BUILD = Option(
     otherwise="revisions are imported as is",
 )
 BUILD_TIMEOUT = Option(
-    "--build-timeout", "Maximum seconds for a build", positive, metavar="SECONDS", default="7200"
+    "--build-timeout", "Maximum seconds for a build", seconds, metavar="SECONDS", default="7200"
 )
 MIN_EFFECT = Option(
     "--min-effect",
@@ -106,7 +106,7 @@ class CompareOptions:
     budget: float | None = option(
         "--budget",
         "Maximum seconds of measuring; whatever is unclear by then stays undecided",
-        positive,
+        seconds,
         metavar="SECONDS",
         otherwise="600, or 60 per case if that is more",
     )
@@ -214,7 +214,7 @@ class BisectOptions:
     deadline: float | None = option(
         "--deadline",
         "Maximum seconds for this run; the next one with the same --state continues",
-        positive,
+        seconds,
         metavar="SECONDS",
         otherwise="no limit",
     )

@@ -17,8 +17,8 @@ from torchperf_ci.options.option import (
     batch_size,
     failure_option,
     option,
-    positive,
     positive_int,
+    seconds,
     shard,
     share,
     shared,
@@ -92,7 +92,7 @@ BATCH_SIZE = Option(
 TIMEOUT = Option(
     "--timeout",
     "Maximum seconds for a process's first step, and again for the rest",
-    positive,
+    seconds,
     metavar="SECONDS",
     default="300",
 )
@@ -149,7 +149,7 @@ class RunOptions:
         default="0.01",
     )
     budget: float = option(
-        "--budget", "Maximum seconds of sampling per process", positive, metavar="SECONDS", default="3"
+        "--budget", "Maximum seconds of sampling per process", seconds, metavar="SECONDS", default="3"
     )
     timeout: float = shared(TIMEOUT)
     out: str | None = option(

@@ -37,8 +37,8 @@ def positive_int(value: str) -> int:
     return number
 
 
-def positive(value: str) -> float:
-    """A number above 0."""
+def seconds(value: str) -> float:
+    """A number of seconds above 0."""
     number = float(value)
     if not 0 < number < float("inf"):
         raise ValueError

@@ -15,8 +15,8 @@ from torchperf_ci.options.option import (
     address,
     moment,
     option,
-    positive,
     positive_int,
+    seconds,
     shared,
     truth,
 )
@@ -105,7 +105,7 @@ class UploadOptions:
         "--endpoint", "URL of an S3-compatible service other than AWS", metavar="URL"
     )
     deadline: float = option(
-        "--deadline", "Maximum seconds to keep trying to deliver", positive, metavar="SECONDS", default="300"
+        "--deadline", "Maximum seconds to keep trying to deliver", seconds, metavar="SECONDS", default="300"
     )
     spool: str | None = option(
         "--spool",
