@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -155,6 +156,22 @@ def test_in_the_middle_of_what_is_no_python() -> None:
 def interrupt_this() -> None:
     os.kill(os.getpid(), signal.SIGINT)
     pytest.fail("it went on")
+
+
+class InterruptsAtItsEnd:
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def interrupt_at_the_end_of_an_object() -> None:
+    InterruptsAtItsEnd()
+    time.sleep(60)
+
+
+def test_in_a_finalizer_where_python_ignores_exceptions() -> None:
+    with pytest.raises(Stopped) as stopped, stoppable(print):
+        interrupt_at_the_end_of_an_object()
+    assert stopped.value.exit_code == 143
 
 
 def test_what_was_before_is_there_again() -> None:

@@ -82,6 +82,8 @@ _CLEANING_SECONDS = 10.0
 """Seconds after the first signal during which others are ignored: a runner that cancels a job sends two."""
 
 
+_AGAIN_SECONDS = 0.05
+"""Seconds until the exception is raised again if Python ignored it, as it does in finalizers and callbacks."""
 STUCK_SECONDS = 3.0
 """Most seconds from a signal to its exception, which Python raises between two bytecode instructions."""
 
@@ -121,6 +123,19 @@ def stoppable(report_stop: Callable[[Stopped], object]) -> Iterator[None]:
         undisturbed = time.monotonic() + _CLEANING_SECONDS
         raise Stopped(signal.Signals(number))
 
+    def raise_again(number: int) -> None:
+        nonlocal undisturbed
+        undisturbed = 0.0
+        raised.clear()
+        if signal.getsignal(number) is stop:
+            os.kill(os.getpid(), number)
+
+    def unraisable(ignored: sys.UnraisableHookArgs) -> None:
+        if isinstance(ignored.exc_value, Stopped):
+            threading.Timer(_AGAIN_SECONDS, raise_again, [ignored.exc_value.exit_code - 128]).start()
+        else:
+            report_unraisable(ignored)
+
     def watch() -> None:
         for number in iter(lambda: os.read(arrived, 1), b""):
             is_ours = signal.getsignal(number[0]) is stop  # a server has handlers of its own
@@ -135,9 +150,11 @@ def stoppable(report_stop: Callable[[Stopped], object]) -> Iterator[None]:
     woken = signal.set_wakeup_fd(arriving, warn_on_full_buffer=False)
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
+    report_unraisable, sys.unraisablehook = sys.unraisablehook, unraisable
     try:
         yield
     finally:
+        sys.unraisablehook = report_unraisable
         signal.set_wakeup_fd(woken)
         for number, handler in before.items():
             signal.signal(number, handler)

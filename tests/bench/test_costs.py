@@ -9,7 +9,7 @@ from torchperf_ci.bench.case import Case, read_costs, write_costs
 from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import DescribedWorkload
 from torchperf_ci.config import Config
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import JsonFileError
 from torchperf_ci.options.measurement_commands import RunOptions
 
 if TYPE_CHECKING:
@@ -49,21 +49,21 @@ def test_the_key_is_the_name_of_the_records_file_without_the_batch_size() -> Non
 def test_a_file_that_is_none_is_refused(content: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "costs.json"
     path.write_text(content)
-    with pytest.raises(UsageError) as error:
+    with pytest.raises(JsonFileError) as error:
         read_costs(path)
     assert str(error.value).startswith(f"{path}: ")
     assert message in str(error.value)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be read: No such file"):
+    with pytest.raises(JsonFileError, match="cannot be read: No such file"):
         read_costs(tmp_path / "costs.json")
 
 
 def test_a_run_with_a_file_that_is_not_there_does_not_begin(tmp_path: Path) -> None:
     given = RunOptions()
     assert selection.selection_of(given, Config(), (), (), shard=(1, 2)).costs is None
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(JsonFileError, match="cannot be read"):
         selection.selection_of(given, Config(), (), (), (1, 2), str(tmp_path / "costs.json"))
 
 

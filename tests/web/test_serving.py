@@ -276,7 +276,7 @@ def test_an_upload_that_has_begun_is_finished_before_it_stops(store: Store, fold
     credentials = {"UPLOADER_USERNAME": UPLOADER.username, "UPLOADER_PASSWORD": UPLOADER.password}
     command = [sys.executable, "-m", "torchperf_ci", "serve", *options]
     body = uploaded()
-    head = f"POST /upload HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /upload HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
     with subprocess.Popen(
         command, env={**os.environ, **credentials}, stderr=subprocess.PIPE, text=True
     ) as process:
