@@ -102,6 +102,33 @@ class Stopped(KeyboardInterrupt):
         self.resume: tuple[str, ...] = ()
 
 
+class _SignalHandler:
+    """Raises :class:`Stopped` at the first signal, and ignores others while the command cleans up."""
+
+    def __init__(self) -> None:
+        self._undisturbed = 0.0
+        self.raised = threading.Event()
+
+    def stop(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal."""
+        self.raised.set()
+        if time.monotonic() < self._undisturbed:
+            return
+        self._undisturbed = time.monotonic() + _CLEANING_SECONDS
+        raise Stopped(signal.Signals(number))
+
+    def handles(self, number: int) -> bool:
+        """Whether the signal is handled here; a server has handlers of its own."""
+        return signal.getsignal(number) == self.stop
+
+    def raise_again(self, number: int) -> None:
+        """Send the signal again, whose exception Python has ignored."""
+        self._undisturbed = 0.0
+        self.raised.clear()
+        if self.handles(number):
+            os.kill(os.getpid(), number)
+
+
 @contextmanager
 def stoppable(report_stop: Callable[[Stopped], object]) -> Iterator[None]:
     """Make signals raise :class:`Stopped` inside the block, if this is the main thread.
@@ -113,40 +140,25 @@ def stoppable(report_stop: Callable[[Stopped], object]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    undisturbed, raised = 0.0, threading.Event()
-
-    def stop(number: int, _frame: FrameType | None) -> None:
-        nonlocal undisturbed
-        raised.set()
-        if time.monotonic() < undisturbed:
-            return
-        undisturbed = time.monotonic() + _CLEANING_SECONDS
-        raise Stopped(signal.Signals(number))
-
-    def raise_again(number: int) -> None:
-        nonlocal undisturbed
-        undisturbed = 0.0
-        raised.clear()
-        if signal.getsignal(number) is stop:
-            os.kill(os.getpid(), number)
+    handler = _SignalHandler()
 
     def unraisable(ignored: sys.UnraisableHookArgs) -> None:
         if isinstance(ignored.exc_value, Stopped):
-            threading.Timer(_AGAIN_SECONDS, raise_again, [ignored.exc_value.exit_code - 128]).start()
+            number = ignored.exc_value.exit_code - 128
+            threading.Timer(_AGAIN_SECONDS, handler.raise_again, [number]).start()
         else:
             report_unraisable(ignored)
 
     def watch() -> None:
         for number in iter(lambda: os.read(arrived, 1), b""):
-            is_ours = signal.getsignal(number[0]) is stop  # a server has handlers of its own
-            if is_ours and not raised.wait(STUCK_SECONDS):
+            if handler.handles(number[0]) and not handler.raised.wait(STUCK_SECONDS):
                 stopped = Stopped(signal.Signals(number[0]))
                 report_stop(stopped)
                 os._exit(stopped.exit_code)
 
     arrived, arriving = os.pipe()
     os.set_blocking(arriving, False)
-    before = {number: signal.signal(number, stop) for number in _SIGNALS}
+    before = {number: signal.signal(number, handler.stop) for number in _SIGNALS}
     woken = signal.set_wakeup_fd(arriving, warn_on_full_buffer=False)
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -156,8 +168,8 @@ def stoppable(report_stop: Callable[[Stopped], object]) -> Iterator[None]:
     finally:
         sys.unraisablehook = report_unraisable
         signal.set_wakeup_fd(woken)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for number, earlier in before.items():
+            signal.signal(number, earlier)
         os.close(arriving)
         watcher.join()
         os.close(arrived)
