@@ -113,4 +113,5 @@ def test_the_batch_size_scales_the_inputs(entry):
 def test_every_workload_has_a_default_batch_size_for_each_mode_and_device_class():
     for entry in ALL:
         for mode in entry.modes:
-            assert 1 <= entry.batch_size(mode, "cpu") <= entry.batch_size(mode, "accelerator")
+            sizes = entry.batch_sizes
+            assert 1 <= sizes[mode] <= sizes.get(f"{mode}/accelerator", sizes[mode])
