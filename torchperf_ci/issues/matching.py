@@ -183,7 +183,7 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     opened = [issue for issue in same if _is_live(issue)]
     opened += [issue for issue in issues if _is_live(issue) and finding.names & {*issue.memory.suspects}]
     opened += _sharing_series(finding, [issue for issue in issues if _is_live(issue)])
-    opened += [issue for issue in issues if _is_live(issue) and _is_proven_elsewhere(finding, issue)]
+    opened += [issue for issue in issues if _is_live(issue) and _is_known_elsewhere(finding, issue)]
     covered = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
     recovered = {issue.number: issue for issue in closed if _was_closed_as_recovered(issue, rules)}
@@ -241,16 +241,19 @@ def _sharing_series(finding: IssueFinding, issues: Sequence[TrackedIssue]) -> li
     return sorted(sharing, key=lambda issue: (-shared[issue.number], issue.number))
 
 
-def _is_proven_elsewhere(finding: IssueFinding, issue: TrackedIssue) -> bool:
-    """Whether the issue's culprit is proven to make the finding's series worse on other machines of their device.
+def _is_known_elsewhere(finding: IssueFinding, issue: TrackedIssue) -> bool:
+    """Whether the finding is the issue's on another machine: any of its cases if no commit is named, else proven ones.
 
-    False if they have a bisection of their own, or were at their old level after the issue was opened.
+    False if that machine has a bisection of its own, or was at its old level after the issue was opened.
     """
-    proven = {replace(row.series, arch="") for row in issue.memory.rows if row.proven}
-    here = {replace(series, arch="") for series in series_of(finding.rows)}
     last_old = [day_of(verdict.evidence.commits.last_old.timestamp) for verdict in finding.verdicts]
     is_later = any(day >= issue.memory.opened for day in last_old)
-    return finding.kind == "unlocated" and not (finding.bisection or is_later) and here <= proven
+    here, is_named = series_of(finding.rows), issue.memory.kind == "culprit"
+    known = {row.series for row in issue.memory.rows if row.proven or not is_named}
+    if finding.kind != "unlocated" or finding.bisection or is_later or here & known:
+        return False
+    cases, known_cases = ({replace(series, arch="") for series in some} for some in (here, known))
+    return cases <= known_cases if is_named else not cases.isdisjoint(known_cases)
 
 
 def _without_rows_of_other_issues(
