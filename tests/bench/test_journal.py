@@ -3,88 +3,94 @@ from __future__ import annotations
 import os
 import resource
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import ProcessOutcome
+from torchperf_ci.bench.results import CaseResult
 from torchperf_ci.bench.run import JournalLine, RunJournal, free_folder, newest_folder
 from torchperf_ci.bench.worker.protocol import Built, FirstStep, WorkerAnswers
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import OWN_FOLDER
 
 PLAN = {"cases": ["a", "b"], "budget": 3.0, "files": ("x.py",)}
+A, B = (Case(name, "inference", "fp32", "eager", 0) for name in "ab")
 OUTCOME = ProcessOutcome(
     "pass", answers=WorkerAnswers(Built(12), FirstStep(1.5, 1.25)), observed={"pressure": "0.1"}, seconds=1.5
 )
 
 
 def test_what_was_added_is_there_after_resuming(tmp_path: Path) -> None:
-    journal = RunJournal.open(tmp_path / "new" / "out", PLAN)
-    journal.add(JournalLine("a", batch_size=64))
-    journal.add(JournalLine("a", OUTCOME))
-    journal.add(JournalLine("a", ProcessOutcome("oom", "too big")))
+    journal = RunJournal(tmp_path / "new" / "out", PLAN)
+    journal.add(JournalLine(A.key, batch_size=64))
+    journal.add(JournalLine(A.key, OUTCOME))
+    journal.add(JournalLine(A.key, ProcessOutcome("oom", "too big")))
     pair = Pair(
         (0.01, 0.02), 0.5, 0.51, {"peak_memory(MiB)": 1.5}, {"peak_memory(MiB)": 2.0}, {"pressure": "0.1"}
     )
-    journal.add(JournalLine("a", pair=pair))
-    journal.add(JournalLine("b", unpaired="the anchor does not have it"))
-    again = RunJournal.open(tmp_path / "new" / "out", PLAN, resume=True)
-    assert again.outcomes == {"a": [OUTCOME, ProcessOutcome("oom", "too big")]}
-    assert again.batch_sizes == {"a": 64}
-    assert again.pairs == {"a": [pair]}
-    assert again.unpaired == {"b": "the anchor does not have it"}
+    journal.add(JournalLine(A.key, pair=pair))
+    journal.add(JournalLine(B.key, unpaired="the anchor does not have it"))
+    again = RunJournal(tmp_path / "new" / "out", PLAN, resume=True)
+    outcomes = [OUTCOME, ProcessOutcome("oom", "too big")]
+    assert again.result(A) == CaseResult(replace(A, batch_size=64), outcomes, [pair])
+    assert again.result(B) == CaseResult(B, [], [], "the anchor does not have it")
 
 
 def test_a_pair_that_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
-    RunJournal.open(tmp_path, PLAN)
+    RunJournal(tmp_path, PLAN)
     with (tmp_path / OWN_FOLDER / "journal.jsonl").open("a") as file:
         file.write(
-            '{"case": "a", "pair": {"log_ratios": [0.01], "base_seconds": 0.5, "head_seconds": 0.51, "base_peak": 1, '
-            '"head_peak": 2, "base_graph_breaks": null, "head_graph_breaks": null, "observed": {"pressure": "0.1"}}}\n'
+            f'{{"case": "{A.key}", "pair": {{"log_ratios": [0.01], "base_seconds": 0.5, "head_seconds": 0.51, '
+            '"base_peak": 1, "head_peak": 2, "base_graph_breaks": null, "head_graph_breaks": null, '
+            '"observed": {"pressure": "0.1"}}}\n'
         )
     pair = Pair((0.01,), 0.5, 0.51, observed={"pressure": "0.1"})
-    assert RunJournal.open(tmp_path, PLAN, resume=True).pairs == {"a": [pair]}
+    assert RunJournal(tmp_path, PLAN, resume=True).result(A).pairs == [pair]
 
 
 def test_a_torn_last_line_is_dropped_and_the_journal_goes_on(tmp_path: Path) -> None:
-    journal = RunJournal.open(tmp_path, PLAN)
-    journal.add(JournalLine("a", OUTCOME))
+    journal = RunJournal(tmp_path, PLAN)
+    journal.add(JournalLine(A.key, OUTCOME))
     file = tmp_path / OWN_FOLDER / "journal.jsonl"
     with file.open("a") as torn:
         torn.write('{"case": "b", "outc')
-    again = RunJournal.open(tmp_path, PLAN, resume=True)
-    again.add(JournalLine("b", OUTCOME))
-    assert RunJournal.open(tmp_path, PLAN, resume=True).outcomes == {"a": [OUTCOME], "b": [OUTCOME]}
+    again = RunJournal(tmp_path, PLAN, resume=True)
+    again.add(JournalLine(B.key, OUTCOME))
+    once_more = RunJournal(tmp_path, PLAN, resume=True)
+    assert [once_more.result(case).outcomes for case in (A, B)] == [[OUTCOME], [OUTCOME]]
 
 
 def test_a_full_disk_is_told_with_how_to_continue(tmp_path: Path) -> None:
     """Simulated by a limit on file sizes."""
-    journal = RunJournal.open(tmp_path, PLAN)
-    journal.add(JournalLine("a", OUTCOME))
+    journal = RunJournal(tmp_path, PLAN)
+    journal.add(JournalLine(A.key, OUTCOME))
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(
         resource.RLIMIT_FSIZE, ((tmp_path / OWN_FOLDER / "journal.jsonl").stat().st_size + 9, before[1])
     )
     try:
         with pytest.raises(OutputDirectoryError, match=r"cannot be written .*continue with --resume"):
-            journal.add(JournalLine("b", OUTCOME))
+            journal.add(JournalLine(B.key, OUTCOME))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert RunJournal.open(tmp_path, PLAN, resume=True).outcomes == {"a": [OUTCOME]}
+    again = RunJournal(tmp_path, PLAN, resume=True)
+    assert [again.result(case).outcomes for case in (A, B)] == [[OUTCOME], []]
 
 
 def test_records_of_an_earlier_run_are_not_overwritten(tmp_path: Path) -> None:
-    RunJournal.open(tmp_path, PLAN)
+    RunJournal(tmp_path, PLAN)
     with pytest.raises(OutputDirectoryError, match="--resume"):
-        RunJournal.open(tmp_path, PLAN)
+        RunJournal(tmp_path, PLAN)
 
 
 def test_records_without_a_journal_are_not_overwritten_either(tmp_path: Path) -> None:
     (tmp_path / "somebody.json").write_text("[]")
     with pytest.raises(OutputDirectoryError, match="earlier run"):
-        RunJournal.open(tmp_path, PLAN)
+        RunJournal(tmp_path, PLAN)
 
 
 def test_each_run_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +98,7 @@ def test_each_run_has_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.Mo
     assert newest_folder() == Path("torchperf-records")
     for name in ("torchperf-records", "torchperf-records-2", "torchperf-records-3"):
         assert free_folder() == Path(name)
-        RunJournal.open(Path(name), PLAN)
+        RunJournal(Path(name), PLAN)
     for age, name in enumerate(("torchperf-records-2", "torchperf-records-3", "torchperf-records")):
         os.utime(tmp_path / name / OWN_FOLDER / "journal.jsonl", (1000 - age, 1000 - age))
     assert newest_folder() == Path("torchperf-records-2")
@@ -103,7 +109,7 @@ def test_only_folders_of_our_own_naming_are_left_out_by_git(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for folder in (free_folder(), Path("mine")):
-        RunJournal.open(folder, PLAN)
+        RunJournal(folder, PLAN)
         (folder / "records.json").write_text("[]")
     subprocess.run(["git", "init", "--quiet"], check=True, timeout=60)
     listed = subprocess.run(
@@ -121,27 +127,27 @@ def test_a_folder_of_somebodys_records_is_not_free(tmp_path: Path, monkeypatch: 
 
 
 def test_another_plan_cannot_be_resumed(tmp_path: Path) -> None:
-    RunJournal.open(tmp_path, PLAN)
+    RunJournal(tmp_path, PLAN)
     with pytest.raises(ResumeError, match=r"budget changed \(budget: 3.0 → 5\)"):
-        RunJournal.open(tmp_path, {**PLAN, "budget": 5}, resume=True)
+        RunJournal(tmp_path, {**PLAN, "budget": 5}, resume=True)
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(ResumeError, match="holds no run to resume"):
-        RunJournal.open(tmp_path, PLAN, resume=True)
+        RunJournal(tmp_path, PLAN, resume=True)
 
 
 def test_a_directory_that_cannot_be_made_is_an_error_with_advice(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputDirectoryError, match="--out"):
-        RunJournal.open(tmp_path / "file" / "out", PLAN)
+        RunJournal(tmp_path / "file" / "out", PLAN)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_journal_that_is_a_link_is_neither_read_nor_written(tmp_path: Path) -> None:
-    RunJournal.open(tmp_path, PLAN)
+    RunJournal(tmp_path, PLAN)
     file = tmp_path / OWN_FOLDER / "journal.jsonl"
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OutputDirectoryError, match="it is a link, not a regular file"):
-        RunJournal.open(tmp_path, PLAN, resume=True)
+        RunJournal(tmp_path, PLAN, resume=True)

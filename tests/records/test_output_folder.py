@@ -29,7 +29,7 @@ def test_a_checkout_in_which_torchperf_was_used_is_clean(
     monkeypatch.chdir(checkout)
     assert cli.main(["upload", str(records), "--to", str(tmp_path / "kept"), *CHANGE]) == 0
     assert cli.main(["ingest", str(records)]) == 0
-    RunJournal.open(checkout, {})
+    RunJournal(checkout, {})
     assert {path.name for path in (checkout / ".torchperf").iterdir()} >= {"journal.jsonl", "spool", "store"}
     assert git(checkout, "status", "--porcelain") == ""
 

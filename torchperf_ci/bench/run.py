@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
@@ -44,12 +45,33 @@ class JournalLine:
 class RunJournal:
     """A file with one line per finished process or pair, synced at once, after a first line that holds the plan."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.outcomes: dict[str, list[ProcessOutcome]] = {}
-        self.pairs: dict[str, list[Pair]] = {}
-        self.unpaired: dict[str, str] = {}
-        self.batch_sizes: dict[str, int] = {}
+    def __init__(self, records: Path, plan: Mapping[str, object], *, resume: bool = False) -> None:
+        """Begin a run in ``records``, or read the journal of an interrupted run of the same plan.
+
+        An incomplete last line is ignored. Raises :class:`OutputDirectoryError` if the folder holds the records of an
+        earlier run or cannot be written, and :class:`ResumeError` if there is no run to resume or another one.
+        """
+        import msgspec
+
+        self._path = _journal_path(records)
+        self._lines: dict[str, list[JournalLine]] = defaultdict(list)
+        if resume and not self._path.exists():
+            msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
+            raise ResumeError(msg)
+        if not resume and _holds_run(records):
+            msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
+            raise OutputDirectoryError(msg)
+        try:
+            make_own_folder(self._path.parent)
+            if records.parent == Path() and records.name.startswith(RECORDS.name):
+                ignore_in_git(records)
+            with open_journal(self._path) as file:
+                for entry in json_files.read_entries(file, plan, OTHERWISE):
+                    line = msgspec.convert(entry, JournalLine)
+                    self._lines[line.case].append(line)
+        except OSError as error:
+            msg = f"{self._path} cannot be used ({error.strerror}): choose a directory of yours with --out"
+            raise OutputDirectoryError(msg) from None
 
     def add(self, line: JournalLine) -> None:
         """Save one line. Raises :class:`OutputDirectoryError`."""
@@ -59,45 +81,18 @@ class RunJournal:
         except OSError as error:
             msg = f"{self._path} cannot be written ({error.strerror}): once it can be, continue with --resume"
             raise OutputDirectoryError(msg) from None
-        self._take(line)
+        self._lines[line.case].append(line)
 
-    def _take(self, line: JournalLine) -> None:
-        if line.outcome:
-            self.outcomes.setdefault(line.case, []).append(line.outcome)
-        if line.pair:
-            self.pairs.setdefault(line.case, []).append(line.pair)
-        if line.unpaired:
-            self.unpaired[line.case] = line.unpaired
-        if line.batch_size:
-            self.batch_sizes[line.case] = line.batch_size
-
-    @classmethod
-    def open(cls, records: Path, plan: Mapping[str, object], *, resume: bool = False) -> RunJournal:
-        """Begin a run in ``records``, or read the journal of an interrupted run of the same plan.
-
-        An incomplete last line is ignored. Raises :class:`OutputDirectoryError` if the folder holds the records of an
-        earlier run or cannot be written, and :class:`ResumeError` if there is no run to resume or another one.
-        """
-        import msgspec
-
-        journal = cls(_journal_path(records))
-        if resume and not journal._path.exists():  # private, but this is its alternative constructor
-            msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
-            raise ResumeError(msg)
-        if not resume and _holds_run(records):
-            msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
-            raise OutputDirectoryError(msg)
-        try:
-            make_own_folder(journal._path.parent)
-            if records.parent == Path() and records.name.startswith(RECORDS.name):
-                ignore_in_git(records)
-            with open_journal(journal._path) as file:
-                for entry in json_files.read_entries(file, plan, OTHERWISE):
-                    journal._take(msgspec.convert(entry, JournalLine))
-        except OSError as error:
-            msg = f"{journal._path} cannot be used ({error.strerror}): choose a directory of yours with --out"
-            raise OutputDirectoryError(msg) from None
-        return journal
+    def result(self, case: Case) -> CaseResult:
+        """Return what is known of a case, with its batch size if that has been determined."""
+        lines = self._lines[case.key]
+        size = next((line.batch_size for line in lines if line.batch_size), case.batch_size)
+        return CaseResult(
+            replace(case, batch_size=size),
+            [line.outcome for line in lines if line.outcome],
+            [line.pair for line in lines if line.pair],
+            next((line.unpaired for line in lines if line.unpaired), ""),
+        )
 
 
 def _journal_path(records: Path) -> Path:
@@ -151,7 +146,7 @@ def run(plan: RunPlan) -> list[CaseResult]:
 
     A signal (:class:`Stopped`) ends the current worker.
     """
-    journal = RunJournal.open(plan.out, plan.identity(), resume=plan.resume)
+    journal = RunJournal(plan.out, plan.identity(), resume=plan.resume)
     # Before anything can fail, so that a later step finds what an interrupted run has saved.
     actions.set_output("records-dir", str(plan.out.absolute()))
     try:
@@ -174,31 +169,28 @@ class _RunStep:
     def __str__(self) -> str:
         return f"{self.case} against the anchor" if self.paired else str(self.case)
 
-    def is_settled(self, journal: RunJournal) -> bool:
-        """Whether the step is already measured, or is skipped because an earlier one failed."""
-        key = self.case.key
-        if any(not outcome.passed for outcome in journal.outcomes.get(key, ())):
+    def is_settled(self, known: CaseResult) -> bool:
+        """Whether the step is already measured, or is skipped because an earlier one of its case failed."""
+        if known.failure or (self.paired and known.unpaired):
             return True
-        if self.paired:
-            return key in journal.unpaired or len(journal.pairs.get(key, ())) > self.number
-        return len(journal.outcomes.get(key, ())) > self.number
+        return len(known.pairs if self.paired else known.outcomes) > self.number
 
 
 def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[CaseResult]:
     steps = _steps(plan)
     with closing(Progress(len(steps))) as shown:
         for done, step in enumerate(steps, start=1):
-            if step.is_settled(journal):
+            if step.is_settled(journal.result(step.case)):
                 continue
             shown.begin(step)
             if step.paired:
                 outcome = _one_pair(step.case, plan, journal, scratch)
             else:
                 outcome = _one_process(step.case, plan, journal, scratch, shown.show_phase)
-            _write_records(_case_result(step.case, journal), plan)
-            kept = () if outcome.passed else outcome.log.splitlines()[-LOG_LINES:]
-            shown.end(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed, log=kept)
-    results = [_case_result(case, journal) for case in plan.cases]
+            _write_records(journal.result(step.case), plan)
+            log = () if outcome.passed else outcome.log.splitlines()[-LOG_LINES:]
+            shown.end(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed, log=log)
+    results = [journal.result(case) for case in plan.cases]
     for result in results:
         _write_records(result, plan)
     return results
@@ -225,13 +217,13 @@ def _steps(plan: RunPlan) -> list[_RunStep]:
 def _one_process(
     case: Case, plan: RunPlan, journal: RunJournal, scratch: Path, report_phase: Callable[[str], object]
 ) -> ProcessOutcome:
-    start, settings, first = time.monotonic(), plan.setting.settings, not journal.outcomes.get(case.key)
+    start, settings, known = time.monotonic(), plan.setting.settings, journal.result(case)
+    sized, first = known.case, not known.outcomes
     try:
-        if not case.batch_size and case.key not in journal.batch_sizes:
+        if not sized.batch_size:
             report_phase("finding its batch size")
-            size = find_batch_size(case, settings, scratch)
-            journal.add(JournalLine(case.key, batch_size=size))
-        sized = _sized(case, journal)
+            sized = replace(case, batch_size=find_batch_size(case, settings, scratch))
+            journal.add(JournalLine(case.key, batch_size=sized.batch_size))
         outcome = measure(sized, settings, scratch, first=first, report_phase=report_phase)
     except WorkerFailure as failure:
         outcome = ProcessOutcome(failure.status, failure.reason, failure.log)
@@ -247,25 +239,13 @@ def _one_pair(case: Case, plan: RunPlan, journal: RunJournal, scratch: Path) -> 
     start = time.monotonic()
     assert plan.setting.anchor
     try:
-        pair = measure_against(plan.setting.anchor, _sized(case, journal), plan.setting.settings, scratch)
+        sized = journal.result(case).case
+        pair = measure_against(plan.setting.anchor, sized, plan.setting.settings, scratch)
     except SideFailure as failure:
         journal.add(JournalLine(case.key, unpaired=why_unpaired(failure)))
         return ProcessOutcome("not measured", why_unpaired(failure))
     journal.add(JournalLine(case.key, pair=pair))
     return ProcessOutcome("pass", seconds=time.monotonic() - start)
-
-
-def _sized(case: Case, journal: RunJournal) -> Case:
-    return replace(case, batch_size=journal.batch_sizes.get(case.key, case.batch_size))
-
-
-def _case_result(case: Case, journal: RunJournal) -> CaseResult:
-    return CaseResult(
-        _sized(case, journal),
-        tuple(journal.outcomes[case.key]),
-        tuple(journal.pairs.get(case.key, ())),
-        journal.unpaired.get(case.key, ""),
-    )
 
 
 def _write_records(result: CaseResult, plan: RunPlan) -> None:
