@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import replace
+from functools import cache
 from itertools import chain, groupby
 from operator import lt
 from statistics import median
@@ -209,11 +210,18 @@ def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Se
     """Return the point of each row. Points with equal facts share one mapping, which saves most of the memory."""
     infos = [_used_info(info) if info else _NOTHING for info in columns.metric_info]
     values = _values(metrics, columns.numbers, infos)
-    case = (columns.batch_size, columns.threads, columns.workload_config)
     anchors = [info.get("anchor", "") for info in infos]
-    runs = zip(
-        columns.timestamp, columns.commit, columns.workflow_id, columns.run_attempt, columns.key, strict=True
-    )
+
+    @cache
+    def facts(metric: str, machine: str, anchor: str, *case: str) -> Mapping[str, str]:
+        benchmark = dict(zip(CASE_COLUMNS, case, strict=True))
+        return comparable_facts(metric, machines.get(machine, {}), benchmark, {"anchor": anchor})
+
+    @cache
+    def point_info(torch: str, info: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+        return kept_info(dict(info), torch)
+
+    case = (columns.batch_size, columns.threads, columns.workload_config)
     return [
         *map(
             Point,
@@ -226,9 +234,9 @@ def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Se
             columns.run_attempt,
             columns.job_id,
             columns.target,
-            _facts(machines, zip(metrics, columns.fingerprint, anchors, *case, strict=True)),
-            _point_infos(zip(columns.torch, infos, strict=True)),
-            _runs(runs),
+            map(facts, metrics, columns.fingerprint, anchors, *case),
+            map(point_info, columns.torch, (tuple(info.items()) for info in infos)),
+            _runs(columns),
         )
     ]
 
@@ -251,32 +259,14 @@ def _values(
     return values
 
 
-def _facts(machines: Machines, rows: Iterable[tuple[str, ...]]) -> Iterator[Mapping[str, str]]:
-    """Yield the facts that must be equal for a comparison, from metric, machine, anchor and case of each row."""
-    known: dict[tuple[str, ...], Mapping[str, str]] = {}
-    for row in rows:
-        if row not in known:
-            metric, machine, anchor, *case = row
-            benchmark = dict(zip(CASE_COLUMNS, case, strict=True))
-            known[row] = comparable_facts(metric, machines.get(machine, {}), benchmark, {"anchor": anchor})
-        yield known[row]
-
-
-def _point_infos(rows: Iterable[tuple[str, Mapping[str, str]]]) -> Iterator[Mapping[str, str]]:
-    """Yield what a point keeps of PyTorch's commit and the metric's ``extra_info``, for each row."""
-    known: dict[tuple[object, ...], Mapping[str, str]] = {}
-    for torch, info in rows:
-        about = (torch, *info.items())
-        if about not in known:
-            known[about] = kept_info(info, torch)
-        yield known[about]
-
-
-def _runs(rows: Iterable[tuple[int, str, int, int, str]]) -> Iterator[str]:
+def _runs(columns: _Columns) -> Iterator[str]:
     """Yield the name of the run of each row."""
-    known: dict[tuple[object, ...], str] = {}
+    name_of = cache(run_of)
+    rows = zip(
+        columns.timestamp, columns.commit, columns.workflow_id, columns.run_attempt, columns.key, strict=True
+    )
     for timestamp, commit, workflow_id, attempt, key in rows:
-        about = (workflow_id, attempt) if workflow_id else (timestamp, commit, key)
-        if about not in known:
-            known[about] = run_of(timestamp, commit, workflow_id, attempt, key.rpartition("/")[0])
-        yield known[about]
+        if workflow_id:
+            yield name_of(0, "", workflow_id, attempt, "")
+        else:
+            yield name_of(timestamp, commit, 0, 0, key.rpartition("/")[0])
