@@ -25,35 +25,10 @@ from torchperf_ci.store.dsn import EmbeddedStore, parse_dsn
 from torchperf_ci.store.ingest import IngestOutcome, ingest_place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 
-_DAY = 86_400
-_ROWS_AT_ONCE = 250_000
-"""Most results that one statement processes, to bound memory."""
-_LATEST = 2**64 - 1
 _DELETE = "DELETE FROM torchperf_values WHERE timestamp BETWEEN {start:UInt64} AND {last:UInt64}"
-
-
-@dataclass(frozen=True)
-class _Days:
-    """Successive days that differ, numbered from 1970 on; ``has_rows`` says whether they have values already."""
-
-    first: int
-    last: int
-    results: int
-    has_rows: bool
-
-    def bounds(self) -> dict[str, int]:
-        """Return the first and the last second of the days."""
-        return {"start": self.first * _DAY, "last": min((self.last + 1) * _DAY - 1, _LATEST)}
-
-    def and_next(self, other: _Days) -> _Days | None:
-        """Return both merged, or None if they are not adjacent, not alike, or have too many results together."""
-        alike = (self.last + 1, self.has_rows) == (other.first, other.has_rows)
-        if not alike or self.results + other.results > _ROWS_AT_ONCE:
-            return None
-        return _Days(self.first, other.last, self.results + other.results, self.has_rows)
 
 
 def refresh(store: Store) -> None:
@@ -64,11 +39,12 @@ def refresh(store: Store) -> None:
     with store.keep_open(), CHANGING:
         if _counts_agree(store):
             return
-        for days in list(_together(_differing_days(store))):
-            if days.has_rows:
-                store.run(_DELETE, days.bounds())
-            if days.results:
-                store.run(statement("fill_values"), days.bounds())
+        for start, last, results, values in store.rows(statement("differing_days")):
+            bounds = {"start": start, "last": last}
+            if values:
+                store.run(_DELETE, bounds)
+            if results:
+                store.run(statement("fill_values"), bounds)
 
 
 def _counts_agree(store: Store) -> bool:
@@ -78,22 +54,6 @@ def _counts_agree(store: Store) -> bool:
     """
     results = store.rows("SELECT count() FROM oss_ci_benchmark_v3")
     return store.rows("SELECT count() FROM torchperf_values") == results
-
-
-def _differing_days(store: Store) -> Iterator[_Days]:
-    for day, results, values in store.rows(statement("differing_days")):
-        yield _Days(day, day, results, bool(values))
-
-
-def _together(days: Iterable[_Days]) -> Iterator[_Days]:
-    before: _Days | None = None
-    for next_days in days:
-        both = before.and_next(next_days) if before else next_days
-        if before and not both:
-            yield before
-        before = both or next_days
-    if before:
-        yield before
 
 
 _MAY_NOT = {164, 497}  # ClickHouse's READONLY and ACCESS_DENIED
