@@ -12,7 +12,7 @@ from torchperf_ci.check.numbers import judge_numbers, with_build_variance
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
 from torchperf_ci.document import day_of
 from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, UP, is_positive
-from torchperf_ci.series.outcomes import not_measured, outcome_word, passed
+from torchperf_ci.series.outcomes import not_measured, outcome_text, passed
 from torchperf_ci.series.points import (
     RECENT_RUNS,
     WORKLOAD_CHANGED,
@@ -118,9 +118,9 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
     now = new[-1]
     known = [point for point in _worst_of_runs(old) if passed(point) is not None]
     if passed(now) is None:
-        return Verdict(series, "missing", f"nothing to measure: {_failure_text(now)}")
+        return Verdict(series, "missing", f"nothing to measure: {outcome_text(now)}")
     if not known:
-        why = "passes" if passed(now) else f"fails: {_failure_text(now)}"
+        why = "passes" if passed(now) else f"fails: {outcome_text(now)}"
         return Verdict(
             series, "new", why, new=_outcome_value(now), evidence=Evidence(failing=_runs_failing(new))
         )
@@ -165,31 +165,22 @@ def _outcome_value(point: Point) -> float:
     return float(bool(passed(point)))
 
 
-def _failure_text(point: Point) -> str:
-    reason = point.info.get("reason", "")
-    failed = sum(not value for value in point.repetitions)
-    text = outcome_word(point)
-    if 0 < failed < len(point.repetitions):
-        text += f" in {failed} of {len(point.repetitions)} repetitions"
-    return f"{text}: {reason}" if reason else text
-
-
 def _compare_outcomes(old: Sequence[Point], now: Point) -> tuple[VerdictWord, str]:
     before = old[-1]
     if passed(now) and passed(before):
         return "unchanged", "passes as before"
     if not (passed(now) or passed(before)):
-        return "unchanged", f"still failing since {_failing_since(old)}: {_failure_text(now)}"
+        return "unchanged", f"still failing since {_failing_since(old)}: {outcome_text(now)}"
     recent = old[-RECENT_OUTCOMES:]
     changes = sum(passed(one) != passed(other) for one, other in pairwise(recent))
     if changes >= FLAPPING:
         text = f"fails intermittently, {changes} changes in its last {len(recent)} runs"
-        return "noisy", f"passes, but {text}" if passed(now) else f"{text}: {_failure_text(now)}"
+        return "noisy", f"passes, but {text}" if passed(now) else f"{text}: {outcome_text(now)}"
     if passed(now):
-        return "fixed", f"passes again after failing since {_failing_since(old)} ({_failure_text(before)})"
+        return "fixed", f"passes again after failing since {_failing_since(old)} ({outcome_text(before)})"
     differs = differing_facts(before.fingerprint, now.fingerprint)
     moved = f" (also changed: {'; '.join(differs[:3])})" if differs else ""
-    return "broken", _failure_text(now) + moved
+    return "broken", outcome_text(now) + moved
 
 
 def _failing_since(old: Sequence[Point]) -> str:

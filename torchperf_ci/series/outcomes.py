@@ -53,9 +53,11 @@ def outcomes_of_cases(points: Mapping[Series, Point]) -> Mapping[Series, Point]:
 
 
 def outcome_text(point: Point) -> str:
-    """Return the word for the outcome, and the record's reason if it gives one."""
-    word, reason = outcome_word(point), point.info.get("reason", "")
-    return f"{word}: {reason}" if reason else word
+    """Return the word for the outcome, how many repetitions failed where others passed, and the record's reason."""
+    text, reason, count = outcome_word(point), point.info.get("reason", ""), len(point.repetitions)
+    if 0 < (failed := point.repetitions.count(0)) < count:
+        text += f" in {failed} of {count} repetitions"
+    return f"{text}: {reason}" if reason else text
 
 
 def number_of(series: Series, point: Point) -> float | None:
