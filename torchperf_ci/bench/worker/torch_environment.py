@@ -203,13 +203,14 @@ def pinned(dtype: str, device: Device) -> Iterator[dict[str, str]]:
     set_precision(dtype, device)
     _set_defaults()
     moved: dict[str, str] = {}
-    before, unmoved = _state(), {name: read() for name, (read, _) in _switches().items()}
+    before = _values()
     yield moved
-    after = _state()
-    moved |= {name: f"{was} → {after[name]}" for name, was in before.items() if after[name] != was}
+    after = _values()
     for name, (_, write) in _switches().items():
-        if name in moved:
-            write(unmoved[name])
+        if after[name] != before[name]:
+            moved[name] = f"{before[name]} → {after[name]}"
+            if write:
+                write(before[name])
     set_precision(dtype, device)
     _set_defaults()
 
@@ -250,47 +251,45 @@ def _fp32_backends() -> Mapping[str, Any]:
     return {"cuda.matmul": torch.backends.cuda.matmul, "cudnn.conv": cudnn.conv, "cudnn.rnn": cudnn.rnn}
 
 
-def _switches() -> dict[str, tuple[Callable[[], Any], Callable[[Any], object]]]:
-    """Return a reader and a writer for each switch with a single interface. They are restored, but not pinned."""
+def _switches() -> dict[str, tuple[Callable[[], Any], Callable[[Any], object] | None]]:
+    """Return a reader and a writer of each switch; those that are pinned have no writer.
+
+    The fp32 switches are read by both interfaces.
+    """
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    attributes: dict[str, tuple[Any, str]] = {
-        "cudnn.benchmark": (cudnn, "benchmark"),
-        "cudnn.deterministic": (cudnn, "deterministic"),
-        "fp16 reduced-precision reduction": (matmul, "allow_fp16_reduced_precision_reduction"),
-        "bf16 reduced-precision reduction": (matmul, "allow_bf16_reduced_precision_reduction"),
-    }
+    fp32 = _fp32_backends() if hasattr(torch.backends, "fp32_precision") else {}
     return {
-        **{name: _of_attribute(*place) for name, place in attributes.items()},
+        "cudnn.benchmark": _attribute(cudnn, "benchmark"),
+        "cudnn.deterministic": _attribute(cudnn, "deterministic"),
+        "fp16 reduced-precision reduction": _attribute(matmul, "allow_fp16_reduced_precision_reduction"),
+        "bf16 reduced-precision reduction": _attribute(matmul, "allow_bf16_reduced_precision_reduction"),
         "threads": (torch.get_num_threads, torch.set_num_threads),
         "deterministic algorithms": (
             torch.are_deterministic_algorithms_enabled,
             torch.use_deterministic_algorithms,
         ),
+        "float32_matmul_precision": (torch.get_float32_matmul_precision, None),
+        "cudnn.allow_tf32": (lambda: cudnn.allow_tf32, None),
+        "default dtype": (torch.get_default_dtype, None),
+        "default device": (_default_device, None),
+        **{
+            f"{name}.fp32_precision": (_attribute(backend, "fp32_precision")[0], None)
+            for name, backend in fp32.items()
+        },
     }
 
 
-def _of_attribute(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], object]]:
+def _attribute(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any], object]]:
     return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
 
 
-def _state() -> dict[str, str]:
-    """Return the value of every switch as text, the fp32 switches as read by both interfaces."""
-    readings: dict[str, Callable[[], Any]] = {
-        **{name: read for name, (read, _) in _switches().items()},
-        "float32_matmul_precision": torch.get_float32_matmul_precision,
-        "cudnn.allow_tf32": lambda: torch.backends.cudnn.allow_tf32,
-        "default dtype": torch.get_default_dtype,
-        "default device": _default_device,
-    }
-    if hasattr(torch.backends, "fp32_precision"):
-        for name, backend in _fp32_backends().items():
-            readings[f"{name}.fp32_precision"] = _of_attribute(backend, "fp32_precision")[0]
-    return {name: _reading(read) for name, read in readings.items()}
+def _values() -> dict[str, Any]:
+    return {name: _value(read) for name, (read, _) in _switches().items()}
 
 
-def _reading(read: Callable[[], Any]) -> str:
+def _value(read: Callable[[], Any]) -> Any:
     try:
-        return str(read())
+        return read()
     except RuntimeError:
         return "contradictory"
 
