@@ -29,17 +29,6 @@ _ABOUT = re.compile(r"\.pyc$|(^|/)RECORD$")
 _COMPILED = re.compile(r"\.(so(\.[0-9.]+)?|dylib|pyd)$")
 
 
-def same_contents(one: BuildEnvironment, other: BuildEnvironment) -> bool:
-    """Whether the builds in two environments are identical but for the path of their build folders.
-
-    False if nothing was built, because then it is not known.
-    """
-    files, others = _files(one), _files(other)
-    if not files or {*files} != {*others}:
-        return False
-    return all(_digest(files[name], one) == _digest(others[name], other) for name in files)
-
-
 # What does not change the layout of compiled code: Python files, other texts, and what pip notes down.
 _TEXT = re.compile(r"\.(py|pyi|txt|md|json|toml)$|\.(dist|egg)-info/")
 
@@ -47,7 +36,7 @@ _TEXT = re.compile(r"\.(py|pyi|txt|md|json|toml)$|\.(dist|egg)-info/")
 def content_digests(environment: BuildEnvironment) -> tuple[str, ...]:
     """Digests of the Python files and other texts of a build, and of all its other files; empty if nothing was built.
 
-    As in :func:`same_contents`, the path of the build folder does not count.
+    The path of the build folder does not count.
     """
     if environment.folder is None or not (environment.folder / "env").is_dir():
         return ()
@@ -152,9 +141,9 @@ class EnvironmentCache(Generic[Build]):
 
     def is_repeated(self, build: Build, draw: int) -> bool:
         """Whether a draw that was just made is identical to another draw of the same build in the cache."""
-        mine = self._held[build, draw].environment
+        mine = content_digests(self._held[build, draw].environment)
         others = [held for (one, number), held in self._held.items() if one == build and number != draw]
-        return any(same_contents(mine, held.environment) for held in others)
+        return bool(mine) and any(content_digests(held.environment) == mine for held in others)
 
     def _make(self, build: Build, draw: int) -> _Held:
         with ExitStack() as closing:
