@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.store.client import Store
 
-VERDICTS, CULPRITS = "verdicts", "culprits"
+CULPRITS = "culprits"
 _GIT_SECONDS = 120
 _FIELDS = ("commit", "author", "date", "subject")
 _FORMAT = "--format=%H%x00%an%x00%aI%x00%s"
