@@ -48,7 +48,7 @@ class Command:
     @property
     def options_class(self) -> type[DataclassInstance]:
         """The dataclass whose fields are the options."""
-        found: type[DataclassInstance] = _named(f"options.{self.options}")
+        found: type[DataclassInstance] = _imported(f"options.{self.options}")
         return found
 
     def is_named_by(self, argv: Sequence[str]) -> bool:
@@ -59,7 +59,7 @@ class Command:
     def run(self, options: object) -> int:
         """Run the command and return the exit code. Raises :class:`UsageError` if a package it needs is missing."""
         try:
-            action = _named(self.action)
+            action = _imported(self.action)
         except ModuleNotFoundError as error:
             remedy = _MISSING.get((error.name or "").partition(".")[0])
             if not remedy:
@@ -71,7 +71,7 @@ class Command:
             return code
 
 
-def _named(place: str) -> Any:
+def _imported(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(f"torchperf_ci.{module}"), name)
 

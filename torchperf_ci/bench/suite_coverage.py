@@ -322,7 +322,7 @@ def discover_command(options: DiscoverOptions) -> int:
             file = folder / "found.py"
             file.write_text(_with_models("", [*found.values()]), "utf-8")
             files = (*settings.files, str(file))
-            chosen = _tried(suite, config, replace(settings, files=files), [*found]) if found else {}
+            chosen = _worthwhile(suite, config, replace(settings, files=files), [*found]) if found else {}
     except WorkerFailure as failure:
         raise selection.error_of(failure, settings) from None
     for name, (adds, cpu_seconds) in chosen.items():
@@ -359,7 +359,7 @@ def _architectures(settings: Settings, filters: Sequence[str], folder: Path) -> 
         )
 
 
-def _tried(
+def _worthwhile(
     suite: Sequence[str], config: Config, settings: Settings, found: Sequence[str]
 ) -> dict[str, tuple[int, float]]:
     """Return the found workloads that run within the time limit and add coverage to the suite, best first.

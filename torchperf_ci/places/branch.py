@@ -109,7 +109,7 @@ class BranchPlace(RecordPlace):
                 if outcome.files:
                     repository.push(tip)
             except GitError as error:
-                if error.may_pass or _moved(repository, tip):
+                if error.may_pass or _has_moved(repository, tip):
                     raise
                 packing.prepare(set)  # a rule may forbid force-pushes, so keep the history
                 repository.push(tip)
@@ -244,13 +244,13 @@ def _on_top(
                 problem = problem or str(error)
                 break
             problem = str(error)
-            if not (error.may_pass or _moved(repository, tip)):
+            if not (error.may_pass or _has_moved(repository, tip)):
                 raise
     msg = f"the time is up; at last {problem}"
     raise GitError(msg)
 
 
-def _moved(repository: DataRepository, tip: str | None) -> bool:
+def _has_moved(repository: DataRepository, tip: str | None) -> bool:
     """Whether the branch has moved meanwhile; servers report the rejected push in different ways."""
     return tip is not None and repository.tip() != tip
 

@@ -236,7 +236,7 @@ class BranchPacking:
         A file whose content is in a pack already is removed. One with other content than in the pack stays, so that
         readers report the conflict.
         """
-        kept, sound, damaged = self._kept(month)
+        kept, sound, damaged = self._files_in_packs(month)
         loose = [
             file
             for file in self._read(paths)
@@ -293,7 +293,7 @@ class BranchPacking:
             if body is not None:
                 yield PlacedObject(path, f"git:{blob}", body)
 
-    def _kept(self, month: str) -> tuple[dict[str, PlacedObject], list[str], list[str]]:
+    def _files_in_packs(self, month: str) -> tuple[dict[str, PlacedObject], list[str], list[str]]:
         """Return the files in the month's packs by key, the intact packs, and the damaged ones, which are left alone.
 
         The files are compressed, since a whole month may be large.

@@ -162,7 +162,7 @@ def is_refusal(error: Exception) -> bool:
     return error_code(error) in {"AccessDenied", "403"}
 
 
-def _tried(request: Callable[[], _T], deadline: Deadline) -> _T:
+def _with_retries(request: Callable[[], _T], deadline: Deadline) -> _T:
     """Return the result of ``request``, tried until the deadline if its error may pass, such as SlowDown.
 
     That is longer than botocore tries: its few attempts take seconds, and many requests that fail share even fewer.
@@ -241,7 +241,7 @@ class S3Place(RecordPlace):
         deadline, where = Deadline.after(self._access.deadline), f"{self.name}/{key}"
         with self._explained(PlaceUnreadableError, where, "s3:GetObject"), requests_until(deadline):
             try:
-                return _tried(lambda: self._read(key), deadline)
+                return _with_retries(lambda: self._read(key), deadline)
             except ClientError as error:
                 if error_code(error) != "InvalidObjectState":
                     raise
@@ -251,7 +251,7 @@ class S3Place(RecordPlace):
     def _put(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"
         with self._explained(NotDeliveredError, where, "s3:PutObject"), requests_until(deadline):
-            written = _tried(lambda: self._create(key, body), deadline)
+            written = _with_retries(lambda: self._create(key, body), deadline)
         return "written" if written else self._compare(key, body, deadline)
 
     def _create(self, key: str, body: bytes) -> bool:
@@ -273,7 +273,7 @@ class S3Place(RecordPlace):
         where = f"{self.name}/{key}"
         try:
             with requests_until(deadline):
-                kept = _tried(lambda: self._read(key), deadline)
+                kept = _with_retries(lambda: self._read(key), deadline)
         except InvalidObjectError as error:
             msg = f"{error}; it is other content, and was not overwritten"
             raise ConflictError(msg) from error

@@ -113,12 +113,12 @@ class UploadReceiver:
         length = await _length(request)
         try:
             async with self._bodies.reserve(length, BODY_SECONDS):
-                return await self._kept(await _body(request))
+                return await self._check_and_keep(await _body(request))
         except NoRoomError:
             message = "there are too many large requests at a time; try again later"
             raise RefusedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, message) from None
 
-    async def _kept(self, body: bytearray) -> UploadResponse:
+    async def _check_and_keep(self, body: bytearray) -> UploadResponse:
         loop = asyncio.get_running_loop()
         records = await loop.run_in_executor(self._checks, read_request, body, self._accepted)
         return await loop.run_in_executor(self._puts, keep, records, self._place)

@@ -142,7 +142,7 @@ def _candidates(client: GitHubClient, measured: MeasuredHead) -> Iterable[PullRe
     """
     repository = client.repository
     if measured.pull_requests:
-        return _from_there(measured, [_named(client, number) for number in measured.pull_requests])
+        return _from_there(measured, [_pull_request(client, number) for number in measured.pull_requests])
     of_commit = _from_there(
         measured, _listed(client, lambda: repository.get_commit(measured.sha).get_pulls())
     )
@@ -168,7 +168,7 @@ def _from_there(measured: MeasuredHead, pulls: Iterable[PullRequest]) -> list[Pu
     ]
 
 
-def _named(client: GitHubClient, number: int) -> PullRequest:
+def _pull_request(client: GitHubClient, number: int) -> PullRequest:
     try:
         return client.request(lambda: client.repository.get_pull(number).complete())
     except GitHubRefusedError as error:

@@ -229,8 +229,8 @@ def comparable_facts(
     list. An anchored metric is compared by its anchor instead of the machine.
     """
     if metric == ANCHORED:
-        return _named(("anchor",), metric_info) | _named(_ANCHORED_OWN, benchmark)
-    return _named(machine.get("fingerprint_of", "").split(","), machine) | _named(_CASE_OWN, benchmark)
+        return _select(("anchor",), metric_info) | _select(_ANCHORED_OWN, benchmark)
+    return _select(machine.get("fingerprint_of", "").split(","), machine) | _select(_CASE_OWN, benchmark)
 
 
 def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
@@ -258,7 +258,7 @@ def workload_changed(differs: Sequence[str]) -> bool:
     return any(fact.startswith("workload_config: ") for fact in differs)
 
 
-def _named(names: tuple[str, ...] | list[str], facts: Mapping[str, str]) -> dict[str, str]:
+def _select(names: tuple[str, ...] | list[str], facts: Mapping[str, str]) -> dict[str, str]:
     return {name: facts[name] for name in names if facts.get(name)}
 
 

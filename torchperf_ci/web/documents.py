@@ -133,7 +133,7 @@ class Documents:
 
     def run(self, run_id: str) -> object:
         """Return ``run/ID.json``."""
-        return self._run_document(self._found(run_id))
+        return self._run_document(self._run_entry(run_id))
 
     def _run_document(self, run: RunEntry, points: Points | None = None) -> RunDocument:
         """Return the document of a run. ``points``, if they are known, must include its own and the previous run's."""
@@ -146,14 +146,14 @@ class Documents:
 
     def comparison(self, base_id: str, head_id: str) -> object:
         """Return ``compare/BASE/HEAD.json``."""
-        base, head = self._found(base_id), self._found(head_id)
+        base, head = self._run_entry(base_id), self._run_entry(head_id)
         if base.group != head.group:
             raise UnknownDocumentError
         past = self._past(min(base, head, key=lambda run: run.time))
         points = self._points_of_runs(base, head)
         return compare_document(base, head, points, past, self._policy)
 
-    def _found(self, run_id: str) -> RunEntry:
+    def _run_entry(self, run_id: str) -> RunEntry:
         if run := self.catalogue.run_by_id.get(run_id):
             return run
         raise UnknownDocumentError

@@ -145,14 +145,14 @@ def run_document(
 
     ``recent_cases`` may lack those of the previous run, where records have no time.
     """
-    taken, before = _taken(points, run), _taken(points, previous) if previous else {}
-    measured = [(series, point) for series, point in taken.items() if series.metric != STATUS]
-    outcomes = outcomes_of_cases(taken)
+    results, before = _points_of_run(points, run), _points_of_run(points, previous) if previous else {}
+    measured = [(series, point) for series, point in results.items() if series.metric != STATUS]
+    outcomes = outcomes_of_cases(results)
     known = {*recent_cases, *(series.case for series in before)}
-    words = dict.fromkeys((series.case for series in taken), "no status") | {
+    words = dict.fromkeys((series.case for series in results), "no status") | {
         case: "pass" if passed(point) else outcome_word(point) for case, point in outcomes.items()
     }
-    machine = usual_facts(taken.values())
+    machine = usual_facts(results.values())
     return RunDocument(
         run.id,
         previous.id if previous else None,
@@ -165,7 +165,7 @@ def run_document(
             if words[case] != "pass"
         ],
         [_case_name(case) for case in sorted(known - words.keys())],
-        disturbances({series: [point] for series, point in taken.items()}),
+        disturbances({series: [point] for series, point in results.items()}),
         [series.id for series, _ in measured],
         _value_columns(measured),
     )
@@ -183,7 +183,7 @@ def compare_document(
     ``points`` are those of both; ``past`` are the values up to the older one on its branch, from which the noise is
     estimated.
     """
-    old, new = _taken(points, base), _taken(points, head)
+    old, new = _points_of_run(points, base), _points_of_run(points, head)
     rows = compare_runs(old, new, past, policy)
     return {
         "base": base.id,
@@ -201,7 +201,7 @@ def compare_document(
     }
 
 
-def _taken(points: Points, run: RunEntry) -> dict[Series, Point]:
+def _points_of_run(points: Points, run: RunEntry) -> dict[Series, Point]:
     return {series: point for series, row in points.items() for point in row[::-1] if point.run == run.name}
 
 

@@ -88,7 +88,7 @@ def build_step(workload: Workload, request: StepRequest, device: Device) -> Buil
             task = workload.task_of(request.batch_size, request.mode, device.torch_type)
         except UnbuildableError as error:
             raise UnsupportedError(str(error)) from error
-        task = _placed(task, request, device)
+        task = _on_device(task, request, device)
     return replace(_step(task, request, device), moved=moved)
 
 
@@ -104,7 +104,7 @@ def _step(task: Task, request: StepRequest, device: Device) -> BuiltStep:
     return _training(task, forward, precision, scaler)
 
 
-def _placed(task: Task, request: StepRequest, device: Device) -> Task:
+def _on_device(task: Task, request: StepRequest, device: Device) -> Task:
     target, dtype = torch.device(device.torch_type), CAST.get(request.dtype, torch.float32)
 
     def place(tensor: torch.Tensor) -> torch.Tensor:

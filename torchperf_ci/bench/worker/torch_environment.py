@@ -111,7 +111,7 @@ def torch_environment(device: str, packages: Iterable[str] = ()) -> TorchEnviron
     return TorchEnvironment(
         device=resolved,
         hip=torch.version.hip is not None,
-        seen=_seen(resolved),
+        seen=_torch_gpu(resolved),
         torch_version=torch.__version__,
         torch_commit=torch.version.git_version or "",
         comparable=_comparable(resolved),
@@ -130,7 +130,7 @@ def _resolve(device: str) -> str:
     return device
 
 
-def _seen(device: str) -> TorchGpu:
+def _torch_gpu(device: str) -> TorchGpu:
     """Describe torch's first GPU. Properties that this version of torch does not report are empty."""
     backend: Any = getattr(torch, device)
     if device == "mps":  # it shares the host's memory: what Metal recommends to use of it

@@ -139,7 +139,7 @@ class ManagedGpu(Accelerator):
         """The GPUs that torch sees, at least one, starting with the one it uses; raises :class:`VendorToolError`."""
 
     def identity(self) -> DeviceIdentity:
-        gpus, problem = self._found
+        gpus, problem = self._visible
         seen = self._seen
         if not gpus:
             return DeviceIdentity(
@@ -155,30 +155,30 @@ class ManagedGpu(Accelerator):
         return identity
 
     def clocks(self) -> Mapping[str, str]:
-        return self._read.clocks()
+        return self._readings.clocks()
 
     def throttling(self) -> Throttling:
-        return self._read.throttling()
+        return self._readings.throttling()
 
     def throttle_counters(self) -> ThrottleCounters | None:
-        return self._read.throttle_counters()
+        return self._readings.throttle_counters()
 
     def reading(self) -> GpuReading | None:
-        return self._read.reading()
+        return self._readings.reading()
 
     def condition(self) -> GpuCondition | None:
-        return self._read.condition()
+        return self._readings.condition()
 
     def changes(self) -> Sequence[TuningChange]:
-        return self._read.changes()
+        return self._readings.changes()
 
     @property
-    def _read(self) -> VendorReadings:
-        gpus, problem = self._found
+    def _readings(self) -> VendorReadings:
+        gpus, problem = self._visible
         return gpus[0] if gpus else _NoGpu(problem)
 
     @cached_property
-    def _found(self) -> tuple[list[VendorGpu], str]:
+    def _visible(self) -> tuple[list[VendorGpu], str]:
         """The visible GPUs and ``""``, or none and the reason."""
         try:
             return self.visible_gpus(), ""

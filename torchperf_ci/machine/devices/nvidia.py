@@ -101,7 +101,7 @@ class NvidiaGpu(VendorGpu):
             mask = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
         if mask is None:
             return Throttling(known=False)
-        return Throttling(_named(mask, VOIDING), _named(mask, WARNING))
+        return Throttling(_reasons(mask, VOIDING), _reasons(mask, WARNING))
 
     def throttle_counters(self) -> ThrottleCounters | None:
         counters = self._counters(POWER_COUNTER, THERMAL_COUNTER, *VOIDING_COUNTERS)
@@ -221,7 +221,7 @@ def _library() -> Any:
     return pynvml
 
 
-def _named(mask: int, names: Mapping[int, str]) -> tuple[str, ...]:
+def _reasons(mask: int, names: Mapping[int, str]) -> tuple[str, ...]:
     return tuple(name for bit, name in names.items() if mask & bit)
 
 
