@@ -9,13 +9,13 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchperf_ci import console
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.process import WorkerConversation, build, start_worker
 from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
-from torchperf_ci.bench.worker.protocol import AddedUse, ApiUse, Callers, Inventory, Triple
+from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, Triple
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.command_output import print_json
 from torchperf_ci.config import Config, find_config
@@ -185,7 +185,7 @@ def coverage_document(measured: MeasuredUse, suite: Sequence[str], torch: str) -
     known = {name: use for name, use in workloads.items() if name in suite}
     total = together(known.values())
     candidates = [(name, use, use.beside(total)) for name, use in workloads.items() if name not in known]
-    candidates.sort(key=lambda row: -len(row[2].triples) / row[1].cpu_seconds)
+    candidates.sort(key=lambda row: -len(row[2]["triples"]) / row[1].cpu_seconds)
     blocks: list[Block] = [
         _shares(total, measured.inventory),
         Paragraph("Counted on the CPU, in one step of each workload and mode that follows a first one."),
@@ -216,21 +216,20 @@ def _shares(total: ApiUse, inventory: Inventory) -> Table:
     return Table((Column("what"), *numbers, Column("how it is counted", "prose")), rows)
 
 
-def _alone(name: str, workloads: Mapping[str, ApiUse]) -> AddedUse:
+def _alone(name: str, workloads: Mapping[str, ApiUse]) -> Mapping[str, frozenset[Any]]:
     """Return what no other workload uses."""
     return workloads[name].beside(together(use for other, use in workloads.items() if other != name))
 
 
-def _table(title: str, rows: Iterable[tuple[str, ApiUse, AddedUse]]) -> Table:
-    kinds = ("functions", "families", "triples")
+def _table(title: str, rows: Iterable[tuple[str, ApiUse, Mapping[str, frozenset[Any]]]]) -> Table:
+    kinds = ApiUse().by_kind
     columns = [
         Column(name, "number") for name in (*kinds, *(f"new {kind}" for kind in kinds), "CPU ms a step")
     ]
     cells = [
         (
             name,
-            *(str(len(used)) for used in (use.functions, use.operators, use.triples)),
-            *(str(len(new)) for new in (added.functions, added.families, added.triples)),
+            *(str(len(names)) for names in (*use.by_kind.values(), *added.values())),
             f"{1000 * use.cpu_seconds:,.1f}",
         )
         for name, use, added in rows
@@ -258,16 +257,19 @@ def as_json(measured: MeasuredUse, suite: Sequence[str]) -> dict[str, object]:
     total = together(use for name, use in workloads.items() if name in suite)
     return {
         "method": METHOD,
-        "all": {kind: sorted(names) for kind, names in vars(measured.inventory).items()},
-        "suite": _names(total),
+        "all": _sorted(vars(measured.inventory)),
+        "suite": _sorted(total.by_kind),
         "cases": [
-            {"workload": case.workload, "mode": case.mode, **_names(use), "cpu_seconds": use.cpu_seconds}
+            {
+                "workload": case.workload,
+                "mode": case.mode,
+                **_sorted(use.by_kind),
+                "cpu_seconds": use.cpu_seconds,
+            }
             for case, use in measured.uses.items()
         ],
         "candidates": {
-            name: {kind: sorted(new) for kind, new in vars(use.beside(total)).items()}
-            for name, use in workloads.items()
-            if name not in suite
+            name: _sorted(use.beside(total)) for name, use in workloads.items() if name not in suite
         },
         "untested": measured.untested(total),
         "packages": list(measured.packages),
@@ -278,12 +280,8 @@ def as_json(measured: MeasuredUse, suite: Sequence[str]) -> dict[str, object]:
     }
 
 
-def _names(use: ApiUse) -> dict[str, object]:
-    return {
-        "functions": sorted(use.functions),
-        "families": sorted(use.operators),
-        "triples": sorted(use.triples),
-    }
+def _sorted(by_kind: Mapping[str, frozenset[Any]]) -> dict[str, object]:
+    return {kind: sorted(names) for kind, names in by_kind.items()}
 
 
 MAX_SECONDS = 2.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from torchperf_ci.machine.devices.interface import TorchGpu
 from torchperf_ci.metrics import GRAPH_BREAKS, HOST_PEAK_MEMORY, PEAK_MEMORY, RECOMPILES
@@ -248,20 +248,14 @@ class ApiUse:
         """The families of operators among the triples."""
         return frozenset(name for name, _, _ in self.triples)
 
-    def beside(self, other: ApiUse) -> AddedUse:
-        """Return what this one uses and ``other`` does not."""
-        return AddedUse(
-            self.functions - other.functions, self.operators - other.operators, self.triples - other.triples
-        )
+    @cached_property
+    def by_kind(self) -> Mapping[str, frozenset[Any]]:
+        """The functions, the families of operators and the triples."""
+        return {"functions": self.functions, "families": self.operators, "triples": self.triples}
 
-
-@dataclass(frozen=True)
-class AddedUse:
-    """Functions, operator families and triples that one workload uses and others do not."""
-
-    functions: frozenset[str]
-    families: frozenset[str]
-    triples: frozenset[Triple]
+    def beside(self, other: ApiUse) -> Mapping[str, frozenset[Any]]:
+        """Return, by kind, what this one uses and ``other`` does not."""
+        return {kind: used - other.by_kind[kind] for kind, used in self.by_kind.items()}
 
 
 @dataclass(frozen=True)
