@@ -9,7 +9,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torchperf_ci import console
 from torchperf_ci.bench import selection
@@ -216,12 +216,12 @@ def _shares(total: ApiUse, inventory: Inventory) -> Table:
     return Table((Column("what"), *numbers, Column("how it is counted", "prose")), rows)
 
 
-def _alone(name: str, workloads: Mapping[str, ApiUse]) -> Mapping[str, frozenset[Any]]:
+def _alone(name: str, workloads: Mapping[str, ApiUse]) -> Mapping[str, frozenset[str | Triple]]:
     """Return what no other workload uses."""
     return workloads[name].beside(together(use for other, use in workloads.items() if other != name))
 
 
-def _table(title: str, rows: Iterable[tuple[str, ApiUse, Mapping[str, frozenset[Any]]]]) -> Table:
+def _table(title: str, rows: Iterable[tuple[str, ApiUse, Mapping[str, frozenset[str | Triple]]]]) -> Table:
     kinds = ApiUse().by_kind
     columns = [
         Column(name, "number") for name in (*kinds, *(f"new {kind}" for kind in kinds), "CPU ms a step")
@@ -280,7 +280,7 @@ def as_json(measured: MeasuredUse, suite: Sequence[str]) -> dict[str, object]:
     }
 
 
-def _sorted(by_kind: Mapping[str, frozenset[Any]]) -> dict[str, object]:
+def _sorted(by_kind: Mapping[str, frozenset[str | Triple]]) -> dict[str, object]:
     return {kind: sorted(names) for kind, names in by_kind.items()}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 from torchperf_ci.machine.devices.interface import TorchGpu
 from torchperf_ci.metrics import GRAPH_BREAKS, HOST_PEAK_MEMORY, PEAK_MEMORY, RECOMPILES
@@ -249,11 +249,11 @@ class ApiUse:
         return frozenset(name for name, _, _ in self.triples)
 
     @cached_property
-    def by_kind(self) -> Mapping[str, frozenset[Any]]:
+    def by_kind(self) -> Mapping[str, frozenset[str | Triple]]:
         """The functions, the families of operators and the triples."""
         return {"functions": self.functions, "families": self.operators, "triples": self.triples}
 
-    def beside(self, other: ApiUse) -> Mapping[str, frozenset[Any]]:
+    def beside(self, other: ApiUse) -> Mapping[str, frozenset[str | Triple]]:
         """Return, by kind, what this one uses and ``other`` does not."""
         return {kind: used - other.by_kind[kind] for kind, used in self.by_kind.items()}
 

@@ -283,11 +283,11 @@ def _attribute(owner: Any, name: str) -> tuple[Callable[[], Any], Callable[[Any]
     return lambda: getattr(owner, name), lambda value: setattr(owner, name, value)
 
 
-def _values() -> dict[str, Any]:
+def _values() -> dict[str, object]:
     return {name: _value(read) for name, (read, _) in _switches().items()}
 
 
-def _value(read: Callable[[], Any]) -> Any:
+def _value(read: Callable[[], Any]) -> object:
     try:
         return read()
     except RuntimeError:
