@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.series.points import Series
 
+ON_MI300_TOO = a_regression(replace(VIT, arch=MI300), 4.0, 1.04)
 OF_CULPRIT = cause_fingerprint("culprit", GUILTY, "worse")
 
 
@@ -192,6 +193,7 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
     assert [suspected in note for note in suspect_machines([*slow, *fast[:3]]).values()] == [True]
     (bisected,) = found([*slow, *fast[:3]], [INCONCLUSIVE])
     assert suspected not in bisected.why
+    assert len(found([*slow, *fast[:3], ON_MI300_TOO], [])) == 2, "of other machines it says nothing"
     for few in ([*slow, *fast], slow[:3], [*slow, *anchored]):
         assert not suspect_machines(few)
 
@@ -208,7 +210,19 @@ def test_what_luck_of_builds_could_make_says_so_where_it_could_make_all_of_it() 
     assert "luck" not in both.why
 
 
-def test_unexplained_series_of_one_machine_and_range_are_one_finding() -> None:
+@pytest.mark.parametrize(
+    ("locations", "expected"),
+    [([], [[H100, MI300]]), ([INCONCLUSIVE], [[H100], [MI300]])],
+    ids=["not bisected", "bisected on one of them"],
+)
+def test_two_machines_have_one_finding_for_a_range_that_nobody_has_bisected(
+    locations: list[Bisection], expected: list[list[str]]
+) -> None:
+    findings = found([a_regression(VIT, 3.0, 1.05), ON_MI300_TOO], locations)
+    assert [[row.series.arch for row in one.rows] for one in findings] == expected
+
+
+def test_unexplained_series_of_one_kind_of_device_and_range_are_one_finding() -> None:
     other = a_regression(a_series("other"), 1.0, 1.2, good="1" * 40, bad="2" * 40)
     findings = found([*REGRESSED, other], [])
     assert [sorted(row.series.model for row in one.rows) for one in findings] == [

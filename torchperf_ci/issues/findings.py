@@ -293,23 +293,27 @@ def _unlocated_findings(
     suspect: Mapping[SeriesGroup, str],
     night: str,
 ) -> list[IssueFinding]:
-    """Regressions without a culprit, one finding per commit range and kind of machine; some are ``suspect``."""
+    """Regressions without a culprit, one finding per commit range and kind of device.
+
+    A machine has a finding of its own if its range was bisected anywhere or is not known, or if it is ``suspect``.
+    """
     groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in regressed:
         series, commits = verdict.series, verdict.evidence.commits
         ends = commits.range or (commits.last_old.name, commits.first_new.name)
-        key = (series.repo, series.device, series.arch, *ends)
+        is_own = series.group in suspect or not commits.range or _bisections_of_range(verdict, bisections)
+        key = (series.repo, series.device, series.arch if is_own else "", *ends)
         groups[key].append(verdict)
     return [
         IssueFinding(
             "unlocated",
-            cause_fingerprint("unlocated", *key),
+            cause_fingerprint("unlocated", repo, device, *sorted({it.series.arch for it in verdicts}), *ends),
             tuple(_seen_row(verdict, night) for verdict in verdicts),
             tuple(verdicts),
             bisection=(bisection := _bisection_of(verdicts[0], bisections)),
             why=" ".join(filter(None, _whys(verdicts, bisection, bisections, suspect))),
         )
-        for key, verdicts in groups.items()
+        for (repo, device, _, *ends), verdicts in groups.items()
     ]
 
 
