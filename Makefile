@@ -105,7 +105,8 @@ $(TORCH)/.compiled: $(TORCH)/.done
 
 # The toolkit, editable: for users, and with all that its tests need. Its modules are left to be compiled on import; but
 # tests start workers of it that write nothing, so that for them all are compiled, while the linters run. Of the largest
-# packages a tenth is imported: it is compiled as the environment under test is.
+# packages a tenth is imported: it is compiled as the environment under test is. So are the tests, as pytest rewrites
+# them: each of its processes would do it at the same time.
 $(TOOLKIT)/.base: pyproject.toml | $(TOOLKIT)/bin/python
 	$(TOOLKIT)/bin/python $(INSTALL) --no-compile --editable '.[web]'
 	touch $@
@@ -118,6 +119,7 @@ $(TOOLKIT)/.compiled: $(TOOLKIT)/.dev
 	$(TOOLKIT)/bin/python -m compileall -qq -x '/(diffusers|pandas|sympy|torch|transformers)/' $(TOOLKIT)/lib \
 		|| true # some files are for another Python
 	$(TOOLKIT)/bin/python -W ignore -c 'import torch, transformers'
+	$(TOOLKIT)/bin/python -m pytest --collect-only --quiet >/dev/null || true # the tests themselves say why
 	touch $@
 
 .venv/%/bin/python:

@@ -28,13 +28,12 @@ def compare(checkout, torch_environment, tmp_path, capsys, monkeypatch):
     """Compare the two commits by a suite in the checkout, and return the exit code and what was said."""
     monkeypatch.setattr(command, "measure_rounds", lambda *_: None)
 
-    def called(path: str, *more: str) -> tuple[int, str]:
+    def called(path: str, *more: str, python: str = f"{torch_environment}/bin/python") -> tuple[int, str]:
         suite = checkout.folder / "benchmarks/suite.py"
         suite.parent.mkdir()
         (suite.parent / "helper.py").touch()
         suite.write_text(SUITE.format(path=f"sys.path.append({str(suite.parent)!r}); {path}"))
         arguments = ["--base", "main~1", "--head", "main", "--repo", str(suite.parent), "--suite", str(suite)]
-        python = str(torch_environment / "bin/python")
         out = str(tmp_path / "verdicts.json")
         code = cli.main(["compare", *arguments, "--python", python, "--out", out, *more])
         return code, capsys.readouterr().err
@@ -43,7 +42,7 @@ def compare(checkout, torch_environment, tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["a build that installs elsewhere", "the suite"])
-def test_code_of_the_checkout_is_refused(how, compare, checkout, torch_environment) -> None:
+def test_code_of_the_checkout_is_refused(how, compare, checkout, torch_environment, quick) -> None:
     [packages] = torch_environment.glob("lib/python*/site-packages")
     folder = "$(python -c 'import site; print(site.getsitepackages()[0])')"
     build = f"echo {packages} > {folder}/torch.pth"
@@ -51,7 +50,7 @@ def test_code_of_the_checkout_is_refused(how, compare, checkout, torch_environme
     if how == "the suite":
         code, said = compare(add % "insert(0, ")
     else:
-        code, said = compare(add % "append(", "--build", build)
+        code, said = compare(add % "append(", "--build", build, python=quick)
     assert code == 2
     assert f"--head {checkout.second[:10]} Say blue: the suite imports {checkout.folder}/colour.py" in said
     assert "helper" not in said

@@ -229,11 +229,10 @@ def test_a_repository_that_must_be_built_is_told_so(checkout, suite, git, torch_
 
 
 def test_a_build_without_torch_is_told_that_its_command_has_to_install_it(
-    checkout, suite, torch_environment, capsys
+    checkout, suite, quick, capsys
 ) -> None:
     arguments = ("--base", "main", "--head", "main", "--repo", str(checkout.folder), "--suite", suite)
-    python = str(torch_environment / "bin/python")
-    assert cli.main(["compare", *arguments, "--python", python, "--build", "true"]) == 2
+    assert cli.main(["compare", *arguments, "--python", quick, "--build", "true"]) == 2
     assert (
         "only what --build or the wheel installs there, which has to include torch" in capsys.readouterr().err
     )
