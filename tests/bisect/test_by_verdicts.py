@@ -68,9 +68,11 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
     bisect_verdicts, bisect, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = verdict("status", "broken", model="smallnet/blocks")
-    verdicts = (verdict(evidence=points(repository, 0, 1)), broken)
+    compiling = verdict("compile_time(s)", model="smallnet/blocks")
+    verdicts = (verdict(evidence=points(repository, 0, 1)), compiling, broken)
     assert bisect_verdicts(*verdicts)
     location = read_culprits(bisect.out)
+    assert "--workload smallnet/bags --suite" in location.command, "only what can be bisected is repeated"
     assert (location.good, location.bad) == (repository.sha(0), repository.sha(1))
     assert [one.commit for one in location.culprits] == [repository.sha(1)]
     assert location.culprits[0].series[0].name == str(verdict().series)

@@ -30,6 +30,7 @@ from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
 from torchperf_ci.issues.memory import MEMORY_MARKER, memory_line, parse_memory
 from torchperf_ci.issues.table import TABLE_MARKERS
+from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import CommitRange, Evidence, RangeEnd, RepeatOptions, evidence_of
 
 if TYPE_CHECKING:
@@ -197,6 +198,18 @@ def test_another_metric_is_bisected_as_such() -> None:
     memory = replace(RESNET, metric="peak_memory(MiB)")
     (finding, *_) = found(None, replace(IN_A_FILE, verdicts=[replace(REGRESSED[0], series=memory)]))
     assert " --metric 'peak_memory(MiB)' --workload " in written(finding)
+
+
+def test_a_metric_that_pairs_cannot_measure_has_no_command_that_would_be_refused() -> None:
+    compiling = replace(
+        REGRESSED[0], series=replace(RESNET, metric="compile_time(s)"), effect=Effect(9, 8, 10, 0)
+    )
+    (alone, *_) = found(None, replace(IN_A_FILE, verdicts=[compiling]))
+    assert f"bisect it with torchperf bisect --command between {'900d' * 10} and" in written(alone)
+    assert "To reproduce it" not in written(alone)
+    (both, *_) = found(None, replace(IN_A_FILE, verdicts=[compiling, REGRESSED[0]]))
+    assert "bisect it with the command below" in written(both)
+    assert "--metric" not in written(both), "the latency can be bisected, though it changed less"
 
 
 def test_what_is_broken_says_since_when_and_its_error_to_the_letter() -> None:

@@ -56,9 +56,9 @@ def with_repeat_command(
 
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
-    """Options that select the series which the verdicts report as worse."""
-    worse = [verdict.series for verdict in judgement.worse]
-    metrics = _distinct(bisected_as(series.metric) or series.metric for series in worse)
+    """Options that select the series which the verdicts report as worse and pairs of builds can measure."""
+    worse = [verdict.series for verdict in judgement.worse if bisected_as(verdict.series.metric)]
+    metrics = _distinct(bisected_as(series.metric) for series in worse)
     return {
         "workload": _distinct(series.model for series in worse),
         "metric": metrics[0] if len(metrics) == 1 and metrics != [LATENCY] else None,

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from torchperf_ci.culprits.culprit import Bisection, Culprit
     from torchperf_ci.document import Block, Piece
     from torchperf_ci.issues.findings import IssueFinding
+    from torchperf_ci.issues.memory import IssueRow
     from torchperf_ci.series.points import Series
 
 
@@ -84,10 +85,16 @@ def reproduction_steps(finding: IssueFinding) -> ReproductionSteps:
         return ReproductionSteps(repeat_commands(bisection), bisection.torch)
     if reproduction is None or not finding.rows:
         return ReproductionSteps([])
-    series = largest_first(finding.rows)[0].series
+    series = _clearest_bisected(finding.rows)
     if finding.kind == "broken":
         return ReproductionSteps(run_lines(reproduction, series), reproduction.torch)
     return ReproductionSteps(_range_lines(finding, reproduction, series), reproduction.torch)
+
+
+def _clearest_bisected(rows: Sequence[IssueRow]) -> Series:
+    """The series with the largest change, one that pairs of builds can measure if there is any."""
+    bisected = [row for row in rows if bisected_as(row.series.metric)]
+    return largest_first(bisected or rows)[0].series
 
 
 def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection) -> list[str]:
@@ -112,11 +119,14 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
 
 
 def _range_lines(finding: IssueFinding, reproduction: RepeatOptions, series: Series) -> list[str]:
-    """Bisect between the two commits, or compare the two sides if the verdicts come from ``compare``."""
+    """Bisect between the two commits, or compare the two sides if the verdicts come from ``compare``.
+
+    Nothing if pairs of builds cannot measure the metric.
+    """
     if reproduction.base and reproduction.head:
         return compare_lines(reproduction, reproduction.base, reproduction.head, series)
     ends = finding.verdicts[0].evidence.commits.in_measuring_repository if finding.verdicts else None
-    if ends is None:
+    if ends is None or not bisected_as(series.metric):
         return []
     metric = [] if bisected_as(series.metric) == LATENCY else ["--metric", series.metric]
     case = ["--workload" if word == "--filter" else word for word in series_options(series)]
@@ -240,7 +250,12 @@ def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
     elif reproduction_steps(finding).lines:
         step = "bisect it with the command below"
     elif ends := finding.verdicts[0].evidence.commits.range:
-        step = f"bisect it between {ends.good} and {ends.bad}"
+        tool = (
+            ""
+            if any(bisected_as(row.series.metric) for row in finding.rows)
+            else " with torchperf bisect --command"
+        )
+        step = f"bisect it{tool} between {ends.good} and {ends.bad}"
     elif finding.verdicts[0].evidence.commits.is_one_commit:
         step = "find out what else has changed there"
     else:
