@@ -14,9 +14,10 @@ from torchperf_ci.verdicts.verdict import read_verdicts
 from torchperf_ci.verdicts.verdict_document import publish_verdicts, verdict_annotations, verdicts_document
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
-    from torchperf_ci.verdicts.verdict import Judgement
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 
 def words(shown: str) -> list[str]:
@@ -47,6 +48,22 @@ def test_the_table_has_the_worst_first_and_only_what_is_not_unchanged(judgement:
         *("regressed", "regressed", "broken", "candidate", "improved", "fixed"),
         *("noisy", "not-comparable", "missing", "new"),
         *("latency(ms):", "2"),
+    ]
+
+
+def test_what_a_failed_case_lacks_for_one_reason_is_one_line(
+    judgement: Judgement, verdict: Callable[..., Verdict]
+) -> None:
+    lacking = [
+        verdict("missing", "bert", metric=metric, why="oom", old=1.0) for metric in ("latency", "memory")
+    ]
+    other = verdict("missing", "bert", metric="flops", why="not counted")
+    lines = printed(replace(judgement, verdicts=[*judgement.verdicts, *lacking, other])).splitlines()
+    missing = [line.split() for line in lines if line.startswith("missing")]
+    assert [" ".join(line) for line in missing] == [
+        "missing gone latency(ms) because",
+        "missing bert 2 metrics oom",
+        "missing bert flops not counted",
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Literal
 
@@ -43,10 +45,10 @@ from torchperf_ci.verdicts.headline import (
     young_series,
 )
 from torchperf_ci.verdicts.reproduction import compare_lines, run_lines, setup_needed
-from torchperf_ci.verdicts.verdict import all_verdicts, verdicts_json, write_verdicts
+from torchperf_ci.verdicts.verdict import Verdict, all_verdicts, verdicts_json, write_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from torchperf_ci.document import Block, Words
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
         RangeEnd,
         RepeatOptions,
         SuiteMean,
-        Verdict,
+        VerdictWord,
     )
 
 
@@ -224,6 +226,7 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
         for verdict in groups[group]
         if not (is_only_new(verdict, judgement) or verdict.evidence.too_few_runs)
     ]
+    loud_rows, quiet_rows = ([_row(it, shared) for it in some] for some in (loud, _by_reason(quiet)))
     suites = [_suite_text(suite) for suite in judgement.suites]
     little, young = shortfall(judgement), young_series(judgement)
     takes = f"Judging the rest takes {what_it_takes(judgement)}." if little else ""
@@ -242,9 +245,9 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
                     Paragraph(short(sentence, _SENTENCE_LENGTH))
                     for sentence in filter(None, (little, *young))
                 ),
-                _table(loud, shared),
+                Table(_COLUMNS, loud_rows),
                 Bullets(suites),
-                Folded(count_verdicts(quiet), [_table(quiet, shared)]),
+                Folded(count_verdicts(quiet), [Table(_COLUMNS, quiet_rows)]),
                 Folded(
                     "Measured on",
                     [facts({name: short(fact, _SENTENCE_LENGTH) for name, fact in known.items()})],
@@ -255,15 +258,22 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
             "terminal",
             [
                 Paragraph(" ".join(shared.values())),
-                _table([*loud, *quiet], shared),
+                Table(_COLUMNS, [*loud_rows, *quiet_rows]),
                 Note([*suites, *filter(None, (little, takes)), *young, *judgement.notes]),
             ],
         ),
     ]
 
 
-def _table(verdicts: Sequence[Verdict], shared: Iterable[str]) -> Table:
-    return Table(_COLUMNS, [_row(verdict, shared) for verdict in verdicts])
+def _by_reason(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+    """One verdict for each reason of a case: if a case failed, all of its metrics are missing for the same one."""
+    alike: dict[tuple[Series, VerdictWord, str], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        alike[verdict.series.case, verdict.verdict, verdict.why].append(verdict)
+    for (case, word, why), group in alike.items():
+        yield (
+            Verdict(replace(case, metric=f"{len(group)} metrics"), word, why) if len(group) > 1 else group[0]
+        )
 
 
 def _row(verdict: Verdict, shared: Iterable[str]) -> tuple[Words, ...]:
