@@ -41,6 +41,13 @@ def test_another_model_in_the_same_range_is_evidence_too(desk: Desk) -> None:
     assert desk.night(2, judged(regressed(NET), regressed(BERT))) == ["extend 1"]
 
 
+def test_another_machine_that_shows_it_on_a_later_night_adds_to_the_issue(desk: Desk) -> None:
+    """Hosted runners have several CPU models, each of which proves a regression on a night of its own."""
+    later = [regressed(replace(one, arch="A100"), ends=LATER) for one in (NET, BERT)]
+    assert desk.night(1, judged(regressed(NET))) == ["open 1"]
+    assert desk.night(8, judged(*later)) == ["extend 1"]
+
+
 def test_what_was_not_located_becomes_the_issue_of_its_culprit(desk: Desk) -> None:
     assert desk.night(1, judged(regressed(NET))) == ["open 1"]
     assert desk.night(2, judged(regressed(NET)), located(regressed(NET))) == ["locate 1"]

@@ -92,20 +92,6 @@ def test_a_machine_that_runs_once_a_week_is_evidence_for_the_culprit_that_anothe
     assert [one.title[-10:] for one in nightly.issues] == [CULPRIT[:10], OTHER[:10]]
 
 
-def test_a_machine_that_runs_once_a_week_has_no_issue_of_its_own_beside_one_without_a_culprit(
-    nightly: Nightly,
-) -> None:
-    """Hosted runners have several CPU models, each of which proves a regression on a night of its own."""
-    nightly.report(2, judged(SLOW))
-    nightly.report(
-        8, judged(measured(NET, 1.1), WEEKLY, regressed(replace(BERT, arch="NVIDIA A100"), ends=LATER))
-    )
-    (issue,) = nightly.issues
-    assert "A100" in issue.body
-    (said,) = nightly.said
-    assert "A100" in said
-
-
 @pytest.mark.parametrize("cause", [[located(SLOW)], []], ids=["culprit", "no culprit"])
 @pytest.mark.parametrize(
     ("other", "bisections"),

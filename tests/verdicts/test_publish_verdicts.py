@@ -62,7 +62,7 @@ def test_what_a_failed_case_lacks_for_one_reason_is_one_line(
     missing = [line.split() for line in lines if line.startswith("missing")]
     assert [" ".join(line) for line in missing] == [
         "missing gone latency(ms) because",
-        "missing bert 2 metrics oom",
+        "missing bert 2 metrics oom (latency, memory)",
         "missing bert flops not counted",
     ]
 

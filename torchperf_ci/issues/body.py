@@ -85,13 +85,13 @@ def reproduction_steps(finding: IssueFinding) -> ReproductionSteps:
         return ReproductionSteps(repeat_commands(bisection), bisection.torch)
     if reproduction is None or not finding.rows:
         return ReproductionSteps([])
-    series = _clearest_bisected(finding.rows)
+    series = _largest_bisected(finding.rows)
     if finding.kind == "broken":
         return ReproductionSteps(run_lines(reproduction, series), reproduction.torch)
     return ReproductionSteps(_range_lines(finding, reproduction, series), reproduction.torch)
 
 
-def _clearest_bisected(rows: Sequence[IssueRow]) -> Series:
+def _largest_bisected(rows: Sequence[IssueRow]) -> Series:
     """The series with the largest change, one that pairs of builds can measure if there is any."""
     bisected = [row for row in rows if bisected_as(row.series.metric)]
     return largest_first(bisected or rows)[0].series

@@ -271,9 +271,10 @@ def _by_reason(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
     for verdict in verdicts:
         alike[verdict.series.case, verdict.verdict, verdict.why].append(verdict)
     for (case, word, why), group in alike.items():
-        yield (
-            Verdict(replace(case, metric=f"{len(group)} metrics"), word, why) if len(group) > 1 else group[0]
-        )
+        names = [verdict.series.metric for verdict in group]
+        together = replace(case, metric=f"{len(names)} metrics")
+        reason = f"{short(why, _SENTENCE_LENGTH // 2)} ({', '.join(names)})"
+        yield Verdict(together, word, reason) if len(names) > 1 else group[0]
 
 
 def _row(verdict: Verdict, shared: Iterable[str]) -> tuple[Words, ...]:
