@@ -40,7 +40,12 @@ def test_the_help_is_the_stored_one(command: str) -> None:
     if os.environ.get("UPDATE_HELP"):
         stored.parent.mkdir(exist_ok=True)
         stored.write_text(shown)
-    assert shown == stored.read_text()
+    assert words(shown) == words(stored.read_text())
+
+
+def words(shown: str) -> list[str]:
+    """Its words; Python before 3.13 repeats an option's value after each of its names."""
+    return re.sub(r" [A-Z]+(?=, --)", "", shown).split()
 
 
 @pytest.mark.parametrize("command", [command.name for command in cli.COMMANDS])

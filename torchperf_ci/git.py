@@ -35,7 +35,7 @@ _SECRET = re.compile(
 _PASSING = re.compile(
     r"stale info|reference already exists|incorrect old value|"
     r"cannot lock ref|failed to (lock|update) ref|\.lock': File exists|"
-    r"could not resolve host|couldn't connect|connection (refused|reset|timed out|closed)|operation timed out|"
+    r"could not resolve host|could(n't| not) connect|connection (refused|reset|timed out|closed)|operation timed out|"
     r"empty reply|early EOF|unexpected disconnect|hung up unexpectedly|(error:|HTTP) (408|429|5\d\d)\b",
     re.IGNORECASE,
 )

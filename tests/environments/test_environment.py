@@ -180,7 +180,8 @@ def stop(*_):
 signal.signal(signal.SIGTERM, stop)
 with open_environment(Revision(Path(sys.argv[1]), sys.argv[2], ""), Builder(*sys.argv[3:])):
     print("open", flush=True)
-    time.sleep(60)
+    for _ in range(600):
+        time.sleep(0.1)  # a signal just before a sleep waits for its end
 """
 
 

@@ -38,7 +38,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 root = Path(sys.argv[2])
 with tuned({"cpu": Cpu, "cuda": Cuda}[sys.argv[1]](), root) as report:
     print(dict(report.applied), flush=True)
-    time.sleep(600)
+    for _ in range(6000):
+        time.sleep(0.1)  # a signal just before a sleep waits for its end
 """
 
 SHIM = '''

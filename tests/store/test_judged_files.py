@@ -124,6 +124,6 @@ def test_commits_of_a_clone(dsn: str, tmp_path: Path) -> None:
     for _ in range(2):
         assert cli.main(["ingest", "--git", str(clone), "--store", dsn]) == 0
     with open_store(dsn) as store:
-        found = store.rows("SELECT subject, author, length(date) FROM torchperf_commits ORDER BY subject")
-    assert found == [("<script> & more", "Ann", 25), ("First", "Ann", 25), ("Zähler", "Ann", 25)]
+        found = store.rows("SELECT subject, author, left(date, 2) FROM torchperf_commits ORDER BY subject")
+    assert found == [("<script> & more", "Ann", "20"), ("First", "Ann", "20"), ("Zähler", "Ann", "20")]
     assert cli.main(["ingest", "--git", str(tmp_path), "--store", dsn]) == 2
