@@ -25,7 +25,7 @@ def test_a_quiet_run_has_no_note() -> None:
     assert list(disturbances({})) == []
 
 
-def test_each_run_and_machine_that_was_disturbed_is_named() -> None:
+def test_each_machine_that_was_disturbed_is_named_with_its_run() -> None:
     new = {
         **points("41.1", 3, 2),
         **points("41.1", 2, 0, device="cuda"),
@@ -35,6 +35,12 @@ def test_each_run_and_machine_that_was_disturbed_is_named() -> None:
         "⚠ disturbed during the measurement on cpu (Xeon_2c), run 41.1: 2 of 3 cases, such as: load 3.0 on 2 CPUs",
         "⚠ disturbed during the measurement on rocm (Xeon_2c), run 42.1: 1 of 1 case, such as: load 3.0 on 2 CPUs",
     ]
+
+
+def test_further_runs_of_a_machine_are_counted() -> None:
+    first, second = points("41.1", 3, 2), points("42.1", 3, 1)
+    (note,) = disturbances({series: [*row, *second[series]] for series, row in first.items()})
+    assert note.endswith(", run 41.1: 2 of 3 cases, such as: load 3.0 on 2 CPUs; and 1 other run")
 
 
 def test_processes_that_lie_far_apart_are_told() -> None:

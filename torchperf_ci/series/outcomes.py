@@ -130,16 +130,20 @@ MAX_DISTURBANCE_LENGTH = 300
 
 
 def disturbances(points: Points) -> Sequence[str]:
-    """Return a note for each machine and run that was disturbed, or whose processes differ widely."""
+    """Return a note for each machine that was disturbed, or whose processes differ widely, on the first such run."""
     runs: dict[tuple[SeriesGroup, str], dict[Series, Point]] = defaultdict(dict)
     for series, row in points.items():
         for point in row:
             if series.metric in (STATUS, LATENCY):
                 runs[series.group, point.run][series] = point
+    notes: dict[SeriesGroup, list[str]] = defaultdict(list)
+    for (group, run), taken in runs.items():
+        if words := "; ".join(_disturbances_of_run(taken)):
+            notes[group].append(f"run {run}: {words}")
     return [
-        f"{DISTURBED_MARK}disturbed during the measurement on {_machine_name(group)}, run {run}: {words}"
-        for (group, run), taken in runs.items()
-        if (words := "; ".join(_disturbances_of_run(taken)))
+        f"{DISTURBED_MARK}disturbed during the measurement on {_machine_name(group)}, {first}"
+        + (f"; and {counted(len(others), 'other run')}" if others else "")
+        for group, (first, *others) in notes.items()
     ]
 
 
