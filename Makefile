@@ -9,7 +9,7 @@
 # Python than the first that is found; PIP_INDEX_URL and the like work as always.
 
 ifndef PYTHON
-PYTHON := $(firstword $(foreach name,python3.13 python3.12 python3.14 python3.11 python3.10 python3,$(shell \
+PYTHON := $(firstword $(foreach name,python3 python3.13 python3.12 python3.11 python3.10,$(shell \
 	$(name) -c 'import ensurepip, sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo $(name))))
 endif
 

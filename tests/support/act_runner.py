@@ -92,6 +92,8 @@ class Runner:
             folder.mkdir(parents=True)
         event = home / "event.json"
         event.write_text(json.dumps(payload))
+        pythons = (f"python3.{minor}" for minor in range(10, 15))
+        others = [name for name in pythons if not (self.torch / "bin" / name).exists()]
         labels = {*LABELS, *re.findall(r"runs-on: ([\w.-]+)", self.workflow(workflow).read_text())}
         command = [
             *(str(Path(sys.executable).with_name("act")), trigger, "--json", "--eventpath", str(event)),
@@ -101,6 +103,7 @@ class Runner:
             *(f"--env={name}={value}" for name, value in os.environ.items() if name.startswith("PIP_")),
             *(f"--var=EVIDENCE={evidence}", f"--var=TORCH={self.torch}"),
             *(f"--env=BASH_ENV={self.toolkits}", f"--env=TOOLKITS={self.toolkits.parent}"),
+            f"--env=OTHER_PYTHONS={' '.join(others)}",
             *(f"--local-repository={ours}={self.project}" for ours in OURS_BY_NAME),
             *(f"--local-repository={used}={STAND_INS / folder}" for folder, used in third_parties().items()),
             *arguments,

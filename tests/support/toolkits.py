@@ -27,6 +27,9 @@ if [[ -n ${TOOLKITS:-} && -d ${RUNNER_TEMP:-} && ! -e $RUNNER_TEMP/toolkits ]]; 
   ln -s "$TOOLKITS" "$RUNNER_TEMP/toolkits"
   ln -s "$TOOLKITS"/torchperf-* "$RUNNER_TEMP"
 fi
+for other in ${OTHER_PYTHONS:-}; do # for which there is no torch here
+  eval "$other() { return 127; }"
+done
 if [[ -n ${LINKED_PIP:-} ]]; then
   interpreter=${PYTHON:-python3} # as steps call it, by a name or a path
   eval "$interpreter() { '$TOOLKITS/pip/linked' '$(type -P "$interpreter")' \\"\\$@\\"; }"
