@@ -63,6 +63,35 @@ def trap(tmp_path: Path, git: Callable[..., str]) -> Trap:
     return Trap(tmp_path, git)
 
 
+# What git prints where the network fails, with libcurl 7.88 and 8.23, with OpenSSL and GnuTLS, and over ssh.
+PASSING = [
+    "fatal: unable to access 'https://o.org/r/': Could not resolve host: o.org",
+    "fatal: unable to access 'https://o.org/r/': Failed to connect to o.org port 443 after 9 ms: Couldn't connect",
+    "fatal: unable to access 'https://o.org/r/': Failed to connect to o.org:443 after 9 ms: Could not connect",
+    "fatal: unable to access 'https://o.org/r/': SSL connection timeout",
+    "fatal: unable to access 'https://o.org/r/': Recv failure: Connection reset by peer",
+    "fatal: unable to access 'https://o.org/r/': OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to o.org:443",
+    "fatal: unable to access 'https://o.org/r/': The TLS connection was non-properly terminated.",
+    "error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly: CANCEL (err 8)",
+    "ssh: connect to host o.org port 22: Network is unreachable",
+]
+FINAL = [
+    "fatal: unable to access 'https://o.org/r/': The requested URL returned error: 403",
+    "fatal: unable to access 'https://o.org/r/': SSL certificate problem: self-signed certificate",
+    "fatal: couldn't find remote ref timeout",
+]
+
+
+@pytest.mark.parametrize("message", PASSING)
+def test_what_the_network_did_may_pass(message: str) -> None:
+    assert GitError(message).may_pass
+
+
+@pytest.mark.parametrize("message", FINAL)
+def test_what_is_wrong_does_not_pass(message: str) -> None:
+    assert not GitError(message).may_pass
+
+
 def test_no_program_of_a_checkouts_configuration_runs(trap: Trap, tmp_path: Path) -> None:
     (tmp_path / "hooks").mkdir()
     for hook in ("post-checkout", "post-index-change", "reference-transaction"):

@@ -31,11 +31,14 @@ _SECRET = re.compile(
     r"(?i:(?<=basic )|(?<=bearer )|(?<=[?&]token=)|(?<=[?&]password=))[^\s&]+"
 )
 
-# Messages of git that are caused by a concurrent push, the network, or an overloaded server.
+# Messages of git, and of curl, TLS and ssh through it, that are caused by a concurrent push, the network, or an
+# overloaded server. Their words differ by version.
 _PASSING = re.compile(
     r"stale info|reference already exists|incorrect old value|"
     r"cannot lock ref|failed to (lock|update) ref|\.lock': File exists|"
-    r"could not resolve host|could(n't| not) connect|connection (refused|reset|timed out|closed)|operation timed out|"
+    r"could not resolve host|failed to (connect|resolve)|connection (refused|reset|closed|timeout)|timed out|"
+    r"timeout was reached|network is unreachable|no route to host|(recv|send) failure|not closed cleanly|"
+    r"ssl_error_syscall|non-properly terminated|"
     r"empty reply|early EOF|unexpected disconnect|hung up unexpectedly|(error:|HTTP) (408|429|5\d\d)\b",
     re.IGNORECASE,
 )
