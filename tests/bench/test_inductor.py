@@ -1,7 +1,7 @@
 """A compiled workload end to end, with torch's real compiler.
 
-All are matrix products, forward and backward: whatever is elementwise becomes C++, which takes g++ some ten seconds,
-and which tests/bench/test_profiles.py looks at.
+All but one are matrix products, forward and backward: whatever is elementwise becomes C++, which takes g++ some ten
+seconds.
 """
 
 from __future__ import annotations
@@ -42,6 +42,10 @@ def skipped(batch_size):
     sin = torch.compiler.disable(torch.sin)
     return Task(lambda x: sin(x), (torch.randn(batch_size, 16),))
 
+@workload("compiled/elementwise", "becomes C++", batch=4, modes=("inference",))
+def elementwise(batch_size):
+    return Task(torch.nn.GELU(), (torch.randn(batch_size, 16),))
+
 class Wrong(torch.nn.Module):
     def forward(self, x):
         return x @ x.T if torch.compiler.is_compiling() else x @ (x.T + 1)
@@ -77,6 +81,18 @@ def test_the_first_process_compiles_cold_and_the_second_warm(settings: Settings,
     assert warm.cache_misses == 0
     assert cold.cache_misses > 0
     assert any("calls" in reason for reason in cold.recompile_reasons)
+
+
+def test_a_cold_process_precompiles_the_headers_and_leaves_them_to_nobody(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    case = Case("compiled/elementwise", "inference", "fp32", "inductor", 4)
+    assert outcome(case, settings, tmp_path / "scratch", first=True).status == "pass"
+    assert [*tmp_path.glob("scratch/*/cache/precompiled_headers/*.gch")]
+    assert [*temporary.iterdir()] == []
 
 
 def test_a_step_that_the_compiler_leaves_alone_is_not_measured_as_compiled(
