@@ -300,5 +300,7 @@ def test_the_suites_interval_holds_the_truth_whenever_the_cases_stop(a_case, a_p
     assert covered >= 35
 
 
-def test_nothing_measured_is_no_suite(a_compared_case) -> None:
-    assert list(suites(Comparison([a_compared_case(pairs=0)]))) == []
+@pytest.mark.parametrize("pairs", [0, 12])
+def test_one_case_is_no_suite(a_compared_case, pairs) -> None:
+    """Its own estimate rests on all its pairs: a second one from the first three would contradict it."""
+    assert list(suites(Comparison([a_compared_case(pairs=0), a_compared_case(pairs=pairs)]))) == []

@@ -132,6 +132,17 @@ def test_a_comparison_on_a_busy_machine_says_so_first(pythons, suite, tmp_path, 
     assert third == "base and head are the same build: whatever differs is noise"
 
 
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_that_compile_time_is_not_judged_is_said_where_something_is_compiled(
+    pythons, suite, tmp_path, monkeypatch, backend
+) -> None:
+    monkeypatch.setattr(command, "measure_rounds", lambda *_: None)
+    out = tmp_path / "verdicts.json"
+    chosen = ("--suite", suite, "--filter", "made/runs", "--backend", backend, "--out", str(out))
+    cli.main(["compare", "--base", pythons["base"], "--head", pythons["head"], *chosen])
+    assert (command.COMPILE_TIME_NOTE in read_verdicts(out).notes) == (backend == "inductor")
+
+
 @pytest.fixture
 def before(checkout) -> object:
     """The state of the checkout before anything is called."""

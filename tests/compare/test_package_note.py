@@ -1,13 +1,15 @@
-"""Packages that differ between the environments of base and head are named beside the verdicts."""
+"""Which packages differ between the environments of base and head, or that none does, is said beside the verdicts."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from torchperf_ci.compare import compared_builds
-from torchperf_ci.compare.compared_builds import MAX_CHANGES, package_note
+from torchperf_ci.compare.compared_builds import MAX_CHANGES, package_note, same_build_note
+from torchperf_ci.environments.build_environment import Interpreter, WheelRequirement
 from torchperf_ci.environments.wheels import Distribution
 from torchperf_ci.errors import EnvironmentUnderTestError
 
@@ -53,3 +55,26 @@ def test_what_cannot_be_read_spoils_no_comparison(note, monkeypatch: pytest.Monk
     builds = [SimpleNamespace(settings=SimpleNamespace(python=python)) for python in "ab"]
     monkeypatch.setattr(compared_builds, "installed_distributions", fails)
     assert package_note(*builds) == ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "commit", "is_told"),
+    [
+        (WheelRequirement, "abc1234", True),
+        (WheelRequirement, "def5678", False),
+        (Interpreter, "abc1234", False),
+    ],
+)
+def test_two_wheels_that_contain_the_same_torch_are_told(monkeypatch, kind, commit, is_told) -> None:
+    """Whatever their names are; two Pythons may differ in a file that somebody has edited there."""
+    commits = {"a": "abc1234", "b": commit}
+    monkeypatch.setattr(
+        compared_builds,
+        "installed_distributions",
+        lambda python: {"torch": Distribution("2.13", commits[python], requested=True)},
+    )
+    builds = [
+        SimpleNamespace(settings=SimpleNamespace(python=python), torch="2.13", spec=kind(Path(python)))
+        for python in commits
+    ]
+    assert ("both wheels install the same versions, with torch 2.13" in same_build_note(*builds)) is is_told

@@ -279,7 +279,7 @@ def _controlled(latency: Verdict, control: Control) -> Verdict:
 
 
 def suites(comparison: Comparison) -> Iterator[SuiteMean]:
-    """Yield the geometric mean over the cases that have at least two pairs.
+    """Yield the geometric mean over the cases that have at least two pairs; a single case has its own estimate.
 
     Only the first three pairs count, which every case takes before it may end. Whether there are more depends on their
     results, for example a case that is high by chance may get no more, so the mean of all pairs would be biased.
@@ -289,5 +289,5 @@ def suites(comparison: Comparison) -> Iterator[SuiteMean]:
         for compared in comparison.cases
         if len(compared.pairs) > 1 and not compared.failed
     ]
-    if rows:
+    if len(rows) > 1:
         yield SuiteMean(LATENCY, geometric_mean(rows), len(rows))

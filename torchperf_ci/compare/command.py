@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 MIN_BUDGET, BUDGET_A_CASE = 600.0, 60.0
 """Default budget in seconds: the minimum, and the amount per case. Most comparisons end earlier."""
 
+COMPILE_TIME_NOTE = "how long compiling takes is not judged; torchperf check judges it against history"
+
 
 def compare_builds(
     options: CompareOptions,
@@ -76,8 +78,8 @@ def compare_builds(
         comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(chosen.cases)])
         budget = options.budget or max(MIN_BUDGET, BUDGET_A_CASE * len(chosen.cases))
         about_builds = notes_on_builds(options, base, head)
-        if chosen.note:
-            about_builds.append(chosen.note)
+        compiled = any(case.compiled for case in chosen.cases)
+        about_builds += filter(None, [chosen.note, COMPILE_TIME_NOTE if compiled else ""])
         say(_plan_text(chosen, budget), *about_builds, *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)

@@ -192,11 +192,32 @@ def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
     )
 
 
+def same_build_note(base: ComparedBuild, head: ComparedBuild) -> str:
+    """Say that the builds are the same, or two wheels with the same contents by version and commit; else empty.
+
+    A wheel's file name may differ from its contents, and a rebuild may keep its version.
+    """
+    if base.spec == head.spec:
+        return "base and head are the same build: whatever differs is noise"
+    if not all(isinstance(build.spec, WheelRequirement) for build in (base, head)):
+        return ""
+    try:
+        installed = [installed_distributions(build.settings.python) for build in (base, head)]
+    except EnvironmentUnderTestError:
+        return ""
+    if installed[0] != installed[1]:
+        return ""
+    return (
+        f"both wheels install the same versions, with torch {head.torch}: unless one is a rebuild, whatever differs is "
+        "noise"
+    )
+
+
 def notes_on_builds(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> list[str]:
     """Return whether and in what else the builds differ, and what of the commits is not measured."""
-    same = "base and head are the same build: whatever differs is noise" if base.spec == head.spec else ""
     uncompiled = "" if options.build else uncompiled_note(base.spec, head.spec)
-    return [*filter(None, [same, package_note(base, head), uncompiled, _uncommitted(head)])]
+    notes = [same_build_note(base, head), package_note(base, head), uncompiled, _uncommitted(head)]
+    return [*filter(None, notes)]
 
 
 def _uncommitted(head: ComparedBuild) -> str:
