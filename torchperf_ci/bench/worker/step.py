@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
@@ -138,8 +139,8 @@ def _keep_headers_in_cache() -> None:
     """
     cache, codecache = os.environ.get("TORCHINDUCTOR_CACHE_DIR"), sys.modules.get("torch._inductor.codecache")
     if cache and hasattr(codecache, "_HEADER_DIR"):
-        headers = os.path.join(cache, "precompiled_headers")  # noqa: PTH118
-        vars(codecache).update(_HEADER_DIR=headers, _HEADER_LOCK_DIR=os.path.join(headers, "locks"))
+        headers = Path(cache, "precompiled_headers")
+        vars(codecache).update(_HEADER_DIR=str(headers), _HEADER_LOCK_DIR=str(headers / "locks"))
 
 
 def _autocast(dtype: str, device: Device) -> Precision:
