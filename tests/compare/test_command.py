@@ -262,11 +262,11 @@ def test_a_suite_file_that_only_head_has_is_not_blamed_on_the_commit(
 
 @pytest.mark.parametrize("suite", [(), ("--suite", "quick,core"), ("--suite", "own")])
 def test_commits_that_what_is_measured_does_not_depend_on_are_refused(
-    checkout, suite, tmp_path, capsys
+    checkout, suite, tmp_path, torch_environment, capsys
 ) -> None:
     """The suites of torchperf measure torch, which is the same on both sides: they would be told to be unchanged."""
     config = tmp_path / "torchperf.yml"
-    config.write_text("suites: {own: {workloads: [core/*]}}\n")
+    config.write_text("suites: {own: {workloads: [core]}}\n")
     arguments = (
         "--base",
         "main~1",
@@ -276,11 +276,36 @@ def test_commits_that_what_is_measured_does_not_depend_on_are_refused(
         str(checkout.folder),
         "--config",
         str(config),
+        "--python",
+        str(torch_environment / "bin/python"),
     )
     assert cli.main(["compare", *arguments, *suite]) == 2
-    (said,) = capsys.readouterr().err.splitlines()
+    *_, said = capsys.readouterr().err.splitlines()
     assert "nothing is measured that these commits could change" in said
     assert "with --suite, or say with --build" in said
+
+
+def test_commits_of_a_library_are_compared_by_the_workloads_that_need_it(
+    checkout, git, torch_environment, tmp_path
+) -> None:
+    package, out = checkout.folder / "src/diffusers", tmp_path / "verdicts.json"
+    package.mkdir(parents=True)
+    for model in ("1 / 0", "torch.nn.Linear(32, 32)"):
+        (package / "__init__.py").write_text(f"""
+import torch
+class UNet1DModel(torch.nn.Module):
+    def __init__(self, **_):
+        super().__init__()
+        self.layer = {model}
+    def forward(self, sample, timestep):
+        return self.layer(sample)
+""")
+        git(checkout.folder, "add", "src")
+        git(checkout.folder, "commit", "--quiet", "--message", "Change the model")
+    arguments = ["--base", "main~1", "--head", "main", "--repo", str(checkout.folder), "--out", str(out)]
+    python = str(torch_environment / "bin/python")
+    cli.main(["compare", *arguments, "--python", python, "--suite", "reinforcement/diffusers_planner"])
+    assert "fixed" in {verdict.verdict for verdict in read_verdicts(out).verdicts}
 
 
 def test_a_suite_that_a_revision_cannot_load_is_told_with_its_side(
@@ -363,7 +388,7 @@ def test_what_looks_worse_without_proof_is_not_known(naming, a_case) -> None:
 
 
 def test_directories_that_are_called_like_commits_do_not_stand_for_them(
-    checkout, git, tmp_path, monkeypatch, capsys
+    checkout, git, tmp_path, torch_environment, monkeypatch, capsys
 ) -> None:
     """A pull request may add both, with the records that it likes."""
     monkeypatch.chdir(checkout.folder)
@@ -372,7 +397,8 @@ def test_directories_that_are_called_like_commits_do_not_stand_for_them(
         (checkout.folder / name).mkdir()
         (checkout.folder / name / "records.json").write_text("[]")
     out = ("--out", str(tmp_path / "verdicts.json"))
-    assert cli.main(["compare", "--base", checkout.first, "--head", "feature", *out]) == 2
+    python = ("--python", str(torch_environment / "bin/python"))
+    assert cli.main(["compare", "--base", checkout.first, "--head", "feature", *out, *python]) == 2
     assert "nothing is measured that these commits could change" in capsys.readouterr().err
     assert cli.main(["compare", "--base", f"./{checkout.first}", "--head", "./feature", *out]) == 2
     assert "holds no records" in capsys.readouterr().err

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 SAME_ON_BOTH = (
     "nothing is measured that these commits could change, because no suite is a file whose workloads import their "
-    "code: give one with --suite, or say with --build how a commit is installed, such as 'pip install torch .'"
+    "code, and no selected workload needs a library that is in this checkout: give a file with --suite, or say with "
+    "--build how a commit is installed, such as 'pip install torch .'"
 )
 
 
@@ -75,9 +76,9 @@ def open_builds(
     If base cannot import a suite file, for example because it calls a function that only head has, its workloads are
     new.
 
-    Raises :class:`UsageError` if a side is not a build, if the two see different devices, or if nothing that is
-    measured could differ between them; :class:`EnvironmentUnderTestError` for a build that cannot be created or has no
-    torch; and :class:`SuiteFileError` for a file that head cannot import.
+    Raises :class:`UsageError` if a side is not a build, or if the two see different devices;
+    :class:`EnvironmentUnderTestError` for a build that cannot be created or has no torch; and :class:`SuiteFileError`
+    for a file that head cannot import.
     """
     repo = Path(options.repo)
     specs = {
@@ -85,9 +86,6 @@ def open_builds(
         "head": parse_build_spec(options.head or "", repo),
     }
     settings = selection.settings_of_options(options, config)
-    commits = all(isinstance(spec, Revision) for spec in specs.values())
-    if commits and not (options.build or settings.files):
-        raise UsageError(SAME_ON_BOTH)
     selection.check_suite_files(settings)
     builder = Builder(settings.python, options.build, options.build_timeout)
     head = _open(stack, "head", specs["head"], builder, settings)
@@ -155,13 +153,28 @@ def _words(environment: BuildEnvironment, under_test: EnvironmentUnderTest) -> s
 def selected_cases(
     base: ComparedBuild, head: ComparedBuild, options: CompareOptions, config: Config
 ) -> tuple[Case, ...]:
-    """Return the selected cases from the union of both catalogues. Raises :class:`UsageError` if there are none."""
+    """Return the selected cases from the union of both catalogues.
+
+    Raises :class:`UsageError` if there are none, or if none could differ between base and head.
+    """
     known = _known_to_either(base.under_test.known, head.under_test.known)
     chosen = selection.selection_of(options, config, options.suite, options.filter, options.shard)
     cases = select_cases(chosen, known, head.settings.device)
     if not cases:
         raise UsageError(selection.NOTHING_IN_SHARD.format(*chosen.shard))
+    needed = {package for case in cases for package in known.workloads[case.workload].requires}
+    if _are_imported(base, head) and not (options.build or head.settings.files or _has_any(needed, head)):
+        raise UsageError(SAME_ON_BOTH)
     return cases
+
+
+def _are_imported(*builds: ComparedBuild) -> bool:
+    return all(isinstance(build.spec, Revision) for build in builds)
+
+
+def _has_any(packages: set[str], build: ComparedBuild) -> bool:
+    """Whether the commit contains one of the packages, such as ``timm`` in a checkout of timm."""
+    return any(Path(folder, package).is_dir() for folder in build.settings.path for package in packages)
 
 
 def known_to(build: ComparedBuild, case: Case) -> bool:
