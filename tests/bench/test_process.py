@@ -91,6 +91,15 @@ def test_each_fault_has_its_word_and_reason(outcome_of: Measure, name: str, stat
     assert ("faulty_suite.py" in outcome.log) == has_traceback
 
 
+def test_a_missing_library_is_named_with_its_command_alone(
+    faulty: Callable[[str], Case], quick: Settings, tmp_path: Path
+) -> None:
+    case = replace(faulty("fine"), workload="reinforcement/diffusers_planner")
+    outcome = measure(case, quick, tmp_path, first=True)
+    expected = f"needs diffusers: {quick.python} -m pip install diffusers"
+    assert (outcome.status, outcome.reason, outcome.log) == ("unsupported", expected, "")
+
+
 def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
     faulty: Callable[[str], Case], quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -273,11 +273,20 @@ def test_where_heat_slowed_all_processes_down_there_is_no_latency_and_the_status
 def test_what_lacks_a_library_is_told_with_the_command_that_installs_it() -> None:
     why = "needs timm: python -m pip install timm"
     lacking = CaseResult(CASE, [ProcessOutcome("unsupported", why)])
-    assert run_notes([lacking, CaseResult(CASE, [passing(0.1)]), lacking]) == [f"2 cases unsupported: {why}"]
+    fine = CaseResult(CASE, [passing(0.1, first=True)])
+    assert run_notes([lacking, fine, lacking]) == [f"2 cases unsupported: {why}"]
     many = [CaseResult(CASE, [ProcessOutcome("unsupported", f"no {number}")]) for number in range(8)]
     assert run_notes(many)[5:] == [
         "1 case unsupported: no 5",
         "and 2 more, each for a reason of its own: see the records",
+    ]
+
+
+def test_what_a_passed_case_lacks_is_told_with_the_reason() -> None:
+    complete, short = passing(0.1, first=True), passing(0.1, first=True)
+    short = replace(short, answers=replace(short.answers, leak=Leak()))
+    assert run_notes([CaseResult(CASE, [complete]), *[CaseResult(CASE, [short])] * 2]) == [
+        "2 cases without memory_leak(KiB/iter): too few steps fit in the budget"
     ]
 
 
@@ -286,7 +295,7 @@ def test_the_power_limit_is_told_and_voids_nothing() -> None:
     result = CaseResult(CASE, [capped])
     assert result.latencies == [pytest.approx(0.1)]
     assert disturbance_note([result]) == ""
-    (note,) = run_notes([result, CaseResult(CASE, [passing(0.1)])])
+    note, *_ = run_notes([result, CaseResult(CASE, [passing(0.1)])])
     assert note == (
         "in 1 of 2 cases the GPU was at its power limit up to 97% of the time, its clock at 1395 MHz: "
         "its speed under sustained load"

@@ -131,7 +131,7 @@ def test_pairs_with_the_anchor_count() -> None:
 def test_what_long_steps_cost_is_said() -> None:
     long = outcome(25.0)
     long.answers.sample = replace(long.answers.sample, seconds=(25.0, 25.0))
-    (note,) = run_notes(results([long, long], [outcome()]))
+    note, *_ = run_notes(results([long, long], [outcome()]))
     assert "a step of a/0" in note
     assert "25 s: each process took 2 samples instead of at least 5, and the case took 8 s" in note
     assert note.endswith("raise --budget to 125")

@@ -192,8 +192,7 @@ def error_of(failure: WorkerFailure, settings: Settings, flag: str = PYTHON_FLAG
     if failure.reason.startswith("BadSuiteFileError: "):
         return SuiteFileError(failure.reason.removeprefix("BadSuiteFileError: "))
     if failure.status == "unsupported":
-        reason = failure.reason.partition(": ")[2]
-        return UsageError(f"--device {settings.device}, {flag} {python}: {reason}")
+        return UsageError(f"--device {settings.device}, {flag} {python}: {failure.reason}")
     if failure.status == "timeout":
         msg = (
             f"{flag} {python}: importing {' and '.join(['torch', *settings.files])} took longer than "

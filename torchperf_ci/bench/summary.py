@@ -27,6 +27,7 @@ from torchperf_ci.document import (
 )
 from torchperf_ci.machine.doctor import verdict
 from torchperf_ci.machine.interference import WARNING_MARK, describe_interference, power_limit_note
+from torchperf_ci.metrics import ANCHORED, FLOPS
 from torchperf_ci.stats.effect import relative_spread, wide_spread
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 LOUD = ("failed", "oom", "timeout", "crashed", "inaccurate")
 """Statuses that make a run fail. ``unsupported`` does not: there was nothing to measure."""
 _REASONS = 6
-"""Most reasons for unsupported cases that are listed: a few more than a nightly build can lack libraries."""
+"""Most reasons of a kind that are listed: a few more than a nightly build can lack libraries."""
 
 
 def run_document(results: Sequence[CaseResult], setting: RunSetting) -> Document:
@@ -92,8 +93,8 @@ def disturbance_note(results: Sequence[CaseResult]) -> str:
 def run_notes(results: Sequence[CaseResult]) -> list[str]:
     """Return what a reader must know before trusting the numbers, one sentence each."""
     limited = power_limit_note([result.observed for result in results])
-    notes = (disturbance_note(results), limited, _long_step_note(results), *_unsupported_notes(results))
-    return [note for note in notes if note]
+    above = (disturbance_note(results), limited, _long_step_note(results))
+    return [note for note in (*above, *_what_is_missing(results)) if note]
 
 
 def _long_step_note(results: Iterable[CaseResult]) -> str:
@@ -117,13 +118,31 @@ def _long_step_note(results: Iterable[CaseResult]) -> str:
     )
 
 
-def _unsupported_notes(results: Iterable[CaseResult]) -> list[str]:
-    """Count the unsupported cases by reason. The reason names the command that installs a missing library."""
-    reasons = Counter(
-        result.failure.reason for result in results if result.failure and result.status == "unsupported"
-    )
-    notes = [f"{counted(count, 'case')} unsupported: {why}" for why, count in reasons.most_common(_REASONS)]
-    more = sum(reasons.values()) - sum(count for _, count in reasons.most_common(_REASONS))
+def _what_is_missing(results: Sequence[CaseResult]) -> list[str]:
+    """Count the cases without a metric and the unsupported ones, by reason.
+
+    The reason names the command that installs a missing library. What the anchor lacks has a column of its own, and an
+    unknown FLOP count no remedy.
+    """
+    unsupported = [
+        ("unsupported", result.failure.reason)
+        for result in results
+        if result.failure and result.status == "unsupported"
+    ]
+    lacking = [
+        (f"without {metric}", why)
+        for result in results
+        if not result.failure
+        for metric, why in unmeasured(result).items()
+        if metric not in (ANCHORED, FLOPS)
+    ]
+    return [*_by_reason(lacking), *_by_reason(unsupported)]
+
+
+def _by_reason(lacks: Sequence[tuple[str, str]]) -> list[str]:
+    listed = Counter(lacks).most_common(_REASONS)
+    notes = [f"{counted(count, 'case')} {what}: {why}" for (what, why), count in listed]
+    more = len(lacks) - sum(count for _, count in listed)
     return [*notes, f"and {more} more, each for a reason of its own: see the records"] if more else notes
 
 

@@ -65,7 +65,7 @@ def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
             "error": {
                 "status": status_of(error),
                 "reason": _reason(error),
-                "traceback": traceback.format_exc(),
+                "traceback": "" if _is_ours(error) else traceback.format_exc(),
             }
         }
 
@@ -76,9 +76,14 @@ def _finite(answer: Any) -> Mapping[str, object]:
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in members.items()}
 
 
+def _is_ours(error: BaseException) -> bool:
+    """Whether the message says everything: that of a missing package, say, and the command that installs it."""
+    return isinstance(error, UnsupportedError) and not error.__cause__
+
+
 def _reason(error: BaseException) -> str:
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0]}"[:500]
+    first = (str(error).strip().splitlines() or [""])[0]
+    return (first if _is_ours(error) else f"{type(error).__name__}: {first}")[:500]
 
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
