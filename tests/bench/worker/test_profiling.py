@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from torchperf_ci.bench.worker.profiling import (
+    LEAK_STEPS,
     OUTSIDE_OPERATORS,
     STEPS,
     ProfileLine,
+    leak,
     peak,
     profile,
     profile_lines,
@@ -45,6 +47,16 @@ def event(name: str, start: float, end: float, own: float = 0.0, device: str = "
 def by_name(found: list[ProfileLine]) -> dict[str, ProfileLine]:
     assert len({line.name for line in found}) == len(found)
     return {line.name: line for line in found}
+
+
+def test_memory_that_is_taken_once_is_no_leak() -> None:
+    kept, steps = [], iter(range(LEAK_STEPS))
+
+    def step() -> None:
+        if next(steps) == LEAK_STEPS * 3 // 4:
+            kept.append(torch.ones(2**22))
+
+    assert leak(device_of("cpu"), step, budget=60).host < 1024
 
 
 def test_what_earlier_steps_have_left_to_the_collector_is_not_in_the_peak() -> None:

@@ -10,7 +10,7 @@ import time
 from bisect import bisect_right
 from collections import defaultdict
 from contextlib import contextmanager
-from itertools import combinations
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ PEAK_SECONDS = 10.0
 """After this time no further step is made for the peak."""
 LEAK_STEPS = 60
 MIN_LEAK_STEPS = 20
+LEAK_PARTS = 5
 
 
 def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) -> Peak:
@@ -74,7 +75,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
             on_host.append(allocated_memory())
     if len(on_host) < MIN_LEAK_STEPS:
         return Leak()
-    return Leak(_slope(on_device), _slope(on_host), len(on_host))
+    return Leak(_growth(on_device), _growth(on_host), len(on_host))
 
 
 @contextmanager
@@ -88,10 +89,14 @@ def _frozen_objects() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _slope(values: Sequence[int]) -> float:
-    """Theil–Sen slope of the last half: the median over all pairs, which is robust to single jumps of an allocator."""
-    tail = list(enumerate(values))[len(values) // 2 :]
-    return median((b - a) / (j - i) for (i, a), (j, b) in combinations(tail, 2))
+def _growth(values: Sequence[int]) -> float:
+    """Growth per step: the median over the parts of the last half, because an allocator grows in jumps.
+
+    One or two jumps do not count. A slope through all values (Theil–Sen) contains even a single one in the middle.
+    """
+    tail = values[len(values) // 2 :]
+    ends = [round(part * (len(tail) - 1) / LEAK_PARTS) for part in range(LEAK_PARTS + 1)]
+    return median((tail[end] - tail[start]) / (end - start) for start, end in pairwise(ends))
 
 
 IDLE_STEPS = 2
