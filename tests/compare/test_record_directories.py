@@ -193,6 +193,7 @@ def test_what_matters_can_be_asked_for(folder) -> None:
 def test_counts_are_judged_by_any_difference(folder, old, new, word) -> None:
     verdict = judged(folder("base", graph_breaks=old), folder("head", graph_breaks=new))
     assert verdict.verdict == word
+    assert "1 values" not in verdict.why
     assert verdict.candidate == (word == "noisy")
 
 

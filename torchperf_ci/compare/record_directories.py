@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.document import counted
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.metrics import MIN_AMOUNT, STATUS, UP, kind_of
 from torchperf_ci.records.files import SUFFIXES
@@ -119,7 +120,7 @@ def _word_of_numbers(found: _NumbersFinding, rule: MetricRule, *, enough: bool, 
 def _why_numbers(
     found: _NumbersFinding, rule: MetricRule, old: Sequence[float], new: Sequence[float], *, enough: bool
 ) -> str:
-    values = f"{len(old)} values before and {len(new)} now"
+    values = f"{counted(len(old), 'value')} before and {len(new)} now"
     if found.none:
         return f"{values} agree"
     if not found.apart:
