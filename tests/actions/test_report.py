@@ -127,7 +127,7 @@ def comment_on(users: Users, github: GitHub, sha: str, conclusion: str = "failur
 def test_a_slower_pull_request_fails_and_is_told_so(users: Users, github: GitHub) -> None:
     """It starts from a commit behind the base branch's newest, which is as slow as the pull request.
 
-    What it does not change is not named. It is three times as slow, so that the one pair that is measured shows it.
+    What it does not change is not named. It is five times as slow, so that the one pair that is measured shows it.
     benchmarks/planted_slowdowns.py has slowdowns of more kinds, in as many pairs as they take.
     """
     caller = users.runner.caller
@@ -135,7 +135,7 @@ def test_a_slower_pull_request_fails_and_is_told_so(users: Users, github: GitHub
         suite.write(OTHER)
     start = commit(caller, "A library")
     library = caller / "library.py"
-    fast, slow = library.read_text(), library.read_text().replace("range(20)", "range(60)")
+    fast, slow = library.read_text(), library.read_text().replace("range(20)", "range(100)")
     library.write_text(slow)
     base = commit(caller, "Slower on the base branch")
     git(caller, "checkout", "--quiet", "-b", "topic", start)
