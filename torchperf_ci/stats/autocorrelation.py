@@ -164,11 +164,12 @@ def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: Float
     weighed with the autocorrelation it needs: without a change, pairs that all lie on one side must be autocorrelated,
     which interspersed pairs of base against itself can refute. It is the lower of the ratios for autocorrelation that
     favors whichever process begins, and for one that favors the same build whichever begins. Noise is normal with the
-    prior of :mod:`torchperf_ci.stats.sequential_test`, integrated out.
+    prior of :mod:`torchperf_ci.stats.sequential_test`, integrated out. A change beyond the largest of the mixture counts
+    as that one, because its remainder would otherwise look like noise.
     """
     head = row.groups == 0
-    values = _clipped(row) + np.where(head, np.median(row.values[head]), 0.0)
     means = np.concatenate([[0.0], delta * MULTIPLES])
+    values = _clipped(row) + np.where(head, min(float(np.median(row.values[head])), means[-1]), 0.0)
     by_order = _of_means(row.signs * values, row.signs * head, means, row.times, np.empty((values.size, 0)))
     by_build = _of_means(values, head, means, row.times, _order(row, head[:, None]))
     known = np.log(np.maximum(memory, np.finfo(np.float64).tiny))
