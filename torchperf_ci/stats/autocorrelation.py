@@ -164,8 +164,8 @@ def increase_beyond_autocorrelation(row: PairSeries, delta: float, memory: Float
     weighed with the autocorrelation it needs: without a change, pairs that all lie on one side must be autocorrelated,
     which interspersed pairs of base against itself can refute. It is the lower of the ratios for autocorrelation that
     favors whichever process begins, and for one that favors the same build whichever begins. Noise is normal with the
-    prior of :mod:`torchperf_ci.stats.sequential_test`, integrated out. A change beyond the largest of the mixture counts
-    as that one, because its remainder would otherwise look like noise.
+    prior of :mod:`torchperf_ci.stats.sequential_test`, integrated out. A change beyond the largest of the mixture
+    counts as that one, because its remainder would otherwise look like noise.
     """
     head = row.groups == 0
     means = np.concatenate([[0.0], delta * MULTIPLES])
