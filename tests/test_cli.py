@@ -41,6 +41,8 @@ def test_the_help_is_the_stored_one(command: str) -> None:
         stored.parent.mkdir(exist_ok=True)
         stored.write_text(shown)
     assert words(shown) == words(stored.read_text())
+    if sys.version_info < (3, 13):  # newer ones lay it out differently
+        assert shown == stored.read_text()
 
 
 def words(shown: str) -> list[str]:

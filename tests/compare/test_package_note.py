@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from torchperf_ci.compare import compared_builds
-from torchperf_ci.compare.compared_builds import MAX_CHANGES, package_note, same_build_note
+from torchperf_ci.compare.compared_builds import MAX_CHANGES, package_note
 from torchperf_ci.environments.build_environment import Interpreter, WheelRequirement
 from torchperf_ci.environments.wheels import Distribution
 from torchperf_ci.errors import EnvironmentUnderTestError
@@ -25,7 +25,7 @@ def note(monkeypatch: pytest.MonkeyPatch):
             "installed_distributions",
             lambda python: {name: Distribution(v, "", requested=True) for name, v in sides[python].items()},
         )
-        builds = [SimpleNamespace(settings=SimpleNamespace(python=python)) for python in pythons]
+        builds = [SimpleNamespace(settings=SimpleNamespace(python=python), spec=None) for python in pythons]
         return package_note(*builds)
 
     return note
@@ -77,4 +77,4 @@ def test_two_wheels_that_contain_the_same_torch_are_told(monkeypatch, kind, comm
         SimpleNamespace(settings=SimpleNamespace(python=python), torch="2.13", spec=kind(Path(python)))
         for python in commits
     ]
-    assert ("both wheels install the same versions, with torch 2.13" in same_build_note(*builds)) is is_told
+    assert ("both wheels install the same versions, with torch 2.13" in package_note(*builds)) is is_told

@@ -53,7 +53,7 @@ def records() -> bytes:
 
 
 # The engine's client leaves a file open, of which Python 3.14 warns.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore:.*_TemporaryFileCloser:pytest.PytestUnraisableExceptionWarning")
 def test_an_ingest_without_room_says_so_and_can_be_run_again(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

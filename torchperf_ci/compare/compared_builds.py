@@ -187,13 +187,22 @@ MAX_CHANGES = 8
 
 
 def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
-    """Say which installed packages besides torch differ between the builds; empty if none does or nobody knows."""
+    """Say which installed packages besides torch differ, or that two wheels install the same ones; else empty.
+
+    The contents of a wheel may differ from its file name, and a rebuild may keep its version.
+    """
     if base.settings.python == head.settings.python:
         return ""
     try:
         installed = [installed_distributions(build.settings.python) for build in (base, head)]
     except EnvironmentUnderTestError:
         return ""
+    are_wheels = all(isinstance(build.spec, WheelRequirement) for build in (base, head))
+    if are_wheels and base.spec != head.spec and installed[0] == installed[1]:
+        return (
+            f"both wheels install the same versions, with torch {head.torch}: unless one is a rebuild, whatever "
+            "differs is noise"
+        )
     changed = {name: ends for name, ends in changed_versions(*installed).items() if name != "torch"}
     if not changed:
         return ""
@@ -205,32 +214,11 @@ def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
     )
 
 
-def same_build_note(base: ComparedBuild, head: ComparedBuild) -> str:
-    """Say that the builds are the same, or two wheels with the same contents by version and commit; else empty.
-
-    A wheel's file name may differ from its contents, and a rebuild may keep its version.
-    """
-    if base.spec == head.spec:
-        return "base and head are the same build: whatever differs is noise"
-    if not all(isinstance(build.spec, WheelRequirement) for build in (base, head)):
-        return ""
-    try:
-        installed = [installed_distributions(build.settings.python) for build in (base, head)]
-    except EnvironmentUnderTestError:
-        return ""
-    if installed[0] != installed[1]:
-        return ""
-    return (
-        f"both wheels install the same versions, with torch {head.torch}: unless one is a rebuild, whatever differs is "
-        "noise"
-    )
-
-
 def notes_on_builds(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> list[str]:
     """Return whether and in what else the builds differ, and what of the commits is not measured."""
+    same = "base and head are the same build: whatever differs is noise" if base.spec == head.spec else ""
     uncompiled = "" if options.build else uncompiled_note(base.spec, head.spec)
-    notes = [same_build_note(base, head), package_note(base, head), uncompiled, _uncommitted(head)]
-    return [*filter(None, notes)]
+    return [*filter(None, [same, package_note(base, head), uncompiled, _uncommitted(head)])]
 
 
 def _uncommitted(head: ComparedBuild) -> str:
