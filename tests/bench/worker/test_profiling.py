@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
+from torchperf_ci.bench.worker import profiling
 from torchperf_ci.bench.worker.profiling import (
     LEAK_STEPS,
     OUTSIDE_OPERATORS,
@@ -108,3 +109,12 @@ def test_a_real_step_is_told_by_its_operators_and_leaves_a_trace(tmp_path: Path)
     with gzip.open(trace) as file:
         events = json.load(file)["traceEvents"]
     assert sum(one["name"] == "aten::mm" for one in events) == 2 * STEPS
+
+
+def test_fewer_steps_of_very_many_operators_are_profiled(monkeypatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(profiling, "MAX_EVENTS", 300)
+    matrix, trace = torch.randn(4, 4), tmp_path / "trace.json"
+    found = by_name(profile(device_of("cpu"), lambda: [matrix @ matrix for _ in range(50)], str(trace)))
+    assert found["aten::mm"].count == 50
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert 0 < sum(one["name"] == "aten::mm" for one in events) < 50 * STEPS

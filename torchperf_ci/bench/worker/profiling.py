@@ -103,6 +103,8 @@ IDLE_STEPS = 2
 """Steps that run under the profiler before those that count, while it allocates its buffers."""
 STEPS = 10
 """Few enough to read the trace, and enough for a median that a single interruption does not change."""
+MAX_EVENTS = 500_000
+"""About so many events are recorded in all, at least those of one step: each takes some 5 KB and 50 µs to read."""
 OUTSIDE_OPERATORS = "(between operators)"
 """Name of the line for host time outside all operators: Python code and waiting for other threads."""
 
@@ -118,17 +120,26 @@ def profile(device: Device, step: Callable[[], object], trace: str) -> list[Prof
     empty name writes none. A line's time is the median over the steps, each of which ends when the device has
     finished. Shapes and stacks are not recorded, because recording takes longer than many operators.
     """
-    schedule = torch.profiler.schedule(wait=0, warmup=IDLE_STEPS, active=STEPS, repeat=1)
+    steps = _affordable_steps(device, step)
+    schedule = torch.profiler.schedule(wait=0, warmup=IDLE_STEPS, active=steps, repeat=1)
     with running_profiler(
         torch.profiler.profile(activities=_activities(device), schedule=schedule)
     ) as profiler:
-        for _ in range(IDLE_STEPS + STEPS):
+        for _ in range(IDLE_STEPS + steps):
             step()
             device.synchronize()
             profiler.step()
     if trace:
         profiler.export_chrome_trace(trace)
     return profile_lines(profiler.events())
+
+
+def _affordable_steps(device: Device, step: Callable[[], object]) -> int:
+    """The number of steps to profile: a step of very many small operators would fill the memory if repeated."""
+    with running_profiler(torch.profiler.profile(activities=_activities(device))) as profiler:
+        step()
+        device.synchronize()
+    return min(STEPS, max(1, MAX_EVENTS // max(1, len(profiler.events()))))
 
 
 def graph_breaks() -> Mapping[str, int]:
