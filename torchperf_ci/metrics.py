@@ -74,9 +74,9 @@ METRICS: Mapping[str, KnownMetric] = {
         KnownMetric(HOST_MEMORY_LEAK, DOWN, "amount"),
         KnownMetric(FLOPS, DOWN),
         KnownMetric(GRAPH_BREAKS, DOWN, "count", bisected_as=GRAPH_BREAKS),
-        KnownMetric(RECOMPILES, DOWN, "count"),
-        KnownMetric(COMPILE_TIME, DOWN),
-        KnownMetric(COMPILE_CPU_TIME, DOWN),
+        KnownMetric(RECOMPILES, DOWN, "count", bisected_as=RECOMPILES),
+        KnownMetric(COMPILE_TIME, DOWN, bisected_as=COMPILE_TIME),
+        KnownMetric(COMPILE_CPU_TIME, DOWN, bisected_as=COMPILE_CPU_TIME),
         KnownMetric(WARM_COMPILE_TIME, DOWN),
         KnownMetric(WARM_COMPILE_CPU_TIME, DOWN),
     )
@@ -84,6 +84,10 @@ METRICS: Mapping[str, KnownMetric] = {
 """The metrics that torchperf itself measures, by name."""
 PAIRED = tuple(metric.name for metric in METRICS.values() if metric.bisected_as == metric.name)
 """The metrics that pairs of builds measure."""
+COMPILE_TIMES = (COMPILE_TIME, COMPILE_CPU_TIME)
+"""Measured in pairs only on request, because each process then has to compile everything."""
+OF_COMPILED_CODE = (GRAPH_BREAKS, RECOMPILES, *COMPILE_TIMES)
+"""Metrics that an eager case does not have."""
 SPEEDS = (LATENCY, THROUGHPUT)
 """Two views of one measurement: the throughput is the batch size over the latency."""
 

@@ -15,6 +15,7 @@ from torchperf_ci.bench.pairs import (
     BLOCK_SECONDS,
     MIN_QUADS,
     QUADS,
+    SIDES,
     Pair,
     SideFailure,
     _quad,
@@ -24,9 +25,10 @@ from torchperf_ci.bench.pairs import (
     measured_quads,
     on_same_cpus,
 )
+from torchperf_ci.bench.process import cache_of
 from torchperf_ci.bench.selection import describe_environment
 from torchperf_ci.bench.worker.protocol import Block, Built, WorkerAnswers
-from torchperf_ci.metrics import GRAPH_BREAKS, PEAK_MEMORY
+from torchperf_ci.metrics import COMPILE_TIMES, GRAPH_BREAKS, PEAK_MEMORY
 
 SUITE = """
 import torch
@@ -130,10 +132,18 @@ def test_the_code_under_test_is_found_where_python_is_told_to_be_careful(
     assert "pair/matmul" in describe_environment(base).known.workloads
 
 
-def test_a_compiled_pair_tells_its_graph_breaks(base: Settings, head: Settings, tmp_path: Path) -> None:
+def test_a_cold_pair_compiles_everything_and_tells_its_graph_breaks(
+    base: Settings, head: Settings, tmp_path: Path
+) -> None:
     case = Case("pair/breaks", "inference", "fp32", "inductor", 1)
-    pair = measure_pair(case, *on_same_cpus(base, head), tmp_path)
+    compiled = [cache_of(case, tmp_path / side) / "triton" / "kernel.cubin" for side in SIDES]
+    for kernel in compiled:
+        kernel.parent.mkdir(parents=True)
+        kernel.touch()
+    pair = measure_pair(case, *on_same_cpus(base, head), tmp_path, cold=True)
     assert (pair.base[GRAPH_BREAKS], pair.head[GRAPH_BREAKS]) == (0, 1)
+    assert {*COMPILE_TIMES} <= pair.base.keys() & pair.head.keys()
+    assert not any(kernel.exists() for kernel in compiled)
 
 
 def test_the_arm_that_fails_is_named_with_its_reason(base: Settings, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_what_got_worse_is_found_in_the_range_of_its_evidence(
     bisect_verdicts, bisect, repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = verdict("status", "broken", model="smallnet/blocks")
-    compiling = verdict("compile_time(s)", model="smallnet/blocks")
+    compiling = verdict("warm_compile_time(s)", model="smallnet/blocks")
     verdicts = (verdict(evidence=points(repository, 0, 1)), compiling, broken)
     assert bisect_verdicts(*verdicts)
     location = read_culprits(bisect.out)
@@ -141,7 +141,7 @@ def test_verdicts_of_which_nothing_can_be_bisected_are_told(
     bisect_verdicts, repository: Repository, capsys
 ) -> None:
     ends = ("--good", repository.sha(0), "--bad", repository.sha(1))
-    others = verdict("status", "broken"), verdict("compile_time(s)"), verdict(model="other/net")
+    others = verdict("status", "broken"), verdict("warm_compile_time(s)"), verdict(model="other/net")
     assert bisect_verdicts(*others, verdict(word="improved"), more=ends, code=2)
     said = capsys.readouterr().err
     assert "the verdicts contain no regression that can be bisected" in said

@@ -67,10 +67,11 @@ def test_memory_that_is_not_counted_has_no_ratio() -> None:
     [
         (
             EAGER,
-            "compile_time(s)",
-            r"'compile_time\(s\)' of a workload cannot be measured in pairs.*--command",
+            "warm_compile_time(s)",
+            r"'warm_compile_time\(s\)' of a workload cannot be measured in pairs.*--command",
         ),
         (EAGER, "graph_breaks", "no graph_breaks in eager mode"),
+        (EAGER, "compile_cpu_time(s)", r"no compile_cpu_time\(s\) in eager mode"),
     ],
 )
 def test_a_metric_that_no_pair_tells_is_refused(case: Case, metric: str, said: str) -> None:

@@ -88,7 +88,7 @@ def test_the_batch_size_is_that_of_the_pairs_or_the_workloads_own(
     ("worse", "why"),
     [
         (verdict("status", "broken"), NO_NUMBER),
-        (verdict("compile_time(s)"), "'compile_time(s)' of a workload cannot be measured in pairs"),
+        (verdict("warm_compile_time(s)"), "'warm_compile_time(s)' of a workload cannot be measured in pairs"),
         (verdict(model="vision/other"), "there is no workload 'vision/other'"),
         (verdict(model="*"), "there is no workload '*'"),
         (verdict(mode="training"), "mode 'training'"),

@@ -202,7 +202,7 @@ def test_another_metric_is_bisected_as_such() -> None:
 
 def test_a_metric_that_pairs_cannot_measure_has_no_command_that_would_be_refused() -> None:
     compiling = replace(
-        REGRESSED[0], series=replace(RESNET, metric="compile_time(s)"), effect=Effect(9, 8, 10, 0)
+        REGRESSED[0], series=replace(RESNET, metric="warm_compile_time(s)"), effect=Effect(9, 8, 10, 0)
     )
     (alone, *_) = found(None, replace(IN_A_FILE, verdicts=[compiling]))
     assert f"bisect it with torchperf bisect --command between {'900d' * 10} and" in written(alone)

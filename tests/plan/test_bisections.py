@@ -72,7 +72,7 @@ def test_only_what_got_worse_is_bisected(word: str) -> None:
 def test_candidates_follow_what_is_proven_however_large_they_are() -> None:
     doubtful = replace(regressed(1.9, word="noisy", bad=C), candidate=True)
     beside = replace(regressed(1.8, word="noisy", model="bert"), candidate=True)
-    other_metric = replace(regressed(word="noisy", metric="compile_time(s)"), candidate=True)
+    other_metric = replace(regressed(word="noisy", metric="warm_compile_time(s)"), candidate=True)
     proven = regressed(1.02)
     found, left_out = regressions([doubtful, beside, other_metric, proven], runner_of)
     assert found == [
@@ -86,7 +86,7 @@ def test_candidates_follow_what_is_proven_however_large_they_are() -> None:
 @pytest.mark.parametrize(
     ("verdict", "why"),
     [
-        (regressed(metric="compile_time(s)"), "bisect it with --command"),
+        (regressed(metric="warm_compile_time(s)"), "bisect it with --command"),
         (regressed(bad=A), "names no two commits"),
         (regressed(arch="M2"), "no job of torchperf.yml has measured on this machine"),
     ],

@@ -24,13 +24,19 @@ def repeating(measure: Callable[..., Pair]) -> Callable[..., Pair]:
     known: dict[tuple[str, ...], Pair] = {}
 
     def pair(
-        case: Case, base: Settings, head: Settings, scratch: Path, *started: object, head_first: bool
+        case: Case,
+        base: Settings,
+        head: Settings,
+        scratch: Path,
+        *started: object,
+        head_first: bool,
+        **how: bool,
     ) -> Pair:
         if base.path == head.path:
             return Pair((next(noise),), 1e-3, 1e-3)
         builds = (str(case), *base.path, *head.path)
         if builds not in known:
-            known[builds] = measure(case, base, head, scratch, *started, head_first=head_first)
+            known[builds] = measure(case, base, head, scratch, *started, head_first=head_first, **how)
         first = known[builds]
         return replace(first, log_ratios=(first.log_ratio + next(noise),))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import sys
 from collections.abc import Mapping  # noqa: TC003  # msgspec reads the types
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +31,7 @@ from torchperf_ci.bench.process import (
     open_worker,
     prepare,
 )
-from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, Peak
+from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, FirstStep, Peak
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices, random_variables
 from torchperf_ci.machine.interference import watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
@@ -155,17 +156,23 @@ def measure_pair(
     started: AbstractContextManager[tuple[PairWorker, PairWorker]] | None = None,
     *,
     head_first: bool = False,
+    cold: bool = False,
 ) -> Pair:
     """Measure one pair of fresh processes. Raises :class:`SideFailure` if a side cannot run the case.
 
     Both settings must be on the same CPUs (:func:`on_same_cpus`). Compiled code, except choices made by timing, is kept
     below ``scratch`` for the next pair of the case. ``started`` are the pair's workers if they were started in advance.
-    Base goes first in everything done in turn, unless ``head_first``.
+    Base goes first in everything done in turn, unless ``head_first``. If ``cold``, nothing compiled earlier is used and
+    the pair also has the compile times.
     """
     with started or start_pair(case, base, head, scratch, head_first=head_first) as workers:
         _import_torch(*workers)
         for side in SIDES:  # not earlier: the previous pair may have begun after these workers
-            forget_choices(cache_of(case, scratch / side))
+            cache = cache_of(case, scratch / side)
+            if cold:
+                shutil.rmtree(cache, ignore_errors=True)
+            else:
+                forget_choices(cache)
         both = [(workers[0], base), (workers[1], head)]
         (first, _), (second, _) = turns = both[::-1] if head_first else both
         samples = [worker.make_ready(case, settings) for worker, settings in turns]
@@ -177,8 +184,8 @@ def measure_pair(
             tuple(math.log(head_seconds / base_seconds) for base_seconds, head_seconds in quads),
             median(base_seconds for base_seconds, _ in quads),
             median(head_seconds for _, head_seconds in quads),
-            _paired_values(workers[0], case),
-            _paired_values(workers[1], case),
+            _paired_values(workers[0], case, cold=cold),
+            _paired_values(workers[1], case, cold=cold),
             observed,
         )
 
@@ -267,12 +274,13 @@ def _block(worker: WorkerConversation, steps: int) -> float:
     return worker.ask("block", Block, steps=steps).seconds
 
 
-def _paired_values(worker: WorkerConversation, case: Case) -> Mapping[str, float]:
-    """Return a side's values of those of ``metrics.PAIRED`` that are not timed."""
-    answers: list[Peak | Compilation] = [worker.ask("peak", Peak)]
+def _paired_values(worker: WorkerConversation, case: Case, *, cold: bool) -> Mapping[str, float]:
+    """Return a side's values of those of ``metrics.PAIRED`` that are not timed in turn."""
+    answers: list[Peak | Compilation | FirstStep | None] = [worker.ask("peak", Peak)]
     if case.compiled:
         answers.append(worker.ask("compilation", Compilation))
-    values = [item for answer in answers for item in answer.by_metric.items()]
+        answers += [worker.answers.first_step] if cold else []
+    values = [item for answer in answers if answer for item in answer.by_metric.items()]
     return {metric: value for metric, value in values if metric in metrics.PAIRED}
 
 

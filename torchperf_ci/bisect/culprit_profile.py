@@ -22,6 +22,7 @@ from torchperf_ci.culprits.culprit_text import short_sha
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.git import without_secrets
+from torchperf_ci.metrics import COMPILE_TIMES
 from torchperf_ci.verdicts.reproduction import portable_options
 
 if TYPE_CHECKING:
@@ -176,13 +177,13 @@ class CulpritProfiler:
     def profile(self, culprits: Mapping[SuspectRange, str], state: StateFile) -> CulpritProfiles:
         """Profile each step, given with its clearest probe's name, unless ``state`` already has the profile.
 
-        A profile that fails becomes a note and does not affect the result. Commands are not profiled.
+        A profile that fails becomes a note and does not affect the result. Commands are not profiled, nor is compiling.
         """
         inside, notes = {}, []
         probes = {probe.name: probe for probe in self.setup.probes}
         for step, name in culprits.items():
             probe = probes[name]
-            if not isinstance(probe, WorkloadProbe):
+            if not isinstance(probe, WorkloadProbe) or {*probe.metrics} <= {*COMPILE_TIMES}:
                 continue
             try:
                 self._profile(step, probe, state)

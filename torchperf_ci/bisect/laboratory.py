@@ -19,6 +19,7 @@ from torchperf_ci.environments.cache import content_digests
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine.interference import interference_note, watch_interference
+from torchperf_ci.metrics import COMPILE_TIMES
 from torchperf_ci.scratch import refuse_full_disk
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ class WorkloadPairing:
 
     def pair(self, base: MeasurableBuild, head: MeasurableBuild, *, head_first: bool) -> PairNumbers:
         folder, settings = self._folder(base, head), (base.installed.settings, head.installed.settings)
-        pair = measure_pair(self.probe.case, *settings, folder, head_first=head_first)
+        cold = not {*COMPILE_TIMES}.isdisjoint(self.probe.metrics)
+        pair = measure_pair(self.probe.case, *settings, folder, head_first=head_first, cold=cold)
         ratios = self.probe.log_ratios(pair)
         if not ratios:
             side: Side = "head"

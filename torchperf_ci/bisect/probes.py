@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.bench.process import MAX_BATCH_SIZE
 from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
 from torchperf_ci.errors import UsageError
-from torchperf_ci.metrics import DOWN, GRAPH_BREAKS, LATENCY, PAIRED, UP, bisected_as
+from torchperf_ci.metrics import DOWN, LATENCY, OF_COMPILED_CODE, PAIRED, UP, bisected_as
 from torchperf_ci.options.option import BACKENDS, DTYPES
 from torchperf_ci.series import policy
 from torchperf_ci.series.from_records import points_of_records
@@ -136,9 +136,11 @@ class WorkloadProbe:
     def __post_init__(self) -> None:
         for metric in self.metrics:
             check_metric(metric)
-        if GRAPH_BREAKS in self.metrics and not self.case.compiled:
-            msg = f"{self.case.workload} has no {GRAPH_BREAKS} in eager mode: give another --backend or --metric"
-            raise UsageError(msg)
+            if metric in OF_COMPILED_CODE and not self.case.compiled:
+                msg = (
+                    f"{self.case.workload} has no {metric} in eager mode: give another --backend or --metric"
+                )
+                raise UsageError(msg)
 
     @property
     def name(self) -> str:
@@ -266,6 +268,6 @@ def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:
 
 def _runs(series: Series, known: KnownWorkloads) -> bool:
     modes = known.workloads[series.model].modes
-    if series.metric == GRAPH_BREAKS and series.backend == "eager":
+    if series.metric in OF_COMPILED_CODE and series.backend == "eager":
         return False
     return series.mode in modes and series.dtype in DTYPES and series.backend in BACKENDS

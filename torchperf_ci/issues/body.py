@@ -41,7 +41,7 @@ from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, hidden_memory
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, largest_first, on_machines, what_got_worse
 from torchperf_ci.issues.tracker import EXPECTED_LABEL
 from torchperf_ci.markdown import size, to_markdown
-from torchperf_ci.metrics import LATENCY, bisected_as
+from torchperf_ci.metrics import COMPILE_TIMES, LATENCY, bisected_as
 from torchperf_ci.verdicts.reproduction import (
     PYTHON_OPTION,
     command_blocks,
@@ -98,7 +98,7 @@ def _largest_bisected(rows: Sequence[IssueRow]) -> Series:
 
 
 def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection) -> list[str]:
-    """Compare the culprit with the commit it was measured against; if that is impossible, repeat the bisection."""
+    """Compare the culprit with the commit it was measured against; if ``compare`` cannot, repeat the bisection."""
     if not bisection.command:
         return []
     head = culprit.set[-1]
@@ -107,15 +107,16 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
     )
     base = next(measured, bisection.good)
     shared = _shared_options(bisection.command)
+    proven = largest_first([row for row in finding.rows if row.proven] or finding.rows)
     if (
         shared is None
-        or not finding.rows
+        or not proven
+        or proven[0].series.metric in COMPILE_TIMES
         or not (COMMIT_HASH.fullmatch(base) and COMMIT_HASH.fullmatch(head))
     ):
         return repeat_commands(bisection)
-    proven = [row for row in finding.rows if row.proven] or finding.rows
     repeat = RepeatOptions(options=tuple(shared), folder=bisection.folder)
-    return compare_lines(repeat, base, head, largest_first(proven)[0].series)
+    return compare_lines(repeat, base, head, proven[0].series)
 
 
 def _range_lines(finding: IssueFinding, reproduction: RepeatOptions, series: Series) -> list[str]:

@@ -13,7 +13,14 @@ from functools import cached_property
 from typing import Literal
 
 from torchperf_ci.machine.devices.interface import TorchGpu
-from torchperf_ci.metrics import GRAPH_BREAKS, HOST_PEAK_MEMORY, PEAK_MEMORY, RECOMPILES
+from torchperf_ci.metrics import (
+    COMPILE_CPU_TIME,
+    COMPILE_TIME,
+    GRAPH_BREAKS,
+    HOST_PEAK_MEMORY,
+    PEAK_MEMORY,
+    RECOMPILES,
+)
 
 MIB = 2.0**20
 
@@ -86,6 +93,11 @@ class FirstStep:
 
     wall: float
     cpu: float
+
+    @property
+    def by_metric(self) -> Mapping[str, float]:
+        """The values to record of a compiled step whose compiler found nothing in its cache."""
+        return {COMPILE_TIME: self.wall, COMPILE_CPU_TIME: self.cpu}
 
 
 @dataclass(frozen=True)
