@@ -52,6 +52,16 @@ def test_a_pair_that_an_earlier_version_wrote_is_read(tmp_path: Path) -> None:
     assert RunJournal(tmp_path, PLAN, resume=True).result(A).pairs == [pair]
 
 
+def test_a_line_that_this_version_cannot_read_is_one_clear_error(tmp_path: Path) -> None:
+    RunJournal(tmp_path, PLAN)
+    with (tmp_path / OWN_FOLDER / "journal.jsonl").open("a") as file:
+        file.write(f'{{"case": "{A.key}", "batch_size": "64"}}\n')
+    with pytest.raises(
+        ResumeError, match=r"journal\.jsonl is of another version of torchperf .*anew in --out"
+    ):
+        RunJournal(tmp_path, PLAN, resume=True)
+
+
 def test_a_torn_last_line_is_dropped_and_the_journal_goes_on(tmp_path: Path) -> None:
     journal = RunJournal(tmp_path, PLAN)
     journal.add(JournalLine(A.key, OUTCOME))

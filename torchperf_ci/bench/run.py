@@ -69,6 +69,9 @@ class RunJournal:
                 for entry in json_files.read_entries(file, plan, OTHERWISE):
                     line = msgspec.convert(entry, JournalLine)
                     self._lines[line.case].append(line)
+        except msgspec.ValidationError as error:
+            msg = f"{self._path} is of another version of torchperf ({error}): {OTHERWISE}"
+            raise ResumeError(msg) from None
         except OSError as error:
             msg = f"{self._path} cannot be used ({error.strerror}): choose a directory of yours with --out"
             raise OutputDirectoryError(msg) from None
