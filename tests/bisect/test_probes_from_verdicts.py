@@ -7,6 +7,7 @@ import pytest
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.selection import KnownWorkloads
 from torchperf_ci.bench.worker.protocol import DescribedWorkload
+from torchperf_ci.bisect.command import _options_from_verdicts
 from torchperf_ci.bisect.probes import (
     NO_NUMBER,
     WorkloadProbe,
@@ -141,3 +142,9 @@ def test_the_most_luck_of_what_got_worse_is_expected_within_reason() -> None:
     assert expected_build_variance(judged(got_better, *several)) == 0.01
     assert expected_build_variance(judged(verdict(evidence=luck(0.0)))) == 0.0001
     assert expected_build_variance(judged(verdict(evidence=luck(1.0)))) == 0.05
+
+
+def test_a_bisection_is_repeated_by_a_metric_that_got_worse() -> None:
+    compiled = [verdict(metric, backend="inductor") for metric in ("compile_time(s)", "compile_cpu_time(s)")]
+    assert _options_from_verdicts(judged(*compiled))["metric"] == "compile_time(s)"
+    assert _options_from_verdicts(judged(*compiled, verdict()))["metric"] is None, "it is the default"

@@ -61,7 +61,7 @@ def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
     metrics = _distinct(bisected_as(series.metric) for series in worse)
     return {
         "workload": _distinct(series.model for series in worse),
-        "metric": metrics[0] if len(metrics) == 1 and metrics != [LATENCY] else None,
+        "metric": metrics[0] if metrics and LATENCY not in metrics else None,
         "mode": _distinct(series.mode for series in worse),
         "dtype": _distinct(series.dtype for series in worse),
         "backend": _distinct(series.backend for series in worse),
