@@ -88,11 +88,7 @@ def rounded_effect(effect: Effect | None) -> tuple[float | None, float | None, f
 def with_culprits(change: ChangeEntry, culprits: Iterable[Entry]) -> Entry:
     """Return a change with the evidence against ``culprits`` that a bisection found between the commits around it."""
     ranges = {(change.last_commit, change.first_commit), tuple(change.own_commits or ())}
-    found = [
-        entry["culprit"]
-        for entry in culprits
-        if entry["good"] and entry["bad"] and (entry["good"], entry["bad"]) in ranges
-    ]
+    found = [entry["culprit"] for entry in culprits if (entry["good"], entry["bad"]) in ranges]
     return vars(change) | {"culprits": found}
 
 
