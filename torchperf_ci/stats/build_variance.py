@@ -170,29 +170,22 @@ def _fine(first: int, count: int, step: float, luck: float, builds: int) -> tupl
 
 
 @lru_cache(maxsize=4096)
-def _block_log_likelihood(
-    values: tuple[float, ...], first: int, count: int, step: float, luck: float, builds: int
-) -> Floats:
-    if not luck:
-        levels = np.asarray(np.arange(first, first + count) * step, np.float64)
-        return log_likelihood(np.array(values), levels)[np.newaxis]
-    places, kernel = _fine(first, count, step, luck, builds)
-    logs = log_likelihood(np.array(values), places)
-    most = logs.max(axis=-1, keepdims=True)
-    summed = small_product(np.exp(logs - most), kernel).reshape(SIGMAS.size, -1, count).swapaxes(0, 1)
-    return np.asarray(np.log(np.maximum(summed, _LEAST)) + most)
-
-
 def block_log_likelihood(
-    values: Sequence[float], levels: tuple[int, int, float], luck: float, builds: int
+    values: tuple[float, ...], levels: tuple[int, int, float], luck: float, builds: int
 ) -> Floats:
     """Return the log-likelihood of readings that share the offsets of one or two ``builds``, (taus, sigmas, levels).
 
     ``levels`` are the first level (in steps), their number, and the step.
     """
-    logs = _block_log_likelihood(tuple(values), *levels, luck, builds)
-    logs.flags.writeable = False
-    return logs
+    first, count, step = levels
+    if not luck:
+        grid = np.asarray(np.arange(first, first + count) * step, np.float64)
+        return _constant(log_likelihood(np.array(values), grid)[np.newaxis])
+    places, kernel = _fine(first, count, step, luck, builds)
+    logs = log_likelihood(np.array(values), places)
+    most = logs.max(axis=-1, keepdims=True)
+    summed = small_product(np.exp(logs - most), kernel).reshape(SIGMAS.size, -1, count).swapaxes(0, 1)
+    return _constant(np.log(np.maximum(summed, _LEAST)) + most)
 
 
 USUAL_TAU = 0.003

@@ -30,7 +30,7 @@ class Effect:
     @classmethod
     def of_logs(cls, middle: float, low: float, high: float, pairs: int) -> Effect:
         """Create an effect from logarithms; finite logarithms give finite, positive values."""
-        return cls(_exponential(middle), _exponential(low), _exponential(high), pairs)
+        return cls(ratio_of_log(middle), ratio_of_log(low), ratio_of_log(high), pairs)
 
     @property
     def size(self) -> float:
@@ -43,13 +43,9 @@ class Effect:
         return Effect(1 / self.ratio, low, high, self.pairs)
 
 
-def _exponential(value: float) -> float:
-    return exp(max(-LARGEST, min(value, LARGEST))) if isfinite(value) else exp(value)
-
-
 def ratio_of_log(log_ratio: float) -> float:
-    """Convert a log-ratio to a ratio: 1.03 for 3% more."""
-    return exp(min(log_ratio, LARGEST))
+    """Convert a log-ratio to a ratio: 1.03 for 3% more; finite ones give finite, positive ratios."""
+    return exp(max(-LARGEST, min(log_ratio, LARGEST))) if isfinite(log_ratio) else exp(log_ratio)
 
 
 def share_of_log(log_ratio: float) -> float:

@@ -316,7 +316,7 @@ class _Paths:
         filtered, self._totals = np.zeros_like(self._seen), np.ones(self._scale.shape)
         filtered[0] = start
         for k in range(self._chances.size):
-            filtered[k + 1] = self._onward(k, filtered[k]) * self._seen[k + 1]
+            filtered[k + 1] = self._moved(k, filtered[k]) * self._seen[k + 1]
             self._totals[k + 1] = np.maximum(filtered[k + 1].sum(axis=-1), _LEAST)
             filtered[k + 1] /= self._totals[k + 1][:, np.newaxis]
         logs = self.nodes.logs + (np.log(self._totals) + self._scale).sum(axis=0)
@@ -329,24 +329,18 @@ class _Paths:
         for k in reversed(range(self._chances.size)):
             fit = self._fit(k + 1)
             later = np.concatenate([fit * np.where(self.slow, slow[k + 1], 0.0), fit * every[k + 1]])
-            slow[k], every[k] = np.split(without_traces(self._back(k, later)), 2)
+            slow[k], every[k] = np.split(without_traces(self._moved(k, later, back=True)), 2)
         return _Backward(slow, every)
 
     def onward(self, k: int, here: Floats) -> Floats:
         """Move probabilities from build k to the next one including its readings, scaled as in the forward pass."""
-        return np.asarray(self._onward(k, here) * self._fit(k + 1))
+        return np.asarray(self._moved(k, here) * self._fit(k + 1))
 
     def _fit(self, k: int) -> Floats:
         """Return the likelihood of each level given the readings of build k, scaled as in the forward pass."""
         return np.asarray(self._seen[k] / self._totals[k][:, np.newaxis])
 
-    def _onward(self, k: int, here: Floats) -> Floats:
-        return self._moved(k, here, back=False)
-
-    def _back(self, k: int, there: Floats) -> Floats:
-        return self._moved(k, there, back=True)
-
-    def _moved(self, k: int, levels: Floats, *, back: bool) -> Floats:
+    def _moved(self, k: int, levels: Floats, *, back: bool = False) -> Floats:
         """Move levels by one build; the rows are the nodes, or several repetitions of them."""
         if k not in self._moves_by_scale:
             chance = self._chances[k]

@@ -200,7 +200,7 @@ def window(known: GateRuns, runs: int, tails: Tails) -> Window:
     before, newest = past(known.values, runs), known.values[:, -runs:]
     history = (~np.isnan(before)).sum(axis=1)
     counted = np.where(known.is_one_session, np.minimum(history, ONE_SESSION), history)
-    freedom = _freedom(counted)
+    freedom = SIGMA_EFFICIENCY * np.maximum(counted - 1, 1)
     old, sigma = level_and_sigma(before)
     spread, cautious = (_spread(known.sessions[:, -runs:], counted, memory) for memory in known.memory.T)
     z = (newest - old[:, None]) / sigma[:, None]
@@ -273,7 +273,3 @@ def _agreed(scores: Floats) -> Floats:
     if ordered.shape[1] > 1:
         ordered[:, -1] = np.minimum(ordered[:, -1], ordered[:, -2] + LEAD)
     return np.asarray(ordered.mean(axis=1))
-
-
-def _freedom(history: Ints) -> Floats:
-    return np.asarray(SIGMA_EFFICIENCY * np.maximum(history - 1, 1), dtype=np.float64)

@@ -186,11 +186,7 @@ def capacity(distance: float) -> float:
     ratio L is normal with mean d²/2 and variance d² (Burnashev & Zigangirov, *Problems of Information Transmission* 10,
     1974).
     """
-    return _capacity(round(max(distance, 0.0), 2))
-
-
-@lru_cache(maxsize=1024)
-def _capacity(d: float) -> float:
+    d = round(max(distance, 0.0), 2)
     z = np.linspace(-12, 12, 4801)
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
     lost = np.logaddexp(0, -(d**2 / 2 + d * z)) / math.log(2)

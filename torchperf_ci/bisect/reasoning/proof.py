@@ -241,8 +241,8 @@ def with_control(facts: BisectFacts, step: PlannedPair) -> PlannedPair:
     """The step, or a control pair of base against itself if one is due among the pairs of a proof."""
     if step.purpose != "verify":
         return step
-    proof = _pairs_of_step(facts.readings, step.probe, step.base, step.head)
-    if len(proof.controls) >= len(proof.pairs) // PAIRS_PER_CONTROL:
+    pairs, controls = _pairs_of_step(facts.readings, step.probe, step.base, step.head)
+    if len(controls) >= len(pairs) // PAIRS_PER_CONTROL:
         return step
     draw = step.draws[0]
     return PlannedPair(step.probe, step.base, step.base, "control", (draw, draw))
@@ -283,9 +283,9 @@ def is_beyond_memory(facts: BisectFacts, series: str, step: SuspectRange, min_ef
     They do not if base against itself differs as much.
     """
     read = [reading for reading in facts.readings if series in reading.log_ratios]
-    proof = _pairs_of_step(read, read[0].probe, step.before, step.after)
+    pairs, controls = _pairs_of_step(read, read[0].probe, step.before, step.after)
     order = {id(reading): place for place, reading in enumerate(read)}
-    fresh = sorted([*proof.pairs, *proof.controls], key=lambda reading: order[id(reading)])
+    fresh = sorted([*pairs, *controls], key=lambda reading: order[id(reading)])
     others = [reading for reading in read if reading.purpose in ("confirm", "locate")]
     ends = {one: number for number, one in enumerate(dict.fromkeys(map(_ends, others)))}
 
@@ -314,21 +314,15 @@ def alpha_shares(facts: BisectFacts, step: SuspectRange) -> int:
     return len(distinct) * place * (place + 1)
 
 
-@dataclass(frozen=True)
-class _StepPairs:
-    pairs: Sequence[BisectReading]
-    controls: Sequence[BisectReading]
-
-
-def _pairs_of_step(readings: Sequence[BisectReading], probe: str, base: int, head: int) -> _StepPairs:
+def _pairs_of_step(
+    readings: Sequence[BisectReading], probe: str, base: int, head: int
+) -> tuple[list[BisectReading], list[BisectReading]]:
     """The fresh pairs of two builds, and the control pairs of base since the first of them."""
     mine = [reading for reading in readings if reading.probe == probe]
     fresh = [r.purpose == "verify" and (r.base, r.head) == (base, head) for r in mine]
     since = mine[fresh.index(True) :] if any(fresh) else []
-    return _StepPairs(
-        [reading for reading, is_fresh in zip(mine, fresh, strict=True) if is_fresh],
-        [r for r in since if r.purpose == "control" and r.base == base],
-    )
+    pairs = [reading for reading, is_fresh in zip(mine, fresh, strict=True) if is_fresh]
+    return pairs, [r for r in since if r.purpose == "control" and r.base == base]
 
 
 def _ends(reading: BisectReading) -> tuple[int, int, tuple[int, int]]:
