@@ -168,19 +168,16 @@ def _goes_on(before: str, after: str) -> bool:
 
 def _without_template(text: str) -> str:
     while found := _TEMPLATE.match(text):
-        depth, place = 1, found.end()
-        while depth and place < len(text):
-            depth += {"<": 1, ">": -1}.get(text[place], 0)
-            place += 1
-        text = text[place:].lstrip()
+        text = text[_closing(text, found.end() - 1, "<>") :].lstrip()
     return text
 
 
-def _closing(text: str, place: int) -> int:
-    """Return the position after the parenthesis that closes the one at ``place``."""
+def _closing(text: str, place: int, pair: str = "()") -> int:
+    """Return the position after the bracket that closes the one at ``place``; ``pair`` are the two."""
+    steps = {pair[0]: 1, pair[1]: -1}
     depth = 0
     for number in range(place, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[number], 0)
+        depth += steps.get(text[number], 0)
         if not depth:
             return number + 1
     return len(text)

@@ -28,6 +28,10 @@ API = ("", "_out", "_outf", "_symint", "_symint_out", "_symint_outf")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+class UnknownEffectError(Exception):
+    """The effect of a change cannot be determined, so it may affect everything. The message says why."""
+
+
 @dataclass(frozen=True)
 class _Entry:
     """One overload of an operator in the file. ``dispatch`` maps dispatch keys, or several in one key, to kernels."""
@@ -56,12 +60,12 @@ class NativeFunctions:
 
     @classmethod
     def of(cls, text: str) -> NativeFunctions:
-        """Parse the file's text. Raises :class:`ValueError` if it is not such a file."""
+        """Parse the file's text. Raises :class:`UnknownEffectError` if it is not such a file."""
         try:
             listed = msgspec.convert(yaml.load(text, _LOADER), list[_Entry])  # noqa: S506  # a safe loader
         except (yaml.YAMLError, msgspec.ValidationError) as error:
             msg = f"{NATIVE_FUNCTIONS} is not understood"
-            raise ValueError(msg) from error
+            raise UnknownEffectError(msg) from error
         entries = {entry.overload: entry for entry in listed}
         kernels, metas = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
         for overload, entry in entries.items():
@@ -109,10 +113,6 @@ _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([^)]*)\)(.*##.*)$", re.
 _PASTED = re.compile(r"\w+(?:\s*##\s*\w+)+")
 
 
-class UnknownEffectError(Exception):
-    """The effect of a change cannot be determined, so it may affect everything. The message says why."""
-
-
 @dataclass(frozen=True)
 class PyTorchSources:
     """Sources by path. C++ ``texts`` are without comments, Python texts are unchanged.
@@ -132,9 +132,6 @@ class PyTorchSources:
     @classmethod
     def of(cls, raw: Mapping[str, str]) -> PyTorchSources:
         """Index the texts of all sources, given by path. Raises :class:`UnknownEffectError`."""
-        if not {NATIVE_FUNCTIONS, _UNOBSERVED} <= raw.keys():
-            msg = "the repository is not PyTorch's, or laid out in another way"
-            raise UnknownEffectError(msg)
         texts = {path: plain(text) if path.endswith(CPP) else text for path, text in raw.items()}
         files, statically = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
         for path, text in texts.items():
@@ -144,10 +141,7 @@ class PyTorchSources:
                 statically[name].add(path)
         pastes = {made for path, text in texts.items() if path.endswith(CPP) for made in _pastes(text)}
         included = {name.rpartition("/")[2] for text in raw.values() for name in _INCLUDED.findall(text)}
-        try:
-            functions = NativeFunctions.of(raw[NATIVE_FUNCTIONS])
-        except ValueError as error:
-            raise UnknownEffectError(str(error)) from error
+        functions = NativeFunctions.of(raw[NATIVE_FUNCTIONS])
         unobserved = frozenset(re.findall(r'"aten::(\w+)"', raw[_UNOBSERVED]))
         return cls(texts, functions, unobserved, frozenset(included), files, statically, pastes)
 
@@ -229,8 +223,8 @@ def sources_at(git: Git, commit: str, unbuilt: Collection[str]) -> PyTorchSource
     lines = os.fsdecode(git("ls-tree", "-r", "-z", commit)).split("\0")[:-1]
     names = {line.partition("\t")[2]: line.partition("\t")[0].split()[2] for line in lines}
     wanted = [path for path in names if _is_source(path, unbuilt)]
-    if NATIVE_FUNCTIONS not in wanted:
-        msg = f"the repository has no {NATIVE_FUNCTIONS}"
+    if not {NATIVE_FUNCTIONS, _UNOBSERVED} <= {*wanted}:
+        msg = "the repository is not PyTorch's, or laid out in another way"
         raise UnknownEffectError(msg)
     texts = (blob.decode("utf-8", "replace") for blob in git.blobs([names[path] for path in wanted]))
     return PyTorchSources.of(dict(zip(wanted, texts, strict=True)))

@@ -52,15 +52,12 @@ def details(culprit: Culprit) -> list[str]:
     """Sentences on the commits the culprit is one of, the builds that prove it, and the dependencies that changed."""
     one_of = ", ".join(map(short_sha, culprit.set)) if culprit.commit is None else ""
     moves = ", ".join(f"{moved.name} {versions(moved)}" for moved in culprit.moved)
-    return [
-        *(
-            [short(f"Only the last of them could be measured, so it is one of {one_of}", _LIST_LENGTH)]
-            if one_of
-            else []
-        ),
-        *([_proven_on(*culprit.builds)] if culprit.builds else []),
-        *([short(f"Dependencies that changed with it: {moves}", _LIST_LENGTH)] if moves else []),
-    ]
+    sentences = (
+        f"Only the last of them could be measured, so it is one of {one_of}" if one_of else "",
+        _proven_on(*culprit.builds) if culprit.builds else "",
+        f"Dependencies that changed with it: {moves}" if moves else "",
+    )
+    return [short(sentence, _LIST_LENGTH) for sentence in sentences if sentence]
 
 
 def largest_effect(culprit: Culprit) -> str:

@@ -28,7 +28,6 @@ from torchperf_ci.document import (
     short,
     signed,
 )
-from torchperf_ci.errors import TorchperfError
 from torchperf_ci.metrics import name_and_unit, rounded
 from torchperf_ci.verdicts.headline import (
     GREEN,
@@ -119,27 +118,24 @@ def publish_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> N
     Raises :class:`OutputDirectoryError` if ``out`` cannot be written, once all else is told:
     what it says may have taken an hour to measure.
     """
-    unwritten: TorchperfError | None = None
+    found, covered = grouped(judgement.verdicts), coverage(judgement)
+    written = ""
     try:
         write_verdicts(out, judgement)
-    except TorchperfError as error:
-        unwritten = error
-    document = verdicts_document([judgement])
-    found, covered = grouped(judgement.verdicts), coverage(judgement)
-    publish_result(
-        document,
-        headline([judgement]) + ("" if unwritten else f"; verdicts in {out}"),
-        as_json=verdicts_json(judgement) if json_output else None,
-        annotations=verdict_annotations(judgement),
-        outputs={
-            "verdicts": "" if unwritten else out.absolute(),
-            **{"candidates" if group == "candidate" else group: len(found[group]) for group in _LOUD},
-            "judged": covered.judged,
-            "unjudged": covered.unjudged,
-        },
-    )
-    if unwritten:
-        raise unwritten
+        written = str(out.absolute())
+    finally:
+        publish_result(
+            verdicts_document([judgement]),
+            headline([judgement]) + (f"; verdicts in {out}" if written else ""),
+            as_json=verdicts_json(judgement) if json_output else None,
+            annotations=verdict_annotations(judgement),
+            outputs={
+                "verdicts": written,
+                **{"candidates" if group == "candidate" else group: len(found[group]) for group in _LOUD},
+                "judged": covered.judged,
+                "unjudged": covered.unjudged,
+            },
+        )
 
 
 def shared_fields(verdicts: Sequence[Verdict]) -> dict[str, str]:
