@@ -36,7 +36,7 @@ def sha(position: int) -> str:
 def found(ended: Ended, notes=(), levels=None) -> SearchResult:
     states = [Revision(Path("repo"), sha(position), f"commit {position}") for position in range(N + 1)]
     line = BuildSequence(states, np.full(N, 1 / N))
-    setting = MeasurementSetup((), Mock(), Mock(), notes, levels or {})
+    setting = MeasurementSetup((), Mock(), notes, levels or {})
     return SearchResult(line, ended.investigation, ended.ended_by, setting)
 
 

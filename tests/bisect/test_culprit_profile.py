@@ -30,7 +30,6 @@ from torchperf_ci.environments.cache import EnvironmentCache
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.interruption import Stopped
-from torchperf_ci.machine.devices import device
 from torchperf_ci.options.comparison_commands import BisectOptions
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class Lab:
 
     def profiler(self, limits: BisectLimits | None = None) -> CulpritProfiler:
         sources = [Revision(self.folder, sha, "Change") for sha in SHAS]
-        setup = MeasurementSetup((PROBE, COMMAND), Settings(sys.executable, "cpu"), device("cpu"))
+        setup = MeasurementSetup((PROBE, COMMAND), Settings(sys.executable, "cpu"))
         options = BisectOptions(out=str(self.folder / "my culprits.json"))
         sequence = BuildSequence(sources, np.full(2, 0.5))
         environments = EnvironmentCache(self._opened)

@@ -108,7 +108,7 @@ def is_continued(path: Path) -> bool:
         states = [Revision(Path("repo"), f"{place:040d}", "") for place in range(N + 1)]
         line = BuildSequence(states, np.full(N, 1 / N))
         found = SearchResult(
-            line, known, ended, MeasurementSetup((), Mock(), Mock()), CulpritProfiles(state.profiles)
+            line, known, ended, MeasurementSetup((), Mock()), CulpritProfiles(state.profiles)
         )
         assert '"status"' in culprits_text(conclude(found, {}))
     with StateFile.open(path, PLAN) as again:

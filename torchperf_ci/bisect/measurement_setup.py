@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from torchperf_ci.config import Config, Rule
     from torchperf_ci.deadline import Deadline
     from torchperf_ci.environments.revisions import Revision
-    from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
+    from torchperf_ci.machine.devices.interface import DeviceIdentity
     from torchperf_ci.options.comparison_commands import BisectOptions
     from torchperf_ci.verdicts.verdict import Judgement
 
@@ -139,7 +139,6 @@ class MeasurementSetup:
 
     probes: tuple[Probe, ...]
     settings: Settings
-    device: Device
     notes: tuple[str, ...] = ()
     levels: Mapping[str, Levels] = field(default_factory=dict)
     torch: str = ""
@@ -148,7 +147,7 @@ class MeasurementSetup:
     @property
     def machine(self) -> str:
         """The device, for messages."""
-        identity = self.device.identity()
+        identity = self.settings.hardware.identity()
         return f"{identity.type} ({identity.name})"
 
 
@@ -198,7 +197,7 @@ def resolve_setup(
         name = options.device
         device = installed("cpu" if name in (None, "auto") else name)
         settings = replace(settings, device=device.torch_type, hip=isinstance(device, Rocm))
-        return MeasurementSetup((probe,), settings, device)
+        return MeasurementSetup((probe,), settings)
     selection.check_suite_files(settings)
     good = build_good()
     settings = replace(settings, python=good.python, path=good.path)
@@ -210,17 +209,16 @@ def resolve_setup(
         msg = f"on the good build, {good.description}: {error}{hint}"
         raise EnvironmentUnderTestError(msg) from error
     settings = under_test.settings(settings)
-    device = settings.hardware
     torch = under_test.environment.torch_version if builder_kind(options) == "worktree" else ""
     if judgement is not None:
-        setup = MeasurementSetup((), settings, device, torch=torch)
+        setup = MeasurementSetup((), settings, torch=torch)
         return _setup_from_verdicts(judgement, setup, under_test, config, options.min_effect or 0.0)
     _check_workloads(options.workload, under_test.known, good)
     wanted = selection.selection_of(options, config, options.suite or ["all"], options.workload)
     cases = select_cases(wanted, under_test.known, settings.device)
     metrics = (options.metric or LATENCY,)
-    probes = tuple(WorkloadProbe(case, metrics, device.identity().name) for case in cases)
-    return MeasurementSetup(probes, settings, device, torch=torch)
+    probes = tuple(WorkloadProbe(case, metrics, settings.hardware.identity().name) for case in cases)
+    return MeasurementSetup(probes, settings, torch=torch)
 
 
 def _check_workloads(patterns: Sequence[str], known: KnownWorkloads, good: BuildEnvironment) -> None:
@@ -242,7 +240,7 @@ def _setup_from_verdicts(
         why = "; ".join(probes.left_out or ["nothing is worse in them"])
         msg = f"the verdicts contain no regression that can be bisected: {why}"
         raise UsageError(msg)
-    levels = levels_from_verdicts(judgement, setup.device.identity(), config.policy, min_effect)
+    levels = levels_from_verdicts(judgement, setup.settings.hardware.identity(), config.policy, min_effect)
     return replace(
         setup,
         probes=probes.probes,

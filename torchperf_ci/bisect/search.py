@@ -258,7 +258,7 @@ def _state_plan(
     sequence: BuildSequence, setup: MeasurementSetup, options: BisectOptions
 ) -> Mapping[str, object]:
     """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
-    identity = setup.device.identity()
+    identity = setup.settings.hardware.identity()
     asked = {name: vars(options)[name] for name in _OPTIONS_OF_PLAN if vars(options)[name] not in (None, ())}
     if options.verdicts:
         asked["metrics"] = [[*probe.metrics] for probe in setup.probes if isinstance(probe, WorkloadProbe)]
