@@ -271,7 +271,7 @@ def _quad(base: WorkerConversation, head: WorkerConversation, steps: int) -> tup
 
 
 def _block(worker: WorkerConversation, steps: int) -> float:
-    return worker.ask("block", Block, steps=steps).seconds
+    return worker.ask("block", Block, steps=steps)
 
 
 def _paired_values(worker: WorkerConversation, case: Case, *, cold: bool) -> Mapping[str, float]:

@@ -350,9 +350,9 @@ def _throughput(conversation: WorkerConversation, case: Case, settings: Settings
     """Return samples per second over a short block after the first steps."""
     build(conversation, case, settings)
     conversation.ask("first_step", FirstStep)
-    once = conversation.ask("block", Block, steps=1).seconds
+    once = conversation.ask("block", Block, steps=1)
     steps = max(1, round(BATCH_BLOCK_SECONDS / max(once, 1e-9)))
-    seconds = min(conversation.ask("block", Block, steps=steps).seconds for _ in range(3))
+    seconds = min(conversation.ask("block", Block, steps=steps) for _ in range(3))
     return case.batch_size / seconds
 
 

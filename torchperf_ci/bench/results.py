@@ -219,7 +219,7 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
         missing |= dict.fromkeys(SPEEDS, result.void)
     if not any(leak.steps for leak in result.answers(lambda answers: answers.leak)):
         missing[MEMORY_LEAK] = failed.get("leak", "too few steps fit in the budget")
-    if not any(counted.flops for counted in result.answers(lambda answers: answers.flops)):
+    if not any(result.answers(lambda answers: answers.flops)):
         missing[FLOPS] = failed.get("flops", "no operator of it has a known FLOP count")
     if not result.answers(lambda answers: answers.peak):
         missing[PEAK_MEMORY] = failed.get("peak", "")
@@ -292,9 +292,9 @@ def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
 
 
 def _constants(result: CaseResult) -> Iterator[Metric]:
-    for counted in result.answers(lambda answers: answers.flops):
-        if counted.flops:
-            yield Metric(FLOPS, [counted.flops / 1e9])
+    for flops in result.answers(lambda answers: answers.flops):
+        if flops:
+            yield Metric(FLOPS, [flops / 1e9])
 
 
 def _compilation(result: CaseResult) -> Iterator[Metric]:

@@ -87,7 +87,7 @@ def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool
 def unbuilt_devices(case: Case, settings: Settings, scratch: Path) -> tuple[str, ...]:
     """Return the ATen folders of devices that this torch was not built for. Raises :class:`WorkerFailure`."""
     with open_worker(case, settings, scratch) as worker:
-        return tuple(worker.ask("unbuilt_devices", settings.timeout, UnbuiltDevices).devices)
+        return tuple(worker.ask("unbuilt_devices", settings.timeout, UnbuiltDevices))
 
 
 def _read(lines: Iterable[str]) -> FilesRead:

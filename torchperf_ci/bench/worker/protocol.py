@@ -25,9 +25,8 @@ from torchperf_ci.metrics import (
 MIB = 2.0**20
 
 
-@dataclass(frozen=True)
-class Done:
-    """The answer to a request that returns nothing."""
+Done = type(None)
+"""The answer to a request that returns nothing."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +139,8 @@ class Samples:
     settling: Settling | None = None
 
 
-@dataclass(frozen=True)
-class Block:
-    """Mean seconds per step of one block."""
-
-    seconds: float
-
+Block = float
+"""Mean seconds per step of one block."""
 
 Blocks = dict[str, list[float]]
 """Answer to ``exercise``: seconds of each block, by kind of work."""
@@ -215,12 +210,8 @@ Phases = dict[str, float]
 """Seconds of each phase of a step. A step without phases is a single phase."""
 
 
-@dataclass(frozen=True)
-class CountedFlops:
-    """Floating-point operations of a step; 0 if none could be counted."""
-
-    flops: int
-
+CountedFlops = int
+"""Floating-point operations of a step; 0 if none could be counted."""
 
 LineKind = Literal["operator", "kernel"]
 
@@ -295,11 +286,8 @@ class OperatorsRun:
     unknown: Sequence[str]
 
 
-@dataclass(frozen=True)
-class UnbuiltDevices:
-    """Devices that torch was not built for, by the name of their ATen folder."""
-
-    devices: Sequence[str]
+UnbuiltDevices = list[str]
+"""Devices that torch was not built for, by the name of their ATen folder."""
 
 
 @dataclass

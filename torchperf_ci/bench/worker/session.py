@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import traceback
-from dataclasses import asdict, replace
+from dataclasses import asdict, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,9 +70,11 @@ def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
         }
 
 
-def _finite(answer: Any) -> Mapping[str, object]:
-    """Return the answer as a mapping, with None for numbers that are not finite, which JSON does not have."""
-    members = answer if isinstance(answer, dict) else asdict(answer)
+def _finite(answer: Any) -> object:
+    """Return the answer as JSON values, with None for members that are not finite, which JSON does not have."""
+    if not is_dataclass(answer):
+        return answer
+    members = asdict(answer)  # type: ignore[arg-type]
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in members.items()}
 
 
@@ -121,9 +123,8 @@ class WorkerSession:
         self._after_first: list[torch.Tensor] = []
         self._seconds = 0.0
 
-    def ready(self) -> protocol.Done:
-        """Return an empty answer, which tells the parent that torch has been imported."""
-        return protocol.Done()
+    def ready(self) -> None:
+        """Answer nothing, which tells the parent that torch has been imported."""
 
     def describe(self, device: str, files: list[str]) -> protocol.Description:
         """Describe the environment and list the catalogue of workloads."""
@@ -162,10 +163,9 @@ class WorkerSession:
             self._after_first = after_first_step(self._step, returned)
         return answer
 
-    def dtype_check(self) -> protocol.Done:
+    def dtype_check(self) -> None:
         """Run the uncompiled step; fails if a function does not run on the case's device and in its dtype."""
         check_dtype(self._eager_step(), self._request.dtype, self._device.torch_type)
-        return protocol.Done()
 
     def agreement(self) -> protocol.Agreement:
         if self._step.task.step:
@@ -181,7 +181,7 @@ class WorkerSession:
         return timing.sample(self._device, self._step.run, inner, target, budget, self._seconds)
 
     def block(self, steps: int) -> protocol.Block:
-        return protocol.Block(timing.block(self._device, self._step.run, steps))
+        return timing.block(self._device, self._step.run, steps)
 
     def peak(self) -> protocol.Peak:
         replayed = self._request.backend in REPLAYED
@@ -195,7 +195,7 @@ class WorkerSession:
 
     def flops(self) -> protocol.CountedFlops:
         """Count FLOPs on the eager model, because kernels of a compiled graph are not operators to count."""
-        return protocol.CountedFlops(count_flops(self._eager_step()))
+        return count_flops(self._eager_step())
 
     def _eager_step(self) -> Callable[[], object]:
         """Return an uncompiled step that does not change the model. A custom step gets a newly built model."""
@@ -233,25 +233,22 @@ class WorkerSession:
         """Count the files of installed packages that call each function."""
         return traces.files_that_call()
 
-    def begin_file_trace(self, log: str) -> protocol.Done:
+    def begin_file_trace(self, log: str) -> None:
         """Start to log which files are read. Must be the first request."""
         self._file_trace = FileTrace(log)
         self._file_trace.begin()
-        return protocol.Done()
 
-    def end_file_trace(self) -> protocol.Done:
+    def end_file_trace(self) -> None:
         self._file_trace.end()
-        return protocol.Done()
 
-    def begin_operator_trace(self) -> protocol.Done:
+    def begin_operator_trace(self) -> None:
         """Start to watch for kernels that run without operators. Must precede ``build``."""
         self._operator_trace = OperatorTrace()
         self._operator_trace.begin()
-        return protocol.Done()
 
     def operators(self) -> protocol.OperatorsRun:
         """Return the operators that the steps run."""
         return self._operator_trace.operators(self._step.run)
 
     def unbuilt_devices(self) -> protocol.UnbuiltDevices:
-        return protocol.UnbuiltDevices(unbuilt_devices())
+        return unbuilt_devices()
