@@ -137,23 +137,12 @@ def cases_of_shard(
     number, of = shard
     if costs is None:
         return tuple(cases[number - 1 :: of])
-    chosen = _assigned_shards(_expected_seconds(cases, costs), of)
-    return tuple(case for case, owner in zip(cases, chosen, strict=True) if owner == number - 1)
-
-
-def _expected_seconds(cases: Sequence[Case], costs: Mapping[str, float]) -> list[float]:
-    found = [costs.get(case.cost_key) for case in cases]
-    known = [seconds for seconds in found if seconds is not None]
-    usual = median(known) if known else 1.0
-    return [usual if seconds is None else seconds for seconds in found]
-
-
-def _assigned_shards(seconds: Sequence[float], shards: int) -> list[int]:
-    """Return the shard of each case, from 0. Among equally busy shards, the one with the fewest cases comes first."""
-    chosen = [0] * len(seconds)
-    busy = [(0.0, 0, shard) for shard in range(shards)]
-    for case in sorted(range(len(seconds)), key=lambda case: -seconds[case]):
-        total, cases, shard = min(busy)
-        busy[shard] = (total + seconds[case], cases + 1, shard)
-        chosen[case] = shard
-    return chosen
+    usual = median([costs[case.cost_key] for case in cases if case.cost_key in costs] or [1.0])
+    seconds = {case: costs.get(case.cost_key, usual) for case in cases}
+    busy = [(0.0, 0, shard) for shard in range(1, of + 1)]
+    chosen: dict[Case, int] = {}
+    for case in sorted(cases, key=lambda case: -seconds[case]):
+        total, count, owner = min(busy)  # of equally busy shards, the one with the fewest cases
+        busy[owner - 1] = (total + seconds[case], count + 1, owner)
+        chosen[case] = owner
+    return tuple(case for case in cases if chosen[case] == number)
