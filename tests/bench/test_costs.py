@@ -6,9 +6,9 @@ import pytest
 
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Case, read_costs, write_costs
-from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
+from torchperf_ci.bench.selection import KnownWorkloads, Selection, select_cases
 from torchperf_ci.bench.worker.protocol import DescribedWorkload
-from torchperf_ci.config import Config
+from torchperf_ci.config import Config, Suite
 from torchperf_ci.errors import JsonFileError
 from torchperf_ci.options.measurement_commands import RunOptions
 
@@ -73,13 +73,12 @@ def test_shards_are_split_by_the_costs_of_their_own_device() -> None:
         for name in ("a", "b", "c")
     }
     known = KnownWorkloads(entries, {})
-    grid = CaseGrid(["*"], ["inference"], ["fp32"], ["eager"])
     heavy = {
         "cuda": {
             Case("c", "inference", "fp32", "eager", 0).cost_key: 100.0,
             Case("a", "inference", "fp32", "eager", 0).cost_key: 1.0,
         }
     }
-    selected = Selection([grid], shard=(1, 2), costs=heavy)
+    selected = Selection([Suite(("*",))], shard=(1, 2), costs=heavy)
     assert [case.workload for case in select_cases(selected, known, "cuda")] == ["c"]
     assert [case.workload for case in select_cases(selected, known, "cpu")] == ["a", "c"]

@@ -13,6 +13,7 @@ from torchperf_ci.bench.case import Case, Costs, Settings, cases_of_shard, read_
 from torchperf_ci.bench.process import start_worker
 from torchperf_ci.bench.worker.protocol import DescribedWorkload, Description, TorchEnvironment
 from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.config import Suite
 from torchperf_ci.console import waiting
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.scratch import scratch_folder
@@ -20,7 +21,7 @@ from torchperf_ci.scratch import scratch_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from torchperf_ci.config import Config, Suite
+    from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
     from torchperf_ci.options.measurement_commands import RunOptions
 
@@ -59,24 +60,14 @@ class KnownWorkloads:
 
 
 @dataclass(frozen=True)
-class CaseGrid:
-    """Workloads (suites, names, globs) and the modes, dtypes and backends to measure each in."""
-
-    workloads: Sequence[str]
-    modes: Sequence[str]
-    dtypes: Sequence[str]
-    backends: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Selection:
-    """The cases of some grids that match a filter and belong to a shard.
+    """The cases of some suites that match a filter and belong to a shard.
 
     ``batch_size`` None means each workload's default for its mode and device, 0 that it is to be determined. ``shard``
     is (number from 1, number of shards). If ``costs`` are known, shards take about equally long.
     """
 
-    grids: Sequence[CaseGrid]
+    suites: Sequence[Suite]
     filters: Sequence[str] = ()
     batch_size: int | None = None
     shard: tuple[int, int] = (1, 1)
@@ -90,13 +81,13 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
     """Return the cases of this shard, each once. Raises :class:`UsageError` if the whole selection is empty."""
     cases = dict.fromkeys(
         case
-        for grid in selection.grids
-        for name in known.members(grid.workloads)
+        for suite in selection.suites
+        for name in known.members(suite.workloads)
         if matches(name, selection.filters)
-        for case in _combinations(grid, known.workloads[name], selection.batch_size, device)
+        for case in _combinations(suite, known.workloads[name], selection.batch_size, device)
     )
     if not cases:
-        narrow = selection.filters and all([*grid.workloads] == ["quick"] for grid in selection.grids)
+        narrow = selection.filters and all(suite.workloads == ("quick",) for suite in selection.suites)
         advice = (
             "only the suite quick was searched, --suite all has more" if narrow else "see `torchperf list`"
         )
@@ -112,11 +103,11 @@ def matches(name: str, filters: Sequence[str]) -> bool:
 
 
 def _combinations(
-    grid: CaseGrid, entry: DescribedWorkload, batch_size: int | None, device: str
+    suite: Suite, entry: DescribedWorkload, batch_size: int | None, device: str
 ) -> Iterable[Case]:
     sizes = entry.batch_sizes
     device_class = DEVICE_CLASSES.get(device, "accelerator")
-    for mode in grid.modes:
+    for mode in suite.modes:
         if mode not in entry.modes:
             continue
         if not sizes:
@@ -125,8 +116,8 @@ def _combinations(
             size = sizes.get(f"{mode}/{device_class}", sizes[mode])
         else:
             size = batch_size
-        for dtype in grid.dtypes:
-            for backend in grid.backends:
+        for dtype in suite.dtypes:
+            for backend in suite.backends:
                 yield Case(entry.name, mode, dtype, backend, size, entry.task, entry.origin)
 
 
@@ -257,7 +248,7 @@ def selection_of(
     """
     names = suite or list(config.suites) or ["quick"]
     return Selection(
-        grids=[_grid(name, options, config.suites.get(name)) for name in names],
+        suites=[_suite(name, options, config) for name in names],
         filters=filters,
         batch_size=options.batch_size,
         shard=shard or (1, 1),
@@ -265,12 +256,13 @@ def selection_of(
     )
 
 
-def _grid(name: str, options: CaseOptions, suite: Suite | None) -> CaseGrid:
-    return CaseGrid(
-        workloads=[_absolute(member) for member in (suite.workloads if suite else (name,))],
-        modes=options.mode or (suite.modes if suite else ("inference",)),
-        dtypes=options.dtype or (suite.dtypes if suite else ("fp32",)),
-        backends=options.backend or (suite.backends if suite else ("eager",)),
+def _suite(name: str, options: CaseOptions, config: Config) -> Suite:
+    suite = config.suites.get(name) or Suite((name,))
+    return Suite(
+        tuple(map(_absolute, suite.workloads)),
+        tuple(options.mode) or suite.modes,
+        tuple(options.dtype) or suite.dtypes,
+        tuple(options.backend) or suite.backends,
     )
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from torchperf_ci import console
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.process import WorkerConversation, build, start_worker
-from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
+from torchperf_ci.bench.selection import Selection, select_cases
 from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, Triple
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.command_output import print_json
-from torchperf_ci.config import Config, find_config
+from torchperf_ci.config import Config, Suite, find_config
 from torchperf_ci.console import Progress
 from torchperf_ci.document import Block, Column, Document, Note, Paragraph, Table, counted, text_of
 from torchperf_ci.errors import UsageError
@@ -164,7 +164,7 @@ def coverage_command(options: CoverageOptions) -> int:
     suite = [entry.name for entry in entries]
     more = selection.selected_workloads(options.candidate, (), config, under_test.known)
     candidates = [entry.name for entry in more if options.candidate and entry.name not in suite]
-    grid = CaseGrid([*suite, *candidates], options.mode or MODES, ("fp32",), ("eager",))
+    grid = Suite((*suite, *candidates), tuple(options.mode) or MODES)
     cases = select_cases(Selection([grid]), under_test.known, "cpu")
     try:
         measured = measure_use(cases, settings, count_files=True)
@@ -367,9 +367,7 @@ def _worthwhile(
     under_test = selection.describe_environment(settings)
     known = selection.selected_workloads(suite, (), config, under_test.known)
     first = [entry.name for entry in known]
-    cases = select_cases(
-        Selection([CaseGrid([*first, *found], MODES, ("fp32",), ("eager",))]), under_test.known, "cpu"
-    )
+    cases = select_cases(Selection([Suite((*first, *found), MODES)]), under_test.known, "cpu")
     measured = measure_use(cases, under_test.settings(settings), count_files=False)
     failed = {case.workload for case in measured.failures}
     slow = {case.workload for case, use in measured.uses.items() if use.cpu_seconds > MAX_SECONDS}
