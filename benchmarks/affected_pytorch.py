@@ -105,7 +105,7 @@ def operators_of_suite(python: str | None) -> Iterator[tuple[str, list[str]]]:
     config = Config()
     settings = settings_of(config, suite=(), python=python, device="cpu", timeout=300)
     under_test = describe_environment(settings)
-    settings = replace(under_test.settings(settings), budget=0.5)
+    settings = replace(settings.on(under_test.environment), budget=0.5)
     entries = selected_workloads(["core"], (), config, under_test.known)
     suite = Suite(tuple(entry.name for entry in entries), MODES)
     with tempfile.TemporaryDirectory() as scratch:

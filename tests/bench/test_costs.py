@@ -6,8 +6,8 @@ import pytest
 
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Case, read_costs, write_costs
-from torchperf_ci.bench.selection import KnownWorkloads, Selection, select_cases
-from torchperf_ci.bench.worker.protocol import DescribedWorkload
+from torchperf_ci.bench.selection import Selection, select_cases
+from torchperf_ci.bench.worker.protocol import DescribedWorkload, KnownWorkloads
 from torchperf_ci.config import Config, Suite
 from torchperf_ci.errors import JsonFileError
 from torchperf_ci.options.measurement_commands import RunOptions

@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.selection import (
-    KnownWorkloads,
     Selection,
     describe_environment,
     select_cases,
     selected_workloads,
 )
-from torchperf_ci.bench.worker.protocol import DescribedWorkload
+from torchperf_ci.bench.worker.protocol import DescribedWorkload, KnownWorkloads
 from torchperf_ci.config import Config, Suite
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 

@@ -11,10 +11,15 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from torchperf_ci import json_files
 from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, Device, TorchGpu
+
+if TYPE_CHECKING:
+    from torchperf_ci.bench.worker.protocol import TorchEnvironment
+
 
 AUTO_BATCH = "auto"
 
@@ -77,6 +82,10 @@ class Settings:
     def hardware(self) -> Device:
         """The backend of the device, which measures on it and knows its vendor's tools."""
         return device(self.device, self.hip, self.seen)
+
+    def on(self, environment: TorchEnvironment) -> Settings:
+        """Return these settings with the device as torch has described it."""
+        return replace(self, device=environment.device, hip=environment.hip, seen=environment.seen)
 
     def plan(self) -> Mapping[str, object]:
         """Settings that must be the same to resume an interrupted run. Which CPUs it is pinned to does not matter."""

@@ -17,7 +17,7 @@ from torchperf_ci.bench.pairs import Anchor, find_anchor
 from torchperf_ci.bench.process import exercise_device
 from torchperf_ci.bench.results import CaseResult, RunSetting
 from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
-from torchperf_ci.bench.selection import EnvironmentUnderTest, select_cases
+from torchperf_ci.bench.selection import select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.command_output import print_json
 from torchperf_ci.config import Config, find_config
@@ -35,7 +35,7 @@ from torchperf_ci.records.record import Dependency
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.bench.worker.protocol import DescribedWorkload, TorchEnvironment
+    from torchperf_ci.bench.worker.protocol import DescribedWorkload, EnvironmentUnderTest, TorchEnvironment
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.machine.examination import DeviceExercise
     from torchperf_ci.options.measurement_commands import DoctorOptions, ListOptions, RunOptions
@@ -58,7 +58,7 @@ def run_command(options: RunOptions) -> int:
     before = read_counters()
     under_test = selection.describe_environment(settings)
     start_seconds = time.monotonic() - before.moment
-    settings = under_test.settings(settings)
+    settings = settings.on(under_test.environment)
     chosen = selection.selection_of(
         options, config, options.suite, options.filter, options.shard, options.costs
     )
@@ -162,7 +162,7 @@ def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
     """Return the device to examine and, if torch can run work on it, the timing of that work."""
     settings = selection.settings_of(Config(), python=options.python, device=options.device)
     try:
-        settings = selection.describe_environment(settings).settings(settings)
+        settings = settings.on(selection.describe_environment(settings).environment)
     except (EnvironmentUnderTestError, UsageError) as error:
         if settings.device == "auto":
             console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")

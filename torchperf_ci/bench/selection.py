@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.case import Case, Costs, Settings, cases_of_shard, read_costs
 from torchperf_ci.bench.process import start_worker
-from torchperf_ci.bench.worker.protocol import DescribedWorkload, Description, TorchEnvironment
+from torchperf_ci.bench.worker.protocol import DescribedWorkload, EnvironmentUnderTest, KnownWorkloads
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Suite
 from torchperf_ci.console import waiting
@@ -19,7 +19,7 @@ from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, Unkno
 from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
@@ -32,31 +32,24 @@ DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
 """Device classes for default batch sizes. Every other device is an accelerator with its own memory."""
 
 
-@dataclass(frozen=True)
-class KnownWorkloads:
-    """The catalogue as a worker describes it: workloads by name, and suites by name (for a suite file its path)."""
+def members_of(known: KnownWorkloads, patterns: Iterable[str]) -> list[str]:
+    """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
 
-    workloads: Mapping[str, DescribedWorkload]
-    suites: Mapping[str, Sequence[str]]
-
-    def members(self, patterns: Iterable[str]) -> list[str]:
-        """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
-
-        Raises :class:`UsageError` for a pattern that matches nothing.
-        """
-        wanted: set[str] = set()
-        for pattern in patterns:
-            members = self.suites.get(pattern) or [
-                name for name in self.workloads if fnmatchcase(name, pattern)
-            ]
-            if not members and Path(pattern).is_dir():
-                msg = f"{pattern} is a folder: give the paths of the Python files in it"
-                raise UsageError(msg)
-            if not members:
-                msg = "suite or workload"
-                raise UnknownNameError(msg, pattern, [*self.suites, *self.workloads], "torchperf list")
-            wanted.update(members)
-        return [name for name in self.workloads if name in wanted]
+    Raises :class:`UsageError` for a pattern that matches nothing.
+    """
+    wanted: set[str] = set()
+    for pattern in patterns:
+        members = known.suites.get(pattern) or [
+            name for name in known.workloads if fnmatchcase(name, pattern)
+        ]
+        if not members and Path(pattern).is_dir():
+            msg = f"{pattern} is a folder: give the paths of the Python files in it"
+            raise UsageError(msg)
+        if not members:
+            msg = "suite or workload"
+            raise UnknownNameError(msg, pattern, [*known.suites, *known.workloads], "torchperf list")
+        wanted.update(members)
+    return [name for name in known.workloads if name in wanted]
 
 
 @dataclass(frozen=True)
@@ -82,7 +75,7 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
     cases = dict.fromkeys(
         case
         for suite in selection.suites
-        for name in known.members(suite.workloads)
+        for name in members_of(known, suite.workloads)
         if matches(name, selection.filters)
         for case in _combinations(suite, known.workloads[name], selection.batch_size, device)
     )
@@ -128,25 +121,6 @@ DESCRIBE_TIMEOUT = 120.0
 """Seconds, ample time for a first ``import torch`` from a cold disk."""
 
 
-@dataclass(frozen=True)
-class EnvironmentUnderTest:
-    """The environment under test as a worker in it describes it.
-
-    ``unavailable`` says, by name, why a workload cannot be built there. ``imported`` are the files of the modules that
-    the suite files have imported, except for installed ones.
-    """
-
-    environment: TorchEnvironment
-    known: KnownWorkloads
-    unavailable: Mapping[str, str]
-    imported: Sequence[str] = ()
-
-    def settings(self, settings: Settings) -> Settings:
-        """``settings`` with the resolved device."""
-        environment = self.environment
-        return replace(settings, device=environment.device, hip=environment.hip, seen=environment.seen)
-
-
 def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> EnvironmentUnderTest:
     """Start a worker with ``settings.python`` and describe its environment and what it can run.
 
@@ -159,10 +133,10 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
                 waiting(f"starting {settings.python}, which imports torch"),
                 start_worker(settings, folder) as worker,
             ):
-                answer = worker.ask(
+                return worker.ask(
                     "describe",
                     DESCRIBE_TIMEOUT,
-                    Description,
+                    EnvironmentUnderTest,
                     device=settings.device,
                     files=list(settings.files),
                 )
@@ -173,8 +147,6 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
             raise EnvironmentUnderTestError(msg) from None
         except WorkerFailure as failure:
             raise error_of(failure, settings, flag) from None
-    known = KnownWorkloads({workload.name: workload for workload in answer.workloads}, answer.suites)
-    return EnvironmentUnderTest(answer.environment, known, answer.unavailable, answer.imported)
 
 
 def error_of(failure: WorkerFailure, settings: Settings, flag: str = PYTHON_FLAG) -> Exception:
@@ -204,7 +176,7 @@ def selected_workloads(
     This includes workloads that cannot be built here, unlike the suite ``all``. Raises :class:`UsageError` for none.
     """
     patterns = [member for name in suite or ["*"] for member in _suite_members(name, config)]
-    names = known.members([_absolute(pattern) for pattern in patterns])
+    names = members_of(known, [_absolute(pattern) for pattern in patterns])
     entries = [known.workloads[name] for name in names if matches(name, filters)]
     if not entries:
         msg = f"no selected workload passes --filter {','.join(filters)}; see `torchperf list` without it"

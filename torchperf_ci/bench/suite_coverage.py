@@ -159,7 +159,7 @@ def coverage_command(options: CoverageOptions) -> int:
         config, suite=suites, python=options.python, device="cpu", timeout=options.timeout
     )
     under_test = selection.describe_environment(settings)
-    settings = under_test.settings(settings)
+    settings = settings.on(under_test.environment)
     entries = selection.selected_workloads(options.suite or ["all"], options.filter, config, under_test.known)
     suite = [entry.name for entry in entries]
     more = selection.selected_workloads(options.candidate, (), config, under_test.known)
@@ -368,7 +368,7 @@ def _worthwhile(
     known = selection.selected_workloads(suite, (), config, under_test.known)
     first = [entry.name for entry in known]
     cases = select_cases(Selection([Suite((*first, *found), MODES)]), under_test.known, "cpu")
-    measured = measure_use(cases, under_test.settings(settings), count_files=False)
+    measured = measure_use(cases, settings.on(under_test.environment), count_files=False)
     failed = {case.workload for case in measured.failures}
     slow = {case.workload for case, use in measured.uses.items() if use.cpu_seconds > MAX_SECONDS}
     uses = {

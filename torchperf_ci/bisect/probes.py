@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import MAX_BATCH_SIZE
-from torchperf_ci.bench.selection import KnownWorkloads, Selection, select_cases
+from torchperf_ci.bench.selection import Selection, select_cases
 from torchperf_ci.config import Rule, Suite
 from torchperf_ci.errors import UsageError
 from torchperf_ci.metrics import DOWN, LATENCY, OF_COMPILED_CODE, PAIRED, UP, bisected_as
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.pairs import Pair
+    from torchperf_ci.bench.worker.protocol import KnownWorkloads
 
 
 UNNAMED_SERIES = "the command's number"

@@ -61,16 +61,23 @@ class DescribedWorkload:
 
 
 @dataclass(frozen=True)
-class Description:
-    """Answer to ``describe``: environment and catalogue. ``unavailable`` says why a workload cannot be built.
+class KnownWorkloads:
+    """The catalogue: workloads by name, and their names by suite (for a suite file its path)."""
+
+    workloads: Mapping[str, DescribedWorkload]
+    suites: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class EnvironmentUnderTest:
+    """Answer to ``describe``: environment and catalogue. ``unavailable`` says, by name, why a workload cannot be built.
 
     ``imported`` are the files of the modules that the suite files have imported, except for installed ones.
     """
 
     environment: TorchEnvironment
-    suites: Mapping[str, Sequence[str]]
+    known: KnownWorkloads
     unavailable: Mapping[str, str]
-    workloads: Sequence[DescribedWorkload]
     imported: Sequence[str] = ()
 
 

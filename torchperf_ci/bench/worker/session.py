@@ -126,20 +126,21 @@ class WorkerSession:
     def ready(self) -> None:
         """Answer nothing, which tells the parent that torch has been imported."""
 
-    def describe(self, device: str, files: list[str]) -> protocol.Description:
+    def describe(self, device: str, files: list[str]) -> protocol.EnvironmentUnderTest:
         """Describe the environment and list the catalogue of workloads."""
         before = {*sys.modules}
         known = catalogue([Path(file) for file in files])
         imported = _files_of_modules({*sys.modules} - before)
         packages = [package for workload in known.workloads.values() for package in workload.requires]
-        workloads = [
-            protocol.DescribedWorkload(w.name, w.task, w.modes, dict(w.batch_sizes), w.origin, w.requires)
+        workloads = {
+            w.name: protocol.DescribedWorkload(
+                w.name, w.task, w.modes, dict(w.batch_sizes), w.origin, w.requires
+            )
             for w in known.workloads.values()
-        ]
+        }
+        described = protocol.KnownWorkloads(workloads, dict(known.suites))
         environment = torch_environment(device, packages)
-        return protocol.Description(
-            environment, dict(known.suites), dict(known.unavailable), workloads, imported
-        )
+        return protocol.EnvironmentUnderTest(environment, described, dict(known.unavailable), imported)
 
     def exercise(self, device: str) -> Mapping[str, Sequence[float]]:
         """Time equal blocks of work on the device, without any workload."""
