@@ -72,8 +72,6 @@ def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool
     with open_worker(case, settings, scratch) as worker:
         conversation = WorkerConversation(worker, settings.timeout)
         conversation.ask("begin_file_trace", Done, log=str(log))
-        if operators:
-            conversation.ask("begin_operator_trace", Done)
         prepare(conversation, replace(case, batch_size=case.batch_size or 1), settings)
         conversation.ask("peak", Peak)
         if case.compiled:

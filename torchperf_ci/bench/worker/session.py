@@ -27,7 +27,7 @@ from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
-from torchperf_ci.bench.worker.traces import FileTrace, OperatorTrace, unbuilt_devices
+from torchperf_ci.bench.worker.traces import FileTrace, unbuilt_devices
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite.discovery import find_architectures
 from torchperf_ci.suite.registry import catalogue
@@ -117,7 +117,6 @@ class WorkerSession:
     _request: StepRequest
     _workload: Workload
     _file_trace: FileTrace
-    _operator_trace: OperatorTrace
 
     def __init__(self) -> None:
         self._after_first: list[torch.Tensor] = []
@@ -242,14 +241,9 @@ class WorkerSession:
     def end_file_trace(self) -> None:
         self._file_trace.end()
 
-    def begin_operator_trace(self) -> None:
-        """Start to watch for kernels that run without operators. Must precede ``build``."""
-        self._operator_trace = OperatorTrace()
-        self._operator_trace.begin()
-
     def operators(self) -> protocol.OperatorsRun:
         """Return the operators that the steps run."""
-        return self._operator_trace.operators(self._step.run)
+        return traces.operators_run(self._step.run)
 
     def unbuilt_devices(self) -> protocol.UnbuiltDevices:
         return unbuilt_devices()

@@ -148,42 +148,22 @@ def _source_of(path: str) -> str:
 SECONDS = 5.0
 FEWEST, MOST = 10, 200
 """Number of steps that are profiled."""
-_STATIC_RUNTIME = ("_jit_to_static_module", "_fuse_to_static_module")
 _KERNELS = (b"2at6native", b"aoti_torch_", b"StaticModule")
 """Text found in the symbols of a library that calls kernels directly, or that was compiled to do so."""
 
 
-class OperatorTrace:
-    """Collects the operators that steps run. Must begin before anything is built.
+def operators_run(step: Callable[[], object]) -> OperatorsRun:
+    """Run ``step`` and return operator names without namespace and overload, and why there may be more.
 
-    torch's profiler only sees calls that go through the dispatcher, so everything else is reported as unknown.
+    torch's profiler only sees calls that go through the dispatcher.
     """
-
-    def __init__(self) -> None:
-        self._unknown: list[str] = []
-
-    def begin(self) -> None:
-        """Watch for the creation of a module of torch's static runtime, which bypasses the dispatcher."""
-        for name in _STATIC_RUNTIME:
-            if make := getattr(torch._C, name, None):  # noqa: SLF001
-                setattr(torch._C, name, self._recording(make))  # noqa: SLF001
-
-    def _recording(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        def recorded(*arguments: Any, **more: Any) -> Any:
-            self._unknown.append("it makes a static module of TorchScript, which calls kernels directly")
-            return make(*arguments, **more)
-
-        return recorded
-
-    def operators(self, step: Callable[[], object]) -> OperatorsRun:
-        """Run ``step`` and return operator names without namespace and overload, and why there may be more."""
-        names = set[str]()
-        end, count = time.monotonic() + SECONDS, 0
-        while count < FEWEST or (count < MOST and time.monotonic() < end):
-            names |= _run_in(step)
-            count += 1
-        self._unknown += [f"{library} calls kernels directly" for library in _libraries_with_kernels()]
-        return OperatorsRun(sorted(names), list(dict.fromkeys(self._unknown)))
+    names = set[str]()
+    end, count = time.monotonic() + SECONDS, 0
+    while count < FEWEST or (count < MOST and time.monotonic() < end):
+        names |= _run_in(step)
+        count += 1
+    unknown = [f"{library} calls kernels directly" for library in _libraries_with_kernels()]
+    return OperatorsRun(sorted(names), unknown)
 
 
 def _run_in(step: Callable[[], object]) -> set[str]:
