@@ -1,4 +1,4 @@
-"""Detect what disturbed a measurement, and how the GPU ran meanwhile: numbers for the record, one sentence for people."""
+"""Detect what disturbed a measurement, and how its GPU ran: numbers for the record, and a sentence for people."""
 
 from __future__ import annotations
 
