@@ -66,7 +66,8 @@ def run_command(options: RunOptions) -> int:
     if not cases:
         return _nothing_in_shard(chosen.shard, json_output=options.json)
     anchor = find_anchor(options.anchor, settings)
-    out = _output_folder(options)
+    default = newest_folder if options.resume else free_folder
+    out = Path(options.out) if options.out else default()
     seconds = expected_seconds(cases, settings, start_seconds, anchored=bool(anchor))
     plan = _plan_text(cases, settings, under_test, anchor, seconds)
     if options.dry_run:
@@ -174,13 +175,6 @@ def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
     except WorkerFailure as failure:
         console.say(f"torchperf: {settings.device} was given no work: {failure}")
         return settings.hardware, None
-
-
-def _output_folder(options: RunOptions) -> Path:
-    """Return the given folder, or a new one for each run; with ``--resume`` that of the newest run."""
-    if options.out:
-        return Path(options.out)
-    return newest_folder() if options.resume else free_folder()
 
 
 def _plan_text(

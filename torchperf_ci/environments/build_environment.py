@@ -53,7 +53,8 @@ def run_program(
         if status == 0:
             return printed
         how = f"did not finish within {seconds:.0f} s{option}" if status is None else f"ended with {status}"
-        msg = f"{what} {how}:\n{_tail(printed)}"
+        tail = "\n".join(printed.splitlines()[-TAIL_LINES:]) or "(it printed nothing)"
+        msg = f"{what} {how}:\n{without_secrets(tail)}"
         refuse_full_disk(msg)
         raise EnvironmentUnderTestError(msg)
 
@@ -74,10 +75,6 @@ def _status(
         # After a timeout, end daemons as well. Else keep them: the server of a compiler cache serves the next build.
         group.end(daemons=status is None)
     return status
-
-
-def _tail(printed: str) -> str:
-    return without_secrets("\n".join(printed.splitlines()[-TAIL_LINES:])) or "(it printed nothing)"
 
 
 MAKE_SECONDS = 120.0
@@ -111,12 +108,6 @@ def pip_versions(python: Path, package: str, seconds: float, options: Sequence[s
     listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds)
     version = next((line for line in listed.splitlines() if line.startswith(_VERSIONS)), _VERSIONS)
     return version.removeprefix(_VERSIONS).strip().split(", ")
-
-
-def activated_environ(folder: Path) -> dict[str, str]:
-    """Environment variables as in a shell in which the virtual environment is active."""
-    path = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath)])
-    return {**_clean_environ(), "PATH": path, "VIRTUAL_ENV": str(folder)}
 
 
 def _clean_environ() -> dict[str, str]:
@@ -328,7 +319,9 @@ def _build(revision: Revision, tree: Path, folder: Path, builder: Builder, draw:
     for name, value in values.items():
         command = command.replace(f"{{{name}}}", shlex.quote(value))
     environ = {
-        **activated_environ(folder),
+        **_clean_environ(),
+        "PATH": os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath)]),
+        "VIRTUAL_ENV": str(folder),
         **{name.upper(): value for name, value in values.items()},
         PADDING: "x" * _padding(draw, MAX_ENVIRONMENT_BYTES),
     }

@@ -119,13 +119,10 @@ class EnvironmentCache(Generic[Build]):
         ``draw`` is 0 for the first build, and k for the k-th rebuild. Raises :class:`EnvironmentUnderTestError` if it
         cannot be made; the next call tries again, because some builds fail by chance.
         """
-        key = (build, draw)
-        if key in self._held:
-            self._held[key] = self._held.pop(key)
-        else:
-            self._held[key] = self._make(build, draw)
-            self._make_room()
-        return self._held[key].environment
+        held = self._held.pop((build, draw), None) or self._make(build, draw)
+        self._held[build, draw] = held
+        self._make_room()
+        return held.environment
 
     def try_anew(self, build: Build) -> None:
         """Make an environment of a build again, and remove it; raises :class:`EnvironmentUnderTestError`."""

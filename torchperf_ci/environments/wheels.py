@@ -128,8 +128,11 @@ class CommitWheels:
 
     def _lying_there(self, revision: Revision) -> list[str]:
         """Requirements for the commit's wheels in the directory; pip chooses the one that fits its Python."""
+        digits = re.compile(rf"[0-9a-f]{{{SHORT_SHA},40}}")
         names = {
-            file.name for file in Path(self.pattern).glob("*.whl") if _is_wheel_of(file.name, revision.sha)
+            file.name
+            for file in Path(self.pattern).glob("*.whl")
+            if any(map(revision.sha.startswith, digits.findall(file.name.lower())))
         }
         if not names:
             msg = (
@@ -137,10 +140,6 @@ class CommitWheels:
             )
             raise EnvironmentUnderTestError(msg)
         return sorted({"==".join(name.split("-")[:2]) for name in names})
-
-
-def _is_wheel_of(name: str, sha: str) -> bool:
-    return any(sha.startswith(digits) for digits in re.findall(rf"[0-9a-f]{{{SHORT_SHA},40}}", name.lower()))
 
 
 def _check_claims(python: str, revision: Revision) -> None:

@@ -27,7 +27,7 @@ from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
-from torchperf_ci.bench.worker.traces import FileTrace, unbuilt_devices
+from torchperf_ci.bench.worker.traces import FileTrace
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite.discovery import find_architectures
 from torchperf_ci.suite.registry import catalogue
@@ -118,6 +118,11 @@ class WorkerSession:
     _workload: Workload
     _file_trace: FileTrace
 
+    compilation = staticmethod(step.compilation_counts)
+    inventory = staticmethod(traces.inventory)
+    files_that_call = staticmethod(traces.files_that_call)
+    unbuilt_devices = staticmethod(traces.unbuilt_devices)
+
     def __init__(self) -> None:
         self._after_first: list[torch.Tensor] = []
         self._seconds = 0.0
@@ -207,9 +212,6 @@ class WorkerSession:
     def _eager_twin(self, dtype: str) -> BuiltStep:
         return build_step(self._workload, replace(self._request, backend="eager", dtype=dtype), self._device)
 
-    def compilation(self) -> protocol.Compilation:
-        return step.compilation_counts()
-
     def profile(self, trace: str) -> protocol.ProfiledSteps:
         """Profile operators and kernels of the steps and, if they are compiled, the reasons for graph breaks."""
         profile = profiling.profile(self._device, self._step.run, trace)
@@ -221,17 +223,9 @@ class WorkerSession:
         known = catalogue([Path(file) for file in files]).workloads
         return find_architectures(known, filters)
 
-    def inventory(self) -> protocol.Inventory:
-        """Return all that a step can use of this torch."""
-        return traces.inventory()
-
     def api_use(self) -> protocol.ApiUse:
         """Return what a step uses of this torch."""
         return traces.used_by(self._step.run)
-
-    def files_that_call(self) -> protocol.Callers:
-        """Count the files of installed packages that call each function."""
-        return traces.files_that_call()
 
     def begin_file_trace(self, log: str) -> None:
         """Start to log which files are read. Must be the first request."""
@@ -244,6 +238,3 @@ class WorkerSession:
     def operators(self) -> protocol.OperatorsRun:
         """Return the operators that the steps run."""
         return traces.operators_run(self._step.run)
-
-    def unbuilt_devices(self) -> protocol.UnbuiltDevices:
-        return unbuilt_devices()
