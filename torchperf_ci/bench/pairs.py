@@ -302,9 +302,8 @@ def spare_cpus(settings: Settings) -> tuple[int, ...]:
 class PrestartedWorkers:
     """The workers of one pair, started in advance. They are ended if another pair is measured instead."""
 
-    _key: PairKey | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
-    _started: tuple[PairWorker, PairWorker] | None = None
+    _started: dict[PairKey, tuple[PairWorker, PairWorker]] = field(default_factory=dict)
 
     def start(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
@@ -317,24 +316,22 @@ class PrestartedWorkers:
         if not cpus or case.compiled or not case.batch_size:
             return
         self.close()
-        self._key = (case, base, head, scratch, head_first)
         beforehand = start_pair(case, base, head, scratch, cpus, head_first=head_first)
-        self._started = self._stack.enter_context(beforehand)
+        self._started[case, base, head, scratch, head_first] = self._stack.enter_context(beforehand)
 
     def take(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
     ) -> AbstractContextManager[tuple[PairWorker, PairWorker]]:
         """Return a context manager with the pair's workers, which starts them if they were not started in advance."""
-        key, started, stack = (case, base, head, scratch, head_first), self._started, self._stack.pop_all()
-        self._started = None
-        if started is None or self._key != key:
-            stack.close()
-            return start_pair(case, base, head, scratch, head_first=head_first)
-        return _held_open(stack, started)
+        key = (case, base, head, scratch, head_first)
+        if key in self._started:
+            return _held_open(self._stack.pop_all(), self._started.pop(key))
+        self.close()
+        return start_pair(case, base, head, scratch, head_first=head_first)
 
     def close(self) -> None:
         """End the workers that were not taken."""
-        self._started = None
+        self._started.clear()
         self._stack.close()
 
 
