@@ -279,7 +279,11 @@ def open_environment(spec: BuildSpec, builder: Builder, draw: int = 0) -> Iterat
                 yield environment
         case Revision():
             with scratch_folder(_padding(draw, MAX_NAME_BYTES)) as folder, worktree(spec, folder) as tree:
-                yield _revision_environment(spec, builder, folder, tree, draw)
+                python, path = builder.python, import_roots(tree)
+                if builder.command is not None:
+                    python, path = str(make_venv(builder.python, folder / "env")), ()
+                    _build(spec, tree, folder / "env", builder, draw)
+                yield BuildEnvironment(python, path, str(spec), folder, tree)
 
 
 @contextmanager
@@ -294,16 +298,6 @@ def open_wheels(
         interpreter = make_venv(python, folder / "env")
         _pip(interpreter, ["install", "--progress-bar", "off", *options], requirements, seconds)
         yield BuildEnvironment(str(interpreter), (), description, folder)
-
-
-def _revision_environment(
-    revision: Revision, builder: Builder, folder: Path, tree: Path, draw: int
-) -> BuildEnvironment:
-    if builder.command is None:
-        return BuildEnvironment(builder.python, import_roots(tree), str(revision), folder, tree)
-    python = make_venv(builder.python, folder / "env")
-    _build(revision, tree, folder / "env", builder, draw)
-    return BuildEnvironment(str(python), (), str(revision), folder, tree)
 
 
 def import_roots(tree: Path) -> tuple[str, ...]:

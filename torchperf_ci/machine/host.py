@@ -287,7 +287,7 @@ def take_fingerprint(
         "pinned_to": ",".join(map(str, cpus)),
         **identity.facts,
         **device.clocks(),
-        **_refused(tuning),
+        **{f"tuning_refused_{name}": why for name, why in (tuning.refused if tuning else {}).items()},
         **torch_facts,
     }
     observed = {name: value for name, value in observed.items() if value}
@@ -331,10 +331,6 @@ def _observed(host: Host) -> dict[str, str]:
         "toolkit_python": platform.python_version(),
         "compiler_cxx": cxx_compiler(),
     }
-
-
-def _refused(tuning: TuningReport | None) -> dict[str, str]:
-    return {f"tuning_refused_{name}": why for name, why in (tuning.refused if tuning else {}).items()}
 
 
 def _memory_class(total: int) -> int:
