@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torchperf_ci.bench.worker.protocol import (
     Agreement,
     Block,
-    Blocks,
     Built,
     Compilation,
     CountedFlops,
@@ -367,7 +366,7 @@ def exercise_device(settings: Settings) -> DeviceExercise:
     ):
         worker.ask("ready", EXERCISE_TIMEOUT, Done)
         with watch_interference(settings.hardware) as observed:
-            blocks = worker.ask("exercise", EXERCISE_TIMEOUT, Blocks, device=settings.device)
+            blocks = worker.ask("exercise", EXERCISE_TIMEOUT, dict[str, list[float]], device=settings.device)
     return DeviceExercise(
         {kind: noise_of(seconds) for kind, seconds in blocks.items()}, observed.get("gpu_sm_mhz")
     )

@@ -129,7 +129,9 @@ class Worker:
             )
         self._process = self._group.process
         self.pin(cpus)
-        _offer_to_oom_killer(self._process.pid)
+        # If memory runs out after all, the kernel shall kill the worker, and not the parent, which has the results.
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{self.pid}/oom_score_adj").write_text("1000")
 
     @property
     def pid(self) -> int:
@@ -257,9 +259,3 @@ def last_lines(*files: Path) -> str:
     crash = next((n for n, line in enumerate(lines) if line.startswith("Current thread ")), len(lines))
     lines = lines[: crash + CRASH_LINES]
     return "\n".join(lines[-LOG_TAIL_LINES:])
-
-
-def _offer_to_oom_killer(pid: int) -> None:
-    """Make the kernel kill the worker if memory runs out after all, and not the parent, which has the results."""
-    with contextlib.suppress(OSError):
-        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import WorkerConversation, open_worker, prepare
-from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak, UnbuiltDevices
+from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.pytorch_sources import UnknownEffectError, is_native, is_unbuilt, sources_at
 from torchperf_ci.compare.touched_operators import touched_operators
@@ -85,7 +85,7 @@ def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool
 def unbuilt_devices(case: Case, settings: Settings, scratch: Path) -> tuple[str, ...]:
     """Return the ATen folders of devices that this torch was not built for. Raises :class:`WorkerFailure`."""
     with open_worker(case, settings, scratch) as worker:
-        return tuple(worker.ask("unbuilt_devices", settings.timeout, UnbuiltDevices))
+        return tuple(worker.ask("unbuilt_devices", settings.timeout, list[str]))
 
 
 def _read(lines: Iterable[str]) -> FilesRead:

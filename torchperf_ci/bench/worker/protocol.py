@@ -149,9 +149,6 @@ class Samples:
 Block = float
 """Mean seconds per step of one block."""
 
-Blocks = dict[str, list[float]]
-"""Answer to ``exercise``: seconds of each block, by kind of work."""
-
 
 @dataclass(frozen=True)
 class Agreement:
@@ -291,10 +288,6 @@ class OperatorsRun:
 
     operators: Sequence[str]
     unknown: Sequence[str]
-
-
-UnbuiltDevices = list[str]
-"""Devices that torch was not built for, by the name of their ATen folder."""
 
 
 @dataclass
