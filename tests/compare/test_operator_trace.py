@@ -16,9 +16,10 @@ import threading
 import torch
 from torchperf_ci.suite import Task, workload
 
-@workload("mine/step", "a step", modes=("training",))
+@workload("mine/{name}", "a step", modes=("training",))
 def build(batch):
     x = torch.ones(4, 4, requires_grad=True)
+    {before}
 
     def step(_mark):
         x.pow(3).double().sum().backward()
@@ -28,17 +29,25 @@ def build(batch):
 
     return Task(torch.nn.Identity(), step=step)
 """
+STATIC = "torch._C._jit_to_static_module(torch.jit.freeze(torch.jit.script(torch.nn.ReLU().eval()))._c)"
 
 
 def test_all_operators_are_seen_inside_of_others_and_of_threads(
     tmp_path: Path, torch_environment: Path
 ) -> None:
-    suite = tmp_path / "suite.py"
-    suite.write_text(SUITE)
-    settings = Settings(f"{torch_environment}/bin/python", "cpu", (str(suite),), budget=0.1, timeout=120)
-    case = Case("mine/step", "training", "fp32", "eager", 1)
-    found = files_read(case, settings, tmp_path, operators=True)
+    def read(name: str, before: str = "pass") -> tuple[set[str], tuple[str, ...]]:
+        suite = tmp_path / f"{name}.py"
+        suite.write_text(SUITE.format(name=name, before=before))
+        settings = Settings(f"{torch_environment}/bin/python", "cpu", (str(suite),), budget=0.1, timeout=120)
+        found = files_read(
+            Case(f"mine/{name}", "training", "fp32", "eager", 1), settings, tmp_path, operators=True
+        )
+        return {*found.operators}, found.unknown
+
+    operators, unknown = read("plain")
     inside_of_another, in_the_backward_pass, on_a_thread = "copy_", "mul", "cumsum"
-    assert {"pow", "sum", inside_of_another, in_the_backward_pass, on_a_thread} <= found.operators
-    assert "sort" not in found.operators
-    assert found.unknown == ()
+    assert {"pow", "sum", inside_of_another, in_the_backward_pass, on_a_thread} <= operators
+    assert "sort" not in operators
+    assert unknown == ()
+    _, unknown = read("static", before=STATIC)
+    assert unknown == ("it makes a static module of TorchScript, which calls kernels directly",)

@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ PROGRAMS = {
 """Audit events that start a program, and the position of the program among their arguments."""
 UNSEEN = ("cpython.PyInterpreterState_New", "_interpreters.create")
 """Audit events after which a hook no longer sees everything."""
+STATIC_RUNTIME = ("_jit_to_static_module", "_fuse_to_static_module")
+"""Functions of ``torch._C`` that make a module of torch's static runtime, which calls kernels without operators."""
 
 
 @dataclass
@@ -65,6 +67,9 @@ class FileTrace:
         """Start tracing this process, and log the modules that it has already imported."""
         self._write_modules()
         self._watch_multiprocessing()
+        for name in STATIC_RUNTIME:
+            if make := getattr(torch._C, name, None):  # noqa: SLF001
+                setattr(torch._C, name, partial(self._make_static, make))  # noqa: SLF001
         self._faults_of_children = _faults_of_children()
         sys.addaudithook(self._on_audit_event)
 
@@ -96,6 +101,10 @@ class FileTrace:
             return start(arguments, *others)
 
         _posixsubprocess.fork_exec = fork_exec
+
+    def _make_static(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        self._write("unseen", "it makes a static module of TorchScript, which calls kernels directly")
+        return make(*arguments)
 
     def _write_modules(self) -> None:
         for module in [*sys.modules.values()]:
