@@ -121,7 +121,6 @@ class WorkerSession:
     compilation = staticmethod(step.compilation_counts)
     inventory = staticmethod(traces.inventory)
     files_that_call = staticmethod(traces.files_that_call)
-    unbuilt_devices = staticmethod(traces.unbuilt_devices)
 
     def __init__(self) -> None:
         self._after_first: list[torch.Tensor] = []

@@ -202,19 +202,6 @@ def _libraries_with_kernels() -> Iterator[str]:
                 yield str(path)
 
 
-def unbuilt_devices() -> list[str]:
-    """Return the names of ATen folders for devices that this torch was not built for."""
-    cuda, hip = torch.version.cuda is not None, torch.version.hip is not None
-    built = {
-        "cuda": cuda or hip,
-        "cudnn": cuda,
-        "miopen": hip,
-        "hip": hip,
-        "mps": torch.backends.mps.is_built(),
-    }
-    return [name for name, there in built.items() if not there]
-
-
 TIMED_SECONDS = 0.5
 """Once the timed steps add up to this many seconds, no further step is timed."""
 MAX_TIMED = 5
