@@ -239,7 +239,7 @@ def calibrated_steps(*workers: tuple[WorkerConversation, int]) -> int:
 
     Each side is timed over the steps of one sample, because a single step would mostly time the device's latency.
     """
-    seconds = sum(_block(worker, steps) for worker, steps in workers)
+    seconds = sum(worker.ask("block", Block, steps=steps) for worker, steps in workers)
     return math.ceil(len(workers) * BLOCK_SECONDS / max(seconds, 1e-9))
 
 
@@ -266,12 +266,8 @@ def _are_alike(log_ratios: Sequence[float]) -> bool:
 
 def _quad(base: WorkerConversation, head: WorkerConversation, steps: int) -> tuple[float, float]:
     """Return seconds per step of both sides over A B B A. A drift that is linear over the quad cancels out."""
-    a1, b1, b2, a2 = (_block(worker, steps) for worker in (base, head, head, base))
+    a1, b1, b2, a2 = (worker.ask("block", Block, steps=steps) for worker in (base, head, head, base))
     return (a1 + a2) / 2, (b1 + b2) / 2
-
-
-def _block(worker: WorkerConversation, steps: int) -> float:
-    return worker.ask("block", Block, steps=steps)
 
 
 def _paired_values(worker: WorkerConversation, case: Case, *, cold: bool) -> Mapping[str, float]:
