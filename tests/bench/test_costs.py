@@ -62,7 +62,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_with_a_file_that_is_not_there_does_not_begin(tmp_path: Path) -> None:
     given = RunOptions()
-    assert selection.selection_of(given, Config(), (), (), shard=(1, 2)).costs is None
+    assert selection.selection_of(given, Config(), (), (), shard=(1, 2)).costs == {}
     with pytest.raises(JsonFileError, match="cannot be read"):
         selection.selection_of(given, Config(), (), (), (1, 2), str(tmp_path / "costs.json"))
 

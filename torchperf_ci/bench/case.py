@@ -133,19 +133,14 @@ Shard = tuple[int, int]
 """The shard's number, counted from 1, and the number of shards."""
 
 
-def cases_of_shard(
-    cases: Sequence[Case], shard: Shard, costs: Mapping[str, float] | None = None
-) -> tuple[Case, ...]:
+def cases_of_shard(cases: Sequence[Case], shard: Shard, costs: Mapping[str, float]) -> tuple[Case, ...]:
     """Return the cases of a shard, in their order. Each case is in exactly one shard.
 
-    Without ``costs`` (seconds by cost key) a shard gets every ``shard[1]``-th case, so that shards have equally
-    many. With costs, shards take about equally long: the longest remaining case goes to the least busy shard (longest
-    processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the optimum). A case without a known cost
-    counts as the median of the known ones.
+    Shards take about equally long by ``costs`` (seconds by cost key): the longest remaining case goes to the least busy
+    shard (longest processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the optimum). A case without
+    a known cost counts as the median of the known ones. If none is known, a shard gets every ``shard[1]``-th case.
     """
     number, of = shard
-    if costs is None:
-        return tuple(cases[number - 1 :: of])
     usual = median([costs[case.cost_key] for case in cases if case.cost_key in costs] or [1.0])
     seconds = {case: costs.get(case.cost_key, usual) for case in cases}
     busy = [(0.0, 0, shard) for shard in range(1, of + 1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,14 +57,14 @@ class Selection:
     """The cases of some suites that match a filter and belong to a shard.
 
     ``batch_size`` None means each workload's default for its mode and device, 0 that it is to be determined. ``shard``
-    is (number from 1, number of shards). If ``costs`` are known, shards take about equally long.
+    is (number from 1, number of shards). By their ``costs``, shards take about equally long.
     """
 
     suites: Sequence[Suite]
     filters: Sequence[str] = ()
     batch_size: int | None = None
     shard: tuple[int, int] = (1, 1)
-    costs: Costs | None = None
+    costs: Costs = field(default_factory=dict)
 
 
 NOTHING_IN_SHARD = "shard {}/{} has nothing to measure: there are fewer cases than shards; plan fewer"
@@ -86,8 +86,7 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
         )
         msg = f"nothing to run: no selected workload has these modes and passes the filters; {advice}"
         raise UsageError(msg)
-    costs = None if selection.costs is None else selection.costs.get(device, {})
-    return cases_of_shard(tuple(cases), selection.shard, costs)
+    return cases_of_shard(tuple(cases), selection.shard, selection.costs.get(device, {}))
 
 
 def matches(name: str, filters: Sequence[str]) -> bool:
@@ -224,7 +223,7 @@ def selection_of(
         filters=filters,
         batch_size=options.batch_size,
         shard=shard or (1, 1),
-        costs=read_costs(Path(costs_file)) if costs_file else None,
+        costs=read_costs(Path(costs_file)) if costs_file else {},
     )
 
 
