@@ -200,8 +200,6 @@ def _publish_results(
     if json_output:
         print_json(summary.results_as_json(results, setting))
     console.say(f"{summary.headline(results)}; records in {out}", *summary.run_notes(results))
-    if not actions.in_actions():
-        return
     actions.append_summary(to_markdown(document))
     actions.annotate(summary.failure_annotations(results))
     actions.set_output("passed", str(sum(result.status == "pass" for result in results)))
