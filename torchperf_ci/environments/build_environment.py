@@ -10,7 +10,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.environments.revisions import Revision, find_revision, top_of_checkout, worktree
@@ -44,10 +44,20 @@ def run_program(
     """
     with tempfile.TemporaryFile() as log:
         try:
-            status = _status(command, seconds, log, cwd, environ)
+            group = ProcessGroup(
+                command, environ, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
         except OSError as error:
             msg = f"{what}: {command[0]} does not start: {error.strerror}"
             raise EnvironmentUnderTestError(msg) from None
+        status = None
+        try:
+            status = group.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            # After a timeout, end daemons as well. Else the server of a compiler cache may serve the next build.
+            group.end(daemons=status is None)
         log.seek(0)
         printed = log.read().decode(errors="replace")
         if status == 0:
@@ -57,24 +67,6 @@ def run_program(
         msg = f"{what} {how}:\n{without_secrets(tail)}"
         refuse_full_disk(msg)
         raise EnvironmentUnderTestError(msg)
-
-
-def _status(
-    command: Sequence[str], seconds: float, log: IO[bytes], cwd: Path, environ: Mapping[str, str]
-) -> int | None:
-    """The exit code; None after a timeout."""
-    group = ProcessGroup(
-        command, environ, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-    )
-    status = None
-    try:
-        status = group.process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        # After a timeout, end daemons as well. Else keep them: the server of a compiler cache serves the next build.
-        group.end(daemons=status is None)
-    return status
 
 
 MAKE_SECONDS = 120.0
@@ -179,8 +171,13 @@ def parse_build_spec(text: str, repo: Path) -> BuildSpec:
     can_be_run = file.is_file() and os.access(file, os.X_OK)
     if can_be_run and is_path(text):
         return Interpreter(file.absolute())
-    if text.endswith(".whl") or "==" in text:
-        return _wheel(text)
+    if text.endswith(".whl"):
+        if not file.is_file():
+            msg = f"there is no wheel at {text}"
+            raise UsageError(msg)
+        return WheelRequirement(str(file.absolute()))
+    if "==" in text:
+        return WheelRequirement(text)
     revision, why_not = find_revision(text, repo)
     if revision is None:
         if can_be_run:
@@ -193,15 +190,6 @@ def parse_build_spec(text: str, repo: Path) -> BuildSpec:
         )
         raise UsageError(msg)
     return revision
-
-
-def _wheel(text: str) -> WheelRequirement:
-    if not text.endswith(".whl"):
-        return WheelRequirement(text)
-    if not Path(text).is_file():
-        msg = f"there is no wheel at {text}"
-        raise UsageError(msg)
-    return WheelRequirement(str(Path(text).absolute()))
 
 
 MAX_NAME_BYTES = 61
