@@ -129,12 +129,10 @@ def expected_seconds(
     return processes * each + FIRST_COMPILATION * sum(case.compiled for case in cases)
 
 
-Shard = tuple[int, int]
-"""The shard's number, counted from 1, and the number of shards."""
-
-
-def cases_of_shard(cases: Sequence[Case], shard: Shard, costs: Mapping[str, float]) -> tuple[Case, ...]:
-    """Return the cases of a shard, in their order. Each case is in exactly one shard.
+def cases_of_shard(
+    cases: Sequence[Case], shard: tuple[int, int], costs: Mapping[str, float]
+) -> tuple[Case, ...]:
+    """Return the cases of a shard (number from 1, number of shards), in their order. Each case is in exactly one shard.
 
     Shards take about equally long by ``costs`` (seconds by cost key): the longest remaining case goes to the least busy
     shard (longest processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the optimum). A case without

@@ -32,7 +32,7 @@ from torchperf_ci.machine.tuning import quiet_cpus
 from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.machine.devices.interface import GpuReading
@@ -232,7 +232,7 @@ def cache_of(case: Case, scratch: Path) -> Path:
 def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
     """Return variables that make workers reproducible, to be added to those inherited; ``cache`` is for compilers."""
     threads = str(settings.threads)
-    return {
+    variables = {
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",  # a crash in an extension leaves a traceback in the log
@@ -248,17 +248,11 @@ def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
         "MIOPEN_CUSTOM_CACHE_DIR": str(cache / "miopen"),
         # Compile in the worker itself, so that its CPU seconds are counted and no pool of processes stays behind.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        **(_imported_from(settings.path) if settings.path else {}),
     }
-
-
-def _imported_from(path: Sequence[str]) -> dict[str, str]:
-    """Return variables to import from the folders in ``path`` first, without writing bytecode to them."""
-    inherited = os.environ.get("PYTHONPATH")
-    return {
-        "PYTHONPATH": os.pathsep.join([*path, inherited] if inherited else path),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    if settings.path:
+        folders = filter(None, (*settings.path, os.environ.get("PYTHONPATH")))
+        variables |= {"PYTHONPATH": os.pathsep.join(folders), "PYTHONDONTWRITEBYTECODE": "1"}
+    return variables
 
 
 def _sample(conversation: WorkerConversation, inner: int, settings: Settings) -> dict[str, str]:

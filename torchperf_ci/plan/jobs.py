@@ -90,8 +90,7 @@ def jobs_of(config: Config) -> Sequence[MeasurementJob]:
         raise UsageError(_EXAMPLE.rstrip())
     suites = config.suites or _WITHOUT_SUITES
     for name, suite in suites.items():
-        _check_suite_name(name)
-        _check_workloads(name, suite)
+        _check_suite(name, suite)
     used: set[str] = set()
     jobs = [
         _job(used, runner, config.runners[runner], name, f"{number}/{suite.shards}")
@@ -128,18 +127,15 @@ def _job(used: set[str], name: str, runner: Runner, suite: str, shard: str) -> M
     return MeasurementJob(unique, name, runner.labels, runner.device, runner.tune, suite, shard)
 
 
-def _check_suite_name(suite: str) -> None:
-    """Raise :class:`UsageError` for a name that ``torchperf run --suite`` would split or ignore."""
-    if suite != suite.strip() or not suite or "," in suite or len(suite.splitlines()) != 1:
-        msg = f"suites: {suite!r} cannot be given to `torchperf run --suite`: use a name without commas and line breaks"
-        raise UsageError(msg)
+def _check_suite(name: str, suite: Suite) -> None:
+    """Raise :class:`UsageError` for a name that ``torchperf run --suite`` would split or ignore.
 
-
-def _check_workloads(name: str, suite: Suite) -> None:
-    """Raise :class:`UnknownNameError` for a built-in suite that does not exist.
-
-    Names with a slash are workloads, which are not checked, because listing them needs torch.
+    Raises :class:`UnknownNameError` for a built-in suite that does not exist. Names with a slash are workloads, which
+    are not checked, because listing them needs torch.
     """
+    if name != name.strip() or not name or "," in name or len(name.splitlines()) != 1:
+        msg = f"suites: {name!r} cannot be given to `torchperf run --suite`: use a name without commas and line breaks"
+        raise UsageError(msg)
     for wanted in suite.workloads:
         if not any(sign in wanted for sign in "/*?[") and not wanted.endswith(".py") and wanted not in SUITES:
             what = f"suite in suites.{name}.workloads"
