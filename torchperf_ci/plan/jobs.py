@@ -161,10 +161,6 @@ def measured_costs(dsn: str, benchmark: str, now: float) -> Costs:
     return costs
 
 
-Machine = tuple[str, str]
-"""A device and an architecture, as in series."""
-
-
 def runners_of_series(jobs: Sequence[MeasurementJob], records: Path) -> Callable[[Series], str]:
     """Return a function that names the runner of a series; empty if unknown.
 
@@ -172,7 +168,7 @@ def runners_of_series(jobs: Sequence[MeasurementJob], records: Path) -> Callable
     only one there is. Known from the artifacts of ``jobs`` below ``records``; some may be missing.
     """
     by_case: dict[Series, str] = {}
-    by_machine: dict[Machine, str] = {}
+    by_machine: dict[tuple[str, str], str] = {}
     for job in jobs:
         folder = job_folder(records, job.name, len(jobs))
         for series in points_of_records([folder]).points if folder.is_dir() else ():
