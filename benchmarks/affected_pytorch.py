@@ -21,7 +21,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.selection import (
-    CaseGrid,
     Selection,
     describe_environment,
     select_cases,
@@ -31,7 +30,7 @@ from torchperf_ci.bench.selection import (
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.affected import changed_operators, files_read, tree_change
 from torchperf_ci.compare.pytorch_sources import NATIVE, UnknownEffectError
-from torchperf_ci.config import Config
+from torchperf_ci.config import Config, Suite
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.git import Git
@@ -106,11 +105,11 @@ def operators_of_suite(python: str | None) -> Iterator[tuple[str, list[str]]]:
     config = Config()
     settings = settings_of(config, suite=(), python=python, device="cpu", timeout=300)
     under_test = describe_environment(settings)
-    settings = replace(under_test.settings(settings), budget=0.5)
+    settings = replace(settings.on(under_test.environment), budget=0.5)
     entries = selected_workloads(["core"], (), config, under_test.known)
-    grid = CaseGrid([entry.name for entry in entries], MODES, ["fp32"], ["eager"])
+    suite = Suite(tuple(entry.name for entry in entries), MODES)
     with tempfile.TemporaryDirectory() as scratch:
-        for case in select_cases(Selection([grid]), under_test.known, "cpu"):
+        for case in select_cases(Selection([suite]), under_test.known, "cpu"):
             try:
                 read = files_read(case, settings, Path(scratch), operators=True)
             except WorkerFailure as failure:

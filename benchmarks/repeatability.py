@@ -39,7 +39,7 @@ def plain_loop(case: Case, settings: Settings, scratch: Path) -> float:
         conversation = WorkerConversation(worker, settings.timeout)
         build(conversation, case, settings)
         conversation.ask("first_step", FirstStep)
-        return conversation.ask("block", Block, steps=LOOP).seconds
+        return conversation.ask("block", Block, steps=LOOP)
 
 
 def harness(case: Case, settings: Settings, scratch: Path) -> float:

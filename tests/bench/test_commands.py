@@ -32,7 +32,7 @@ from torchperf_ci.machine.examination import DoctorFinding
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from torchperf_ci.bench.selection import EnvironmentUnderTest
+    from torchperf_ci.bench.worker.protocol import EnvironmentUnderTest
 
 FAULTY = Path(__file__).parent / "faulty_suite.py"
 PINNED = "pinned" if sys.platform == "linux" else "unpinned"

@@ -6,9 +6,9 @@ import pytest
 
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Case, read_costs, write_costs
-from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
-from torchperf_ci.bench.worker.protocol import DescribedWorkload
-from torchperf_ci.config import Config
+from torchperf_ci.bench.selection import Selection, select_cases
+from torchperf_ci.bench.worker.protocol import DescribedWorkload, KnownWorkloads
+from torchperf_ci.config import Config, Suite
 from torchperf_ci.errors import JsonFileError
 from torchperf_ci.options.measurement_commands import RunOptions
 
@@ -62,7 +62,7 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
 
 def test_a_run_with_a_file_that_is_not_there_does_not_begin(tmp_path: Path) -> None:
     given = RunOptions()
-    assert selection.selection_of(given, Config(), (), (), shard=(1, 2)).costs is None
+    assert selection.selection_of(given, Config(), (), (), shard=(1, 2)).costs == {}
     with pytest.raises(JsonFileError, match="cannot be read"):
         selection.selection_of(given, Config(), (), (), (1, 2), str(tmp_path / "costs.json"))
 
@@ -73,13 +73,12 @@ def test_shards_are_split_by_the_costs_of_their_own_device() -> None:
         for name in ("a", "b", "c")
     }
     known = KnownWorkloads(entries, {})
-    grid = CaseGrid(["*"], ["inference"], ["fp32"], ["eager"])
     heavy = {
         "cuda": {
             Case("c", "inference", "fp32", "eager", 0).cost_key: 100.0,
             Case("a", "inference", "fp32", "eager", 0).cost_key: 1.0,
         }
     }
-    selected = Selection([grid], shard=(1, 2), costs=heavy)
+    selected = Selection([Suite(("*",))], shard=(1, 2), costs=heavy)
     assert [case.workload for case in select_cases(selected, known, "cuda")] == ["c"]
     assert [case.workload for case in select_cases(selected, known, "cpu")] == ["a", "c"]

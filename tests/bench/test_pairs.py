@@ -228,6 +228,6 @@ def test_steps_that_take_long_get_fewer_quads(seconds: float, quads: int) -> Non
 def test_quads_that_spread_are_taken_all() -> None:
     class Restless(SimulatedWorker):
         def ask(self, verb: str, kind: type[Block], steps: int) -> Block:
-            return kind(super().ask(verb, kind, steps).seconds * (1 + 0.02 * (SimulatedWorker.clock % 7)))
+            return kind(super().ask(verb, kind, steps) * (1 + 0.02 * (SimulatedWorker.clock % 7)))
 
     assert len(measured_quads(Restless(1.0, 0.0), SimulatedWorker(1.0, 0.0), steps=1)) == QUADS

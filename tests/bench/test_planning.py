@@ -3,7 +3,6 @@ from __future__ import annotations
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.commands import _dependencies
 from torchperf_ci.bench.pairs import on_same_cpus
-from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads
 from torchperf_ci.bench.worker.protocol import TorchEnvironment
 from torchperf_ci.machine.devices.amd import Rocm
 from torchperf_ci.machine.devices.interface import TorchGpu
@@ -14,7 +13,7 @@ SEEN = TorchGpu("AMD Instinct MI300X", "c0ffee", "0000:c1:00.0", 196592, 8)
 
 def test_what_torch_says_of_the_device_is_carried_to_all_who_ask_its_vendors_tools() -> None:
     told = TorchEnvironment("cuda", True, SEEN, "2.13.0", "abc", {}, {}, {})
-    settings = EnvironmentUnderTest(told, KnownWorkloads({}, {}), {}).settings(Settings("python", "auto"))
+    settings = Settings("python", "auto").on(told)
     assert (settings.device, settings.hip, settings.seen) == ("cuda", True, SEEN)
     assert isinstance(settings.hardware, Rocm)
     assert isinstance(on_same_cpus(settings, settings)[0].hardware, Rocm)

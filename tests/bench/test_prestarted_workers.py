@@ -46,7 +46,7 @@ def test_what_was_started_is_what_is_measured_and_ends_with_it(
 ) -> None:
     workers = PrestartedWorkers()
     workers.start(CASE, settings, settings, tmp_path)
-    pids = [worker._worker.pid for worker in workers._started]
+    pids = [worker._worker.pid for pair in workers._started.values() for worker in pair]
     taken = workers.take(CASE, settings, settings, tmp_path)
     assert all(map(_runs, pids))
     monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", None)
@@ -58,7 +58,7 @@ def test_what_was_started_is_what_is_measured_and_ends_with_it(
 def test_what_was_started_in_vain_is_ended(settings: Settings, tmp_path: Path, why: str) -> None:
     workers = PrestartedWorkers()
     workers.start(CASE, settings, settings, tmp_path)
-    pids = [worker._worker.pid for worker in workers._started]
+    pids = [worker._worker.pid for pair in workers._started.values() for worker in pair]
     match why:
         case "closed":
             workers.close()
@@ -72,7 +72,7 @@ def test_what_was_started_in_vain_is_ended(settings: Settings, tmp_path: Path, w
 def test_a_compiled_pair_starts_in_its_turn(settings: Settings, tmp_path: Path) -> None:
     workers = PrestartedWorkers()
     workers.start(replace(CASE, backend="inductor"), settings, settings, tmp_path)
-    assert workers._started is None
+    assert not workers._started
 
 
 @pytest.mark.parametrize(("device", "cpus", "spare"), [("cuda", (0,), 7), ("cpu", (0,), 0), ("cuda", (), 0)])

@@ -50,7 +50,7 @@ def passing(latency: float, *, first: bool = False, hits: int | None = None) -> 
     if first:
         answers["leak"] = {"device": 2048.0, "host": 512.0, "steps": 60}
         answers["phases"] = {"forward": 0.01, "backward": 0.02, "optimizer": 0.003}
-        answers["flops"] = {"flops": 4_000_000_000}
+        answers["flops"] = 4_000_000_000
     if hits is not None:
         answers["compilation"] = {
             "graphs": 1,

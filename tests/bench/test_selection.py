@@ -8,15 +8,13 @@ from hypothesis import strategies as st
 
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.selection import (
-    CaseGrid,
-    KnownWorkloads,
     Selection,
     describe_environment,
     select_cases,
     selected_workloads,
 )
-from torchperf_ci.bench.worker.protocol import DescribedWorkload
-from torchperf_ci.config import Config
+from torchperf_ci.bench.worker.protocol import DescribedWorkload, KnownWorkloads
+from torchperf_ci.config import Config, Suite
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 
 if TYPE_CHECKING:
@@ -45,8 +43,8 @@ def keys(selection: Selection, device: str = "cpu") -> list[str]:
     return [case.key for case in select_cases(selection, KNOWN, device)]
 
 
-def grid(*workloads: str, modes: tuple[str, ...] = ("inference",), **more: tuple[str, ...]) -> CaseGrid:
-    return CaseGrid(workloads, modes, more.get("dtypes", ("fp32",)), more.get("backends", ("eager",)))
+def grid(*workloads: str, modes: tuple[str, ...] = ("inference",), **more: tuple[str, ...]) -> Suite:
+    return Suite(workloads, modes, **more)
 
 
 def test_a_suite_is_taken_in_the_catalogues_order() -> None:
@@ -109,6 +107,6 @@ def test_nothing_selected_is_an_error() -> None:
 @given(st.integers(1, 9))
 def test_shards_are_disjoint_and_complete(of: int) -> None:
     whole = Selection([grid("*", modes=("inference", "training"), dtypes=("fp32", "bf16"))])
-    parts = [keys(Selection(whole.grids, shard=(number, of))) for number in range(1, of + 1)]
+    parts = [keys(Selection(whole.suites, shard=(number, of))) for number in range(1, of + 1)]
     assert sorted(key for part in parts for key in part) == sorted(keys(whole))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1

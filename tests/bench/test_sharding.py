@@ -23,7 +23,7 @@ def known(*seconds: float) -> dict[str, float]:
 
 
 def shards(count: int, of: int, costs: dict[str, float] | None) -> list[tuple[Case, ...]]:
-    return [cases_of_shard(cases(count), (number, of), costs) for number in range(1, of + 1)]
+    return [cases_of_shard(cases(count), (number, of), costs or {}) for number in range(1, of + 1)]
 
 
 def load(shard: tuple[Case, ...], costs: dict[str, float]) -> float:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bench.worker.protocol import Description, Done
+from torchperf_ci.bench.worker.protocol import Done, EnvironmentUnderTest
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, last_lines
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def test_a_worker_that_ends_before_it_is_asked_is_a_failure_not_an_exception(tmp
     with Worker("/bin/true", tmp_path / "log", {}) as worker:
         time.sleep(0.5)
         with pytest.raises(WorkerFailure, match="exited with code 0"):
-            worker.ask("describe", 10, Description)
+            worker.ask("describe", 10, EnvironmentUnderTest)
 
 
 def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path) -> None:
         Worker(killed, tmp_path / "log", {}) as worker,
         pytest.raises(WorkerFailure, match="killed by signal 35"),
     ):
-        worker.ask("describe", 10, Description)
+        worker.ask("describe", 10, EnvironmentUnderTest)
 
 
 def test_a_worker_whose_log_is_removed_meanwhile_is_a_failure_without_a_log(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_worker_whose_log_is_removed_meanwhile_is_a_failure_without_a_log(tmp_
     log = tmp_path / "log"
     cleaning = python_that(tmp_path, f"#!/bin/sh\nrm '{log}'\n")
     with Worker(cleaning, log, {}) as worker, pytest.raises(WorkerFailure, match="code 0") as failure:
-        worker.ask("describe", 10, Description)
+        worker.ask("describe", 10, EnvironmentUnderTest)
     assert failure.value.log == ""
 
 
@@ -89,7 +89,7 @@ def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
         Worker(noisy, tmp_path / "log", {}) as worker,
         pytest.raises(WorkerFailure, match="does not end"),
     ):
-        worker.ask("describe", 30, Description)
+        worker.ask("describe", 30, EnvironmentUnderTest)
 
 
 def test_the_environment_under_test_sees_nothing_of_the_toolkits(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_environment_under_test_sees_nothing_of_the_toolkits(tmp_path: Path)
         Worker(str(tmp_path / "bare/bin/python"), log, {}) as worker,
         pytest.raises(WorkerFailure) as failure,
     ):
-        worker.ask("describe", 30, Description, device="cpu", files=[])
+        worker.ask("describe", 30, EnvironmentUnderTest, device="cpu", files=[])
     assert "No module named 'torch'" in failure.value.log
 
 
@@ -112,5 +112,5 @@ def test_a_python_that_is_too_old_is_told(tmp_path: Path) -> None:
     )
     old = python_that(tmp_path, f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c "{program}" "$@"\n')
     with Worker(old, tmp_path / "log", {}) as worker, pytest.raises(WorkerFailure) as failure:
-        worker.ask("describe", 30, Description, device="cpu", files=[])
+        worker.ask("describe", 30, EnvironmentUnderTest, device="cpu", files=[])
     assert failure.value.log == "this is Python 3.9.6, and measuring needs 3.10 or newer"

@@ -5,8 +5,7 @@ from dataclasses import asdict
 import pytest
 
 from torchperf_ci.bench.case import Case
-from torchperf_ci.bench.selection import KnownWorkloads
-from torchperf_ci.bench.worker.protocol import DescribedWorkload
+from torchperf_ci.bench.worker.protocol import DescribedWorkload, KnownWorkloads
 from torchperf_ci.bisect.command import _options_from_verdicts
 from torchperf_ci.bisect.probes import (
     NO_NUMBER,

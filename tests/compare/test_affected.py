@@ -9,10 +9,18 @@ import pytest
 from made_points import series
 
 from torchperf_ci import cli
+from torchperf_ci.bench.worker.protocol import TorchEnvironment
 from torchperf_ci.compare import command
-from torchperf_ci.compare.affected import AffectedCases, FilesRead, tree_change, why_affected
+from torchperf_ci.compare.affected import (
+    AffectedCases,
+    FilesRead,
+    tree_change,
+    unbuilt_devices,
+    why_affected,
+)
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import UsageError
+from torchperf_ci.machine.devices.interface import UNKNOWN_GPU
 from torchperf_ci.verdicts.verdict import Verdict, read_verdicts
 
 if TYPE_CHECKING:
@@ -201,3 +209,18 @@ def test_records_have_no_files(tmp_path: Path) -> None:
     (tmp_path / "records.json").write_text("[]")
     argv = ("compare", "--base", str(tmp_path), "--head", str(tmp_path), "--affected")
     assert cli.main([*argv]) == UsageError("").exit_code
+
+
+@pytest.mark.parametrize(
+    ("observed", "hip", "unbuilt"),
+    [
+        ({}, False, {"cuda", "cudnn", "miopen", "hip"}),
+        ({"cuda": "13.0", "cudnn": "91900"}, False, {"miopen", "hip"}),
+        ({"hip": "7.0"}, True, {"cudnn"}),
+    ],
+)
+def test_sources_of_devices_that_a_build_has_not_do_not_count(
+    observed: dict[str, str], hip: bool, unbuilt: set[str]
+) -> None:
+    environment = TorchEnvironment("cpu", hip, UNKNOWN_GPU, "2.13.0", "", {}, observed, {})
+    assert {*unbuilt_devices(environment)} - {"mps"} == unbuilt

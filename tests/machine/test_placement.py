@@ -8,7 +8,6 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from torchperf_ci.machine import tuning
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.nvidia import Cuda
 from torchperf_ci.machine.tuning import quiet_cpus, quietest_first
@@ -18,11 +17,15 @@ EVERY = range(8)
 
 @pytest.fixture
 def on_the_server(server, monkeypatch):
-    """This process, as if it were on the made-up machine."""
+    """This process, as if it were on the made-up machine, whose CPU 0 it may not use alone."""
+
+    def set_affinity(_, cpus):
+        if cpus == {0}:
+            raise OSError
+
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(EVERY), raising=False)
-    monkeypatch.setattr(os, "sched_setaffinity", lambda *_: None, raising=False)
-    monkeypatch.setattr(tuning, "_may_use", lambda cpu: cpu != 0)
+    monkeypatch.setattr(os, "sched_setaffinity", set_affinity, raising=False)
     return server
 
 

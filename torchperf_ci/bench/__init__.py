@@ -1,3 +1,1 @@
 """How workloads are measured: the parent process drives workers that run in the environment under test."""
-
-from __future__ import annotations

@@ -11,10 +11,15 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING
 
 from torchperf_ci import json_files
 from torchperf_ci.machine.devices import device
 from torchperf_ci.machine.devices.interface import UNKNOWN_GPU, Device, TorchGpu
+
+if TYPE_CHECKING:
+    from torchperf_ci.bench.worker.protocol import TorchEnvironment
+
 
 AUTO_BATCH = "auto"
 
@@ -78,6 +83,10 @@ class Settings:
         """The backend of the device, which measures on it and knows its vendor's tools."""
         return device(self.device, self.hip, self.seen)
 
+    def on(self, environment: TorchEnvironment) -> Settings:
+        """Return these settings with the device as torch has described it."""
+        return replace(self, device=environment.device, hip=environment.hip, seen=environment.seen)
+
     def plan(self) -> Mapping[str, object]:
         """Settings that must be the same to resume an interrupted run. Which CPUs it is pinned to does not matter."""
         return {name: value for name, value in asdict(self).items() if name != "cpus"}
@@ -120,40 +129,22 @@ def expected_seconds(
     return processes * each + FIRST_COMPILATION * sum(case.compiled for case in cases)
 
 
-Shard = tuple[int, int]
-"""The shard's number, counted from 1, and the number of shards."""
-
-
 def cases_of_shard(
-    cases: Sequence[Case], shard: Shard, costs: Mapping[str, float] | None = None
+    cases: Sequence[Case], shard: tuple[int, int], costs: Mapping[str, float]
 ) -> tuple[Case, ...]:
-    """Return the cases of a shard, in their order. Each case is in exactly one shard.
+    """Return the cases of a shard (number from 1, number of shards), in their order. Each case is in exactly one shard.
 
-    Without ``costs`` (seconds by cost key) a shard gets every ``shard[1]``-th case, so that shards have equally
-    many. With costs, shards take about equally long: the longest remaining case goes to the least busy shard (longest
-    processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the optimum). A case without a known cost
-    counts as the median of the known ones.
+    Shards take about equally long by ``costs`` (seconds by cost key): the longest remaining case goes to the least busy
+    shard (longest processing time first; Graham 1969, doi:10.1137/0117039: at most 4/3 of the optimum). A case without
+    a known cost counts as the median of the known ones. If none is known, a shard gets every ``shard[1]``-th case.
     """
     number, of = shard
-    if costs is None:
-        return tuple(cases[number - 1 :: of])
-    chosen = _assigned_shards(_expected_seconds(cases, costs), of)
-    return tuple(case for case, owner in zip(cases, chosen, strict=True) if owner == number - 1)
-
-
-def _expected_seconds(cases: Sequence[Case], costs: Mapping[str, float]) -> list[float]:
-    found = [costs.get(case.cost_key) for case in cases]
-    known = [seconds for seconds in found if seconds is not None]
-    usual = median(known) if known else 1.0
-    return [usual if seconds is None else seconds for seconds in found]
-
-
-def _assigned_shards(seconds: Sequence[float], shards: int) -> list[int]:
-    """Return the shard of each case, from 0. Among equally busy shards, the one with the fewest cases comes first."""
-    chosen = [0] * len(seconds)
-    busy = [(0.0, 0, shard) for shard in range(shards)]
-    for case in sorted(range(len(seconds)), key=lambda case: -seconds[case]):
-        total, cases, shard = min(busy)
-        busy[shard] = (total + seconds[case], cases + 1, shard)
-        chosen[case] = shard
-    return chosen
+    usual = median([costs[case.cost_key] for case in cases if case.cost_key in costs] or [1.0])
+    seconds = {case: costs.get(case.cost_key, usual) for case in cases}
+    busy = [(0.0, 0, shard) for shard in range(1, of + 1)]
+    chosen: dict[Case, int] = {}
+    for case in sorted(cases, key=lambda case: -seconds[case]):
+        total, count, owner = min(busy)  # of equally busy shards, the one with the fewest cases
+        busy[owner - 1] = (total + seconds[case], count + 1, owner)
+        chosen[case] = owner
+    return tuple(case for case in cases if chosen[case] == number)

@@ -17,7 +17,7 @@ from torchperf_ci.bench.pairs import Anchor, find_anchor
 from torchperf_ci.bench.process import exercise_device
 from torchperf_ci.bench.results import CaseResult, RunSetting
 from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
-from torchperf_ci.bench.selection import EnvironmentUnderTest, select_cases
+from torchperf_ci.bench.selection import select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.command_output import print_json
 from torchperf_ci.config import Config, find_config
@@ -35,7 +35,7 @@ from torchperf_ci.records.record import Dependency
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.bench.worker.protocol import DescribedWorkload, TorchEnvironment
+    from torchperf_ci.bench.worker.protocol import DescribedWorkload, EnvironmentUnderTest, TorchEnvironment
     from torchperf_ci.machine.devices.interface import Device
     from torchperf_ci.machine.examination import DeviceExercise
     from torchperf_ci.options.measurement_commands import DoctorOptions, ListOptions, RunOptions
@@ -58,7 +58,7 @@ def run_command(options: RunOptions) -> int:
     before = read_counters()
     under_test = selection.describe_environment(settings)
     start_seconds = time.monotonic() - before.moment
-    settings = under_test.settings(settings)
+    settings = settings.on(under_test.environment)
     chosen = selection.selection_of(
         options, config, options.suite, options.filter, options.shard, options.costs
     )
@@ -66,7 +66,8 @@ def run_command(options: RunOptions) -> int:
     if not cases:
         return _nothing_in_shard(chosen.shard, json_output=options.json)
     anchor = find_anchor(options.anchor, settings)
-    out = _output_folder(options)
+    default = newest_folder if options.resume else free_folder
+    out = Path(options.out) if options.out else default()
     seconds = expected_seconds(cases, settings, start_seconds, anchored=bool(anchor))
     plan = _plan_text(cases, settings, under_test, anchor, seconds)
     if options.dry_run:
@@ -162,7 +163,7 @@ def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
     """Return the device to examine and, if torch can run work on it, the timing of that work."""
     settings = selection.settings_of(Config(), python=options.python, device=options.device)
     try:
-        settings = selection.describe_environment(settings).settings(settings)
+        settings = settings.on(selection.describe_environment(settings).environment)
     except (EnvironmentUnderTestError, UsageError) as error:
         if settings.device == "auto":
             console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")
@@ -174,13 +175,6 @@ def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
     except WorkerFailure as failure:
         console.say(f"torchperf: {settings.device} was given no work: {failure}")
         return settings.hardware, None
-
-
-def _output_folder(options: RunOptions) -> Path:
-    """Return the given folder, or a new one for each run; with ``--resume`` that of the newest run."""
-    if options.out:
-        return Path(options.out)
-    return newest_folder() if options.resume else free_folder()
 
 
 def _plan_text(
@@ -206,8 +200,6 @@ def _publish_results(
     if json_output:
         print_json(summary.results_as_json(results, setting))
     console.say(f"{summary.headline(results)}; records in {out}", *summary.run_notes(results))
-    if not actions.in_actions():
-        return
     actions.append_summary(to_markdown(document))
     actions.annotate(summary.failure_annotations(results))
     actions.set_output("passed", str(sum(result.status == "pass" for result in results)))

@@ -239,7 +239,7 @@ def calibrated_steps(*workers: tuple[WorkerConversation, int]) -> int:
 
     Each side is timed over the steps of one sample, because a single step would mostly time the device's latency.
     """
-    seconds = sum(_block(worker, steps) for worker, steps in workers)
+    seconds = sum(worker.ask("block", Block, steps=steps) for worker, steps in workers)
     return math.ceil(len(workers) * BLOCK_SECONDS / max(seconds, 1e-9))
 
 
@@ -266,12 +266,8 @@ def _are_alike(log_ratios: Sequence[float]) -> bool:
 
 def _quad(base: WorkerConversation, head: WorkerConversation, steps: int) -> tuple[float, float]:
     """Return seconds per step of both sides over A B B A. A drift that is linear over the quad cancels out."""
-    a1, b1, b2, a2 = (_block(worker, steps) for worker in (base, head, head, base))
+    a1, b1, b2, a2 = (worker.ask("block", Block, steps=steps) for worker in (base, head, head, base))
     return (a1 + a2) / 2, (b1 + b2) / 2
-
-
-def _block(worker: WorkerConversation, steps: int) -> float:
-    return worker.ask("block", Block, steps=steps).seconds
 
 
 def _paired_values(worker: WorkerConversation, case: Case, *, cold: bool) -> Mapping[str, float]:
@@ -302,9 +298,8 @@ def spare_cpus(settings: Settings) -> tuple[int, ...]:
 class PrestartedWorkers:
     """The workers of one pair, started in advance. They are ended if another pair is measured instead."""
 
-    _key: PairKey | None = None
     _stack: ExitStack = field(default_factory=ExitStack)
-    _started: tuple[PairWorker, PairWorker] | None = None
+    _started: dict[PairKey, tuple[PairWorker, PairWorker]] = field(default_factory=dict)
 
     def start(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
@@ -317,24 +312,22 @@ class PrestartedWorkers:
         if not cpus or case.compiled or not case.batch_size:
             return
         self.close()
-        self._key = (case, base, head, scratch, head_first)
         beforehand = start_pair(case, base, head, scratch, cpus, head_first=head_first)
-        self._started = self._stack.enter_context(beforehand)
+        self._started[case, base, head, scratch, head_first] = self._stack.enter_context(beforehand)
 
     def take(
         self, case: Case, base: Settings, head: Settings, scratch: Path, *, head_first: bool = False
     ) -> AbstractContextManager[tuple[PairWorker, PairWorker]]:
         """Return a context manager with the pair's workers, which starts them if they were not started in advance."""
-        key, started, stack = (case, base, head, scratch, head_first), self._started, self._stack.pop_all()
-        self._started = None
-        if started is None or self._key != key:
-            stack.close()
-            return start_pair(case, base, head, scratch, head_first=head_first)
-        return _held_open(stack, started)
+        key = (case, base, head, scratch, head_first)
+        if key in self._started:
+            return _held_open(self._stack.pop_all(), self._started.pop(key))
+        self.close()
+        return start_pair(case, base, head, scratch, head_first=head_first)
 
     def close(self) -> None:
         """End the workers that were not taken."""
-        self._started = None
+        self._started.clear()
         self._stack.close()
 
 

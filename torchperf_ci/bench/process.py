@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torchperf_ci.bench.worker.protocol import (
     Agreement,
     Block,
-    Blocks,
     Built,
     Compilation,
     CountedFlops,
@@ -27,14 +26,13 @@ from torchperf_ci.bench.worker.protocol import (
 )
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
 from torchperf_ci.machine.examination import DeviceExercise, noise_of
-from torchperf_ci.machine.gpu_sampling import summarize_samples
 from torchperf_ci.machine.host import available_memory
-from torchperf_ci.machine.interference import is_void, watch_interference
+from torchperf_ci.machine.interference import is_void, summarize_samples, watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from torchperf_ci.bench.case import Case, Settings
     from torchperf_ci.machine.devices.interface import GpuReading
@@ -234,7 +232,7 @@ def cache_of(case: Case, scratch: Path) -> Path:
 def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
     """Return variables that make workers reproducible, to be added to those inherited; ``cache`` is for compilers."""
     threads = str(settings.threads)
-    return {
+    variables = {
         "PYTHONHASHSEED": "0",
         "PYTHONUNBUFFERED": "1",
         "PYTHONFAULTHANDLER": "1",  # a crash in an extension leaves a traceback in the log
@@ -250,17 +248,11 @@ def worker_environment(settings: Settings, cache: Path) -> dict[str, str]:
         "MIOPEN_CUSTOM_CACHE_DIR": str(cache / "miopen"),
         # Compile in the worker itself, so that its CPU seconds are counted and no pool of processes stays behind.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        **(_imported_from(settings.path) if settings.path else {}),
     }
-
-
-def _imported_from(path: Sequence[str]) -> dict[str, str]:
-    """Return variables to import from the folders in ``path`` first, without writing bytecode to them."""
-    inherited = os.environ.get("PYTHONPATH")
-    return {
-        "PYTHONPATH": os.pathsep.join([*path, inherited] if inherited else path),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    if settings.path:
+        folders = filter(None, (*settings.path, os.environ.get("PYTHONPATH")))
+        variables |= {"PYTHONPATH": os.pathsep.join(folders), "PYTHONDONTWRITEBYTECODE": "1"}
+    return variables
 
 
 def _sample(conversation: WorkerConversation, inner: int, settings: Settings) -> dict[str, str]:
@@ -350,9 +342,9 @@ def _throughput(conversation: WorkerConversation, case: Case, settings: Settings
     """Return samples per second over a short block after the first steps."""
     build(conversation, case, settings)
     conversation.ask("first_step", FirstStep)
-    once = conversation.ask("block", Block, steps=1).seconds
+    once = conversation.ask("block", Block, steps=1)
     steps = max(1, round(BATCH_BLOCK_SECONDS / max(once, 1e-9)))
-    seconds = min(conversation.ask("block", Block, steps=steps).seconds for _ in range(3))
+    seconds = min(conversation.ask("block", Block, steps=steps) for _ in range(3))
     return case.batch_size / seconds
 
 
@@ -368,7 +360,7 @@ def exercise_device(settings: Settings) -> DeviceExercise:
     ):
         worker.ask("ready", EXERCISE_TIMEOUT, Done)
         with watch_interference(settings.hardware) as observed:
-            blocks = worker.ask("exercise", EXERCISE_TIMEOUT, Blocks, device=settings.device)
+            blocks = worker.ask("exercise", EXERCISE_TIMEOUT, dict[str, list[float]], device=settings.device)
     return DeviceExercise(
         {kind: noise_of(seconds) for kind, seconds in blocks.items()}, observed.get("gpu_sm_mhz")
     )

@@ -176,14 +176,18 @@ def _workload_config(result: CaseResult, dependencies: Mapping[str, Dependency])
 def metrics(result: CaseResult, setting: RunSetting) -> Iterator[Metric]:
     """Yield the metrics of a case, each with its unit in the name."""
     yield _status(result, setting.settings)
-    yield from _accuracy(result)
+    for agreement in result.answers(lambda answers: answers.agreement):
+        extra = {key: value for key, value in vars(agreement).items() if key != "agrees"}
+        yield Metric(ACCURACY, [float(agreement.agrees)], extra)
     if result.failure:
         return
     yield from _speed(result)
     if setting.anchor and result.ratios:
         yield _anchored(result, setting.anchor)
     yield from _memory(result, host_is_device=setting.settings.device == "cpu")
-    yield from _constants(result)
+    for flops in result.answers(lambda answers: answers.flops):
+        if flops:
+            yield Metric(FLOPS, [flops / 1e9])
     if result.case.compiled:
         yield from _compilation(result)
 
@@ -200,10 +204,8 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
         extra["disturbed"] = result.disturbed
     if result.void:
         extra["void"] = result.void
-    if moved := next(
-        (built.moved for built in result.answers(lambda answers: answers.build) if built.moved), None
-    ):
-        extra["pinned_again"] = dict(moved)
+    if result.built and result.built.moved:
+        extra["pinned_again"] = dict(result.built.moved)
     if failure:
         extra |= {"reason": failure.reason, "log": failure.log or None}
     elif missing := unmeasured(result):
@@ -219,7 +221,7 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
         missing |= dict.fromkeys(SPEEDS, result.void)
     if not any(leak.steps for leak in result.answers(lambda answers: answers.leak)):
         missing[MEMORY_LEAK] = failed.get("leak", "too few steps fit in the budget")
-    if not any(counted.flops for counted in result.answers(lambda answers: answers.flops)):
+    if not any(result.answers(lambda answers: answers.flops)):
         missing[FLOPS] = failed.get("flops", "no operator of it has a known FLOP count")
     if not result.answers(lambda answers: answers.peak):
         missing[PEAK_MEMORY] = failed.get("peak", "")
@@ -228,12 +230,6 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
     if result.unpaired:
         missing[ANCHORED] = result.unpaired
     return missing
-
-
-def _accuracy(result: CaseResult) -> Iterator[Metric]:
-    for agreement in result.answers(lambda answers: answers.agreement):
-        extra = {key: value for key, value in vars(agreement).items() if key != "agrees"}
-        yield Metric(ACCURACY, [float(agreement.agrees)], extra)
 
 
 def _speed(result: CaseResult) -> Iterator[Metric]:
@@ -289,12 +285,6 @@ def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
         yield Metric(MEMORY_LEAK, [leak.device / KIB for leak in leaks], steps)
         if not host_is_device:
             yield Metric(HOST_MEMORY_LEAK, [leak.host / KIB for leak in leaks], steps)
-
-
-def _constants(result: CaseResult) -> Iterator[Metric]:
-    for counted in result.answers(lambda answers: answers.flops):
-        if counted.flops:
-            yield Metric(FLOPS, [counted.flops / 1e9])
 
 
 def _compilation(result: CaseResult) -> Iterator[Metric]:

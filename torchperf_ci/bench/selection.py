@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.case import Case, Costs, Settings, cases_of_shard, read_costs
 from torchperf_ci.bench.process import start_worker
-from torchperf_ci.bench.worker.protocol import DescribedWorkload, Description, TorchEnvironment
+from torchperf_ci.bench.worker.protocol import DescribedWorkload, EnvironmentUnderTest, KnownWorkloads
 from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.config import Suite
 from torchperf_ci.console import waiting
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from torchperf_ci.config import Config, Suite
+    from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
     from torchperf_ci.options.measurement_commands import RunOptions
 
@@ -31,56 +32,39 @@ DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
 """Device classes for default batch sizes. Every other device is an accelerator with its own memory."""
 
 
-@dataclass(frozen=True)
-class KnownWorkloads:
-    """The catalogue as a worker describes it: workloads by name, and suites by name (for a suite file its path)."""
+def members_of(known: KnownWorkloads, patterns: Iterable[str]) -> list[str]:
+    """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
 
-    workloads: Mapping[str, DescribedWorkload]
-    suites: Mapping[str, Sequence[str]]
-
-    def members(self, patterns: Iterable[str]) -> list[str]:
-        """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
-
-        Raises :class:`UsageError` for a pattern that matches nothing.
-        """
-        wanted: set[str] = set()
-        for pattern in patterns:
-            members = self.suites.get(pattern) or [
-                name for name in self.workloads if fnmatchcase(name, pattern)
-            ]
-            if not members and Path(pattern).is_dir():
-                msg = f"{pattern} is a folder: give the paths of the Python files in it"
-                raise UsageError(msg)
-            if not members:
-                msg = "suite or workload"
-                raise UnknownNameError(msg, pattern, [*self.suites, *self.workloads], "torchperf list")
-            wanted.update(members)
-        return [name for name in self.workloads if name in wanted]
-
-
-@dataclass(frozen=True)
-class CaseGrid:
-    """Workloads (suites, names, globs) and the modes, dtypes and backends to measure each in."""
-
-    workloads: Sequence[str]
-    modes: Sequence[str]
-    dtypes: Sequence[str]
-    backends: Sequence[str]
+    Raises :class:`UsageError` for a pattern that matches nothing.
+    """
+    wanted: set[str] = set()
+    for pattern in patterns:
+        members = known.suites.get(pattern) or [
+            name for name in known.workloads if fnmatchcase(name, pattern)
+        ]
+        if not members and Path(pattern).is_dir():
+            msg = f"{pattern} is a folder: give the paths of the Python files in it"
+            raise UsageError(msg)
+        if not members:
+            msg = "suite or workload"
+            raise UnknownNameError(msg, pattern, [*known.suites, *known.workloads], "torchperf list")
+        wanted.update(members)
+    return [name for name in known.workloads if name in wanted]
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The cases of some grids that match a filter and belong to a shard.
+    """The cases of some suites that match a filter and belong to a shard.
 
     ``batch_size`` None means each workload's default for its mode and device, 0 that it is to be determined. ``shard``
-    is (number from 1, number of shards). If ``costs`` are known, shards take about equally long.
+    is (number from 1, number of shards). By their ``costs``, shards take about equally long.
     """
 
-    grids: Sequence[CaseGrid]
+    suites: Sequence[Suite]
     filters: Sequence[str] = ()
     batch_size: int | None = None
     shard: tuple[int, int] = (1, 1)
-    costs: Costs | None = None
+    costs: Costs = field(default_factory=dict)
 
 
 NOTHING_IN_SHARD = "shard {}/{} has nothing to measure: there are fewer cases than shards; plan fewer"
@@ -90,20 +74,19 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
     """Return the cases of this shard, each once. Raises :class:`UsageError` if the whole selection is empty."""
     cases = dict.fromkeys(
         case
-        for grid in selection.grids
-        for name in known.members(grid.workloads)
+        for suite in selection.suites
+        for name in members_of(known, suite.workloads)
         if matches(name, selection.filters)
-        for case in _combinations(grid, known.workloads[name], selection.batch_size, device)
+        for case in _combinations(suite, known.workloads[name], selection.batch_size, device)
     )
     if not cases:
-        narrow = selection.filters and all([*grid.workloads] == ["quick"] for grid in selection.grids)
+        narrow = selection.filters and all(suite.workloads == ("quick",) for suite in selection.suites)
         advice = (
             "only the suite quick was searched, --suite all has more" if narrow else "see `torchperf list`"
         )
         msg = f"nothing to run: no selected workload has these modes and passes the filters; {advice}"
         raise UsageError(msg)
-    costs = None if selection.costs is None else selection.costs.get(device, {})
-    return cases_of_shard(tuple(cases), selection.shard, costs)
+    return cases_of_shard(tuple(cases), selection.shard, selection.costs.get(device, {}))
 
 
 def matches(name: str, filters: Sequence[str]) -> bool:
@@ -112,11 +95,11 @@ def matches(name: str, filters: Sequence[str]) -> bool:
 
 
 def _combinations(
-    grid: CaseGrid, entry: DescribedWorkload, batch_size: int | None, device: str
+    suite: Suite, entry: DescribedWorkload, batch_size: int | None, device: str
 ) -> Iterable[Case]:
     sizes = entry.batch_sizes
     device_class = DEVICE_CLASSES.get(device, "accelerator")
-    for mode in grid.modes:
+    for mode in suite.modes:
         if mode not in entry.modes:
             continue
         if not sizes:
@@ -125,8 +108,8 @@ def _combinations(
             size = sizes.get(f"{mode}/{device_class}", sizes[mode])
         else:
             size = batch_size
-        for dtype in grid.dtypes:
-            for backend in grid.backends:
+        for dtype in suite.dtypes:
+            for backend in suite.backends:
                 yield Case(entry.name, mode, dtype, backend, size, entry.task, entry.origin)
 
 
@@ -135,25 +118,6 @@ TORCHBENCH = "torchbench:"
 PYTHON_FLAG = "--python"
 DESCRIBE_TIMEOUT = 120.0
 """Seconds, ample time for a first ``import torch`` from a cold disk."""
-
-
-@dataclass(frozen=True)
-class EnvironmentUnderTest:
-    """The environment under test as a worker in it describes it.
-
-    ``unavailable`` says, by name, why a workload cannot be built there. ``imported`` are the files of the modules that
-    the suite files have imported, except for installed ones.
-    """
-
-    environment: TorchEnvironment
-    known: KnownWorkloads
-    unavailable: Mapping[str, str]
-    imported: Sequence[str] = ()
-
-    def settings(self, settings: Settings) -> Settings:
-        """``settings`` with the resolved device."""
-        environment = self.environment
-        return replace(settings, device=environment.device, hip=environment.hip, seen=environment.seen)
 
 
 def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> EnvironmentUnderTest:
@@ -168,10 +132,10 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
                 waiting(f"starting {settings.python}, which imports torch"),
                 start_worker(settings, folder) as worker,
             ):
-                answer = worker.ask(
+                return worker.ask(
                     "describe",
                     DESCRIBE_TIMEOUT,
-                    Description,
+                    EnvironmentUnderTest,
                     device=settings.device,
                     files=list(settings.files),
                 )
@@ -182,8 +146,6 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
             raise EnvironmentUnderTestError(msg) from None
         except WorkerFailure as failure:
             raise error_of(failure, settings, flag) from None
-    known = KnownWorkloads({workload.name: workload for workload in answer.workloads}, answer.suites)
-    return EnvironmentUnderTest(answer.environment, known, answer.unavailable, answer.imported)
 
 
 def error_of(failure: WorkerFailure, settings: Settings, flag: str = PYTHON_FLAG) -> Exception:
@@ -213,7 +175,7 @@ def selected_workloads(
     This includes workloads that cannot be built here, unlike the suite ``all``. Raises :class:`UsageError` for none.
     """
     patterns = [member for name in suite or ["*"] for member in _suite_members(name, config)]
-    names = known.members([_absolute(pattern) for pattern in patterns])
+    names = members_of(known, [_absolute(pattern) for pattern in patterns])
     entries = [known.workloads[name] for name in names if matches(name, filters)]
     if not entries:
         msg = f"no selected workload passes --filter {','.join(filters)}; see `torchperf list` without it"
@@ -257,20 +219,21 @@ def selection_of(
     """
     names = suite or list(config.suites) or ["quick"]
     return Selection(
-        grids=[_grid(name, options, config.suites.get(name)) for name in names],
+        suites=[_suite(name, options, config) for name in names],
         filters=filters,
         batch_size=options.batch_size,
         shard=shard or (1, 1),
-        costs=read_costs(Path(costs_file)) if costs_file else None,
+        costs=read_costs(Path(costs_file)) if costs_file else {},
     )
 
 
-def _grid(name: str, options: CaseOptions, suite: Suite | None) -> CaseGrid:
-    return CaseGrid(
-        workloads=[_absolute(member) for member in (suite.workloads if suite else (name,))],
-        modes=options.mode or (suite.modes if suite else ("inference",)),
-        dtypes=options.dtype or (suite.dtypes if suite else ("fp32",)),
-        backends=options.backend or (suite.backends if suite else ("eager",)),
+def _suite(name: str, options: CaseOptions, config: Config) -> Suite:
+    suite = config.suites.get(name) or Suite((name,))
+    return Suite(
+        tuple(map(_absolute, suite.workloads)),
+        tuple(options.mode) or suite.modes,
+        tuple(options.dtype) or suite.dtypes,
+        tuple(options.backend) or suite.backends,
     )
 
 

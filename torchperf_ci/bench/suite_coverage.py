@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from torchperf_ci import console
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.process import WorkerConversation, build, start_worker
-from torchperf_ci.bench.selection import CaseGrid, Selection, select_cases
+from torchperf_ci.bench.selection import Selection, select_cases
 from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, Triple
-from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.command_output import print_json
-from torchperf_ci.config import Config, find_config
+from torchperf_ci.config import Config, Suite, find_config
 from torchperf_ci.console import Progress
 from torchperf_ci.document import Block, Column, Document, Note, Paragraph, Table, counted, text_of
 from torchperf_ci.errors import UsageError
@@ -100,7 +100,9 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
         for number, case in enumerate(cases, 1):
             progress.begin(case)
             try:
-                uses[case] = _use(worker, case, settings)
+                conversation = WorkerConversation(worker, settings.timeout)
+                build(conversation, case, settings)
+                uses[case] = conversation.ask("api_use", ApiUse)
                 line = f"{case}: {counted(len(uses[case].triples), 'triple')}"
             except WorkerFailure as failure:
                 failures[case] = str(failure)
@@ -110,12 +112,6 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
                     worker = at_end.enter_context(start_worker(settings, folder))
             progress.end(line, number, failed=case in failures)
     return MeasuredUse(uses, failures, inventory, called.packages, called.files)
-
-
-def _use(worker: Worker, case: Case, settings: Settings) -> ApiUse:
-    conversation = WorkerConversation(worker, settings.timeout)
-    build(conversation, case, settings)
-    return conversation.ask("api_use", ApiUse)
 
 
 def choose(uses: Mapping[str, ApiUse], first: Sequence[str]) -> dict[str, int]:
@@ -159,12 +155,12 @@ def coverage_command(options: CoverageOptions) -> int:
         config, suite=suites, python=options.python, device="cpu", timeout=options.timeout
     )
     under_test = selection.describe_environment(settings)
-    settings = under_test.settings(settings)
+    settings = settings.on(under_test.environment)
     entries = selection.selected_workloads(options.suite or ["all"], options.filter, config, under_test.known)
     suite = [entry.name for entry in entries]
     more = selection.selected_workloads(options.candidate, (), config, under_test.known)
     candidates = [entry.name for entry in more if options.candidate and entry.name not in suite]
-    grid = CaseGrid([*suite, *candidates], options.mode or MODES, ("fp32",), ("eager",))
+    grid = Suite((*suite, *candidates), tuple(options.mode) or MODES)
     cases = select_cases(Selection([grid]), under_test.known, "cpu")
     try:
         measured = measure_use(cases, settings, count_files=True)
@@ -191,7 +187,10 @@ def coverage_document(measured: MeasuredUse, suite: Sequence[str], torch: str) -
         Paragraph("Counted on the CPU, in one step of each workload and mode that follows a first one."),
         _table(
             "New: what no other workload uses",
-            [(name, use, _alone(name, known)) for name, use in known.items()],
+            [
+                (name, use, use.beside(together(other for other in known.values() if other is not use)))
+                for name, use in known.items()
+            ],
         ),
         _table("What each candidate adds, the most triples per CPU second first", candidates),
         _untested(measured.untested(total), measured.packages),
@@ -214,11 +213,6 @@ def _shares(total: ApiUse, inventory: Inventory) -> Table:
     ]
     numbers = (Column("used", "number"), Column("of", "number"), Column("share", "number"))
     return Table((Column("what"), *numbers, Column("how it is counted", "prose")), rows)
-
-
-def _alone(name: str, workloads: Mapping[str, ApiUse]) -> Mapping[str, frozenset[str | Triple]]:
-    """Return what no other workload uses."""
-    return workloads[name].beside(together(use for other, use in workloads.items() if other != name))
 
 
 def _table(title: str, rows: Iterable[tuple[str, ApiUse, Mapping[str, frozenset[str | Triple]]]]) -> Table:
@@ -367,10 +361,8 @@ def _worthwhile(
     under_test = selection.describe_environment(settings)
     known = selection.selected_workloads(suite, (), config, under_test.known)
     first = [entry.name for entry in known]
-    cases = select_cases(
-        Selection([CaseGrid([*first, *found], MODES, ("fp32",), ("eager",))]), under_test.known, "cpu"
-    )
-    measured = measure_use(cases, under_test.settings(settings), count_files=False)
+    cases = select_cases(Selection([Suite((*first, *found), MODES)]), under_test.known, "cpu")
+    measured = measure_use(cases, settings.on(under_test.environment), count_files=False)
     failed = {case.workload for case in measured.failures}
     slow = {case.workload for case, use in measured.uses.items() if use.cpu_seconds > MAX_SECONDS}
     uses = {

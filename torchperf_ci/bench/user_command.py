@@ -153,7 +153,11 @@ def _run(line: str, build: InstalledBuild, folder: Path, output: Path, log: Path
                 return "timeout", f"it took longer than {build.settings.timeout:.0f} s: raise --timeout"
     finally:
         group.end()  # also after success: processes left in the background would disturb the next run
-    return _failure_of(status)
+    if status == 0:
+        return None
+    if status > 0:
+        return "failed", f"it exited with code {status}"
+    return "crashed", f"it was killed by signal {-status} ({signal.strsignal(-status)})"
 
 
 @contextlib.contextmanager
@@ -171,14 +175,6 @@ def _pinned(cpus: tuple[int, ...]) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, before)
-
-
-def _failure_of(status: int) -> tuple[str, str] | None:
-    if status == 0:
-        return None
-    if status > 0:
-        return "failed", f"it exited with code {status}"
-    return "crashed", f"it was killed by signal {-status} ({signal.strsignal(-status)})"
 
 
 PAIR_SECONDS = 4.0

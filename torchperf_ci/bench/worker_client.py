@@ -63,18 +63,13 @@ def forget_choices(cache: Path, *, keep_graphs: bool = False) -> bool:
     ``keep_graphs`` keeps the graphs, which load quickly, and with them the choices of products and paddings.
     """
     forgotten = False
+    kept = (*_COMPILED_FOLDERS, *(GRAPHS if keep_graphs else ()))
     for path in [Path(folder, name) for folder, _, names in os.walk(cache) for name in names]:
-        if not _stays(path.relative_to(cache), keep_graphs=keep_graphs):
+        is_code = path.relative_to(cache).parts[0] in kept or path.name.endswith(_COMPILED)
+        if path.name.endswith(_CHOSEN) or not is_code:
             path.unlink(missing_ok=True)
             forgotten = True
     return forgotten
-
-
-def _stays(path: Path, *, keep_graphs: bool) -> bool:
-    if path.name.endswith(_CHOSEN):
-        return False
-    folders = (*_COMPILED_FOLDERS, *(GRAPHS if keep_graphs else ()))
-    return path.parts[0] in folders or path.name.endswith(_COMPILED)
 
 
 BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
@@ -129,7 +124,9 @@ class Worker:
             )
         self._process = self._group.process
         self.pin(cpus)
-        _offer_to_oom_killer(self._process.pid)
+        # If memory runs out after all, the kernel shall kill the worker, and not the parent, which has the results.
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{self.pid}/oom_score_adj").write_text("1000")
 
     @property
     def pid(self) -> int:
@@ -257,9 +254,3 @@ def last_lines(*files: Path) -> str:
     crash = next((n for n, line in enumerate(lines) if line.startswith("Current thread ")), len(lines))
     lines = lines[: crash + CRASH_LINES]
     return "\n".join(lines[-LOG_TAIL_LINES:])
-
-
-def _offer_to_oom_killer(pid: int) -> None:
-    """Make the kernel kill the worker if memory runs out after all, and not the parent, which has the results."""
-    with contextlib.suppress(OSError):
-        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Settings
-from torchperf_ci.bench.selection import KnownWorkloads, matches, select_cases
+from torchperf_ci.bench.selection import matches, select_cases
 from torchperf_ci.bench.user_command import InstalledBuild, filled_in
 from torchperf_ci.bisect.probes import (
     CommandProbe,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from torchperf_ci.bench.worker.protocol import EnvironmentUnderTest, KnownWorkloads
     from torchperf_ci.bisect.probes import Probe
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading
     from torchperf_ci.config import Config, Rule
@@ -208,7 +209,7 @@ def resolve_setup(
         hint = UNBUILT if builder_kind(options) == "worktree" else INSTALLED
         msg = f"on the good build, {good.description}: {error}{hint}"
         raise EnvironmentUnderTestError(msg) from error
-    settings = under_test.settings(settings)
+    settings = settings.on(under_test.environment)
     torch = under_test.environment.torch_version if builder_kind(options) == "worktree" else ""
     if judgement is not None:
         setup = MeasurementSetup((), settings, torch=torch)
@@ -231,7 +232,7 @@ def _check_workloads(patterns: Sequence[str], known: KnownWorkloads, good: Build
 def _setup_from_verdicts(
     judgement: Judgement,
     setup: MeasurementSetup,
-    under_test: selection.EnvironmentUnderTest,
+    under_test: EnvironmentUnderTest,
     config: Config,
     min_effect: float,
 ) -> MeasurementSetup:

@@ -13,7 +13,8 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import MAX_BATCH_SIZE
-from torchperf_ci.bench.selection import CaseGrid, KnownWorkloads, Selection, select_cases
+from torchperf_ci.bench.selection import Selection, select_cases
+from torchperf_ci.config import Rule, Suite
 from torchperf_ci.errors import UsageError
 from torchperf_ci.metrics import DOWN, LATENCY, OF_COMPILED_CODE, PAIRED, UP, bisected_as
 from torchperf_ci.options.option import BACKENDS, DTYPES
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.case import Case
     from torchperf_ci.bench.pairs import Pair
-    from torchperf_ci.config import Rule
+    from torchperf_ci.bench.worker.protocol import KnownWorkloads
 
 
 UNNAMED_SERIES = "the command's number"
@@ -258,12 +259,12 @@ def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:
         return f"{series.metric!r} of a workload cannot be measured in pairs: bisect it with --command"
     if series.model not in known.workloads:
         return f"there is no workload {series.model!r} at the good commit: name its --suite, or bisect by --command"
-    grid = CaseGrid((series.model,), (series.mode,), (series.dtype,), (series.backend,))
+    suite = Suite((series.model,), (series.mode,), (series.dtype,), (series.backend,))
     if not _runs(series, known):
         return f"{series.model} has no {series.metric} in mode {series.mode!r}, {series.dtype!r} and {series.backend!r}"
     size = verdict.evidence.batch_size
     chosen = size if size and size <= MAX_BATCH_SIZE else None
-    return select_cases(Selection([grid], batch_size=chosen), known, device)[0]
+    return select_cases(Selection([suite], batch_size=chosen), known, device)[0]
 
 
 def _runs(series: Series, known: KnownWorkloads) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import unicodedata
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import WorkerConversation, open_worker, prepare
-from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak, UnbuiltDevices
+from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.pytorch_sources import UnknownEffectError, is_native, is_unbuilt, sources_at
 from torchperf_ci.compare.touched_operators import touched_operators
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.worker.protocol import TorchEnvironment
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.compare.compared_builds import ComparedBuild
 
@@ -72,8 +74,6 @@ def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool
     with open_worker(case, settings, scratch) as worker:
         conversation = WorkerConversation(worker, settings.timeout)
         conversation.ask("begin_file_trace", Done, log=str(log))
-        if operators:
-            conversation.ask("begin_operator_trace", Done)
         prepare(conversation, replace(case, batch_size=case.batch_size or 1), settings)
         conversation.ask("peak", Peak)
         if case.compiled:
@@ -84,10 +84,11 @@ def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool
     return replace(read, unknown=(*read.unknown, *ran.unknown), operators=frozenset(ran.operators))
 
 
-def unbuilt_devices(case: Case, settings: Settings, scratch: Path) -> tuple[str, ...]:
-    """Return the ATen folders of devices that this torch was not built for. Raises :class:`WorkerFailure`."""
-    with open_worker(case, settings, scratch) as worker:
-        return tuple(worker.ask("unbuilt_devices", settings.timeout, UnbuiltDevices).devices)
+def unbuilt_devices(environment: TorchEnvironment) -> list[str]:
+    """Return the names of ATen folders for devices that this torch was not built for."""
+    cuda, hip = "cuda" in environment.observed, environment.hip
+    built = {"cuda": cuda or hip, "cudnn": cuda, "miopen": hip, "hip": hip, "mps": sys.platform == "darwin"}
+    return [name for name, there in built.items() if not there]
 
 
 def _read(lines: Iterable[str]) -> FilesRead:
@@ -168,7 +169,7 @@ def affected_cases(
     change = tree_change(base.spec, head.spec)
     try:
         if built and cases:
-            readers: Readers | ChangedOperators = _in_build(base, head.spec, change, cases[0], scratch)
+            readers: Readers | ChangedOperators = _in_build(base, head.spec, change)
         else:
             readers = _in_checkout(base, base.spec.repo, change)
     except UnknownEffectError as unknown:
@@ -289,16 +290,14 @@ def _in_checkout(base: ComparedBuild, repo: Path, change: TreeChange) -> Readers
     return Readers(change.followed, [Path(base.settings.path[-1]), own])
 
 
-def _in_build(
-    base: ComparedBuild, head: Revision, change: TreeChange, case: Case, scratch: Path
-) -> ChangedOperators:
+def _in_build(base: ComparedBuild, head: Revision, change: TreeChange) -> ChangedOperators:
     """Find the changed operators. Raises :class:`UnknownEffectError` if anything but sources of operators changes."""
     if change.others or not isinstance(base.spec, Revision):
         raise UnknownEffectError(_named(change.others, "; "))
     try:
-        unbuilt = unbuilt_devices(case, base.settings, scratch / "trace")
+        unbuilt = unbuilt_devices(base.under_test.environment)
         return changed_operators(_git(base.spec.repo), base.spec, head, change.contents, unbuilt)
-    except (GitError, WorkerFailure) as error:
+    except GitError as error:
         raise UnknownEffectError(str(error)) from error
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.bench import selection
-from torchperf_ci.bench.selection import EnvironmentUnderTest, KnownWorkloads, select_cases
+from torchperf_ci.bench.selection import select_cases
 from torchperf_ci.console import say
 from torchperf_ci.environments.build_environment import (
     INSTALLED,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from contextlib import ExitStack
 
     from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.worker.protocol import EnvironmentUnderTest, KnownWorkloads
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import CompareOptions
@@ -132,7 +133,7 @@ def _open(
         unbuilt = isinstance(spec, Revision) and builder.command is None
         msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else INSTALLED}"
         raise type(error)(msg) from error
-    settings = under_test.settings(settings)
+    settings = settings.on(under_test.environment)
     return ComparedBuild(settings, under_test, _words(environment, under_test), spec, unread)
 
 

@@ -10,7 +10,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.environments.revisions import Revision, find_revision, top_of_checkout, worktree
@@ -44,40 +44,29 @@ def run_program(
     """
     with tempfile.TemporaryFile() as log:
         try:
-            status = _status(command, seconds, log, cwd, environ)
+            group = ProcessGroup(
+                command, environ, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
         except OSError as error:
             msg = f"{what}: {command[0]} does not start: {error.strerror}"
             raise EnvironmentUnderTestError(msg) from None
+        status = None
+        try:
+            status = group.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            # After a timeout, end daemons as well. Else the server of a compiler cache may serve the next build.
+            group.end(daemons=status is None)
         log.seek(0)
         printed = log.read().decode(errors="replace")
         if status == 0:
             return printed
         how = f"did not finish within {seconds:.0f} s{option}" if status is None else f"ended with {status}"
-        msg = f"{what} {how}:\n{_tail(printed)}"
+        tail = "\n".join(printed.splitlines()[-TAIL_LINES:]) or "(it printed nothing)"
+        msg = f"{what} {how}:\n{without_secrets(tail)}"
         refuse_full_disk(msg)
         raise EnvironmentUnderTestError(msg)
-
-
-def _status(
-    command: Sequence[str], seconds: float, log: IO[bytes], cwd: Path, environ: Mapping[str, str]
-) -> int | None:
-    """The exit code; None after a timeout."""
-    group = ProcessGroup(
-        command, environ, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
-    )
-    status = None
-    try:
-        status = group.process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        pass
-    finally:
-        # After a timeout, end daemons as well. Else keep them: the server of a compiler cache serves the next build.
-        group.end(daemons=status is None)
-    return status
-
-
-def _tail(printed: str) -> str:
-    return without_secrets("\n".join(printed.splitlines()[-TAIL_LINES:])) or "(it printed nothing)"
 
 
 MAKE_SECONDS = 120.0
@@ -111,12 +100,6 @@ def pip_versions(python: Path, package: str, seconds: float, options: Sequence[s
     listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds)
     version = next((line for line in listed.splitlines() if line.startswith(_VERSIONS)), _VERSIONS)
     return version.removeprefix(_VERSIONS).strip().split(", ")
-
-
-def activated_environ(folder: Path) -> dict[str, str]:
-    """Environment variables as in a shell in which the virtual environment is active."""
-    path = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath)])
-    return {**_clean_environ(), "PATH": path, "VIRTUAL_ENV": str(folder)}
 
 
 def _clean_environ() -> dict[str, str]:
@@ -188,8 +171,13 @@ def parse_build_spec(text: str, repo: Path) -> BuildSpec:
     can_be_run = file.is_file() and os.access(file, os.X_OK)
     if can_be_run and is_path(text):
         return Interpreter(file.absolute())
-    if text.endswith(".whl") or "==" in text:
-        return _wheel(text)
+    if text.endswith(".whl"):
+        if not file.is_file():
+            msg = f"there is no wheel at {text}"
+            raise UsageError(msg)
+        return WheelRequirement(str(file.absolute()))
+    if "==" in text:
+        return WheelRequirement(text)
     revision, why_not = find_revision(text, repo)
     if revision is None:
         if can_be_run:
@@ -202,15 +190,6 @@ def parse_build_spec(text: str, repo: Path) -> BuildSpec:
         )
         raise UsageError(msg)
     return revision
-
-
-def _wheel(text: str) -> WheelRequirement:
-    if not text.endswith(".whl"):
-        return WheelRequirement(text)
-    if not Path(text).is_file():
-        msg = f"there is no wheel at {text}"
-        raise UsageError(msg)
-    return WheelRequirement(str(Path(text).absolute()))
 
 
 MAX_NAME_BYTES = 61
@@ -288,7 +267,11 @@ def open_environment(spec: BuildSpec, builder: Builder, draw: int = 0) -> Iterat
                 yield environment
         case Revision():
             with scratch_folder(_padding(draw, MAX_NAME_BYTES)) as folder, worktree(spec, folder) as tree:
-                yield _revision_environment(spec, builder, folder, tree, draw)
+                python, path = builder.python, import_roots(tree)
+                if builder.command is not None:
+                    python, path = str(make_venv(builder.python, folder / "env")), ()
+                    _build(spec, tree, folder / "env", builder, draw)
+                yield BuildEnvironment(python, path, str(spec), folder, tree)
 
 
 @contextmanager
@@ -305,16 +288,6 @@ def open_wheels(
         yield BuildEnvironment(str(interpreter), (), description, folder)
 
 
-def _revision_environment(
-    revision: Revision, builder: Builder, folder: Path, tree: Path, draw: int
-) -> BuildEnvironment:
-    if builder.command is None:
-        return BuildEnvironment(builder.python, import_roots(tree), str(revision), folder, tree)
-    python = make_venv(builder.python, folder / "env")
-    _build(revision, tree, folder / "env", builder, draw)
-    return BuildEnvironment(str(python), (), str(revision), folder, tree)
-
-
 def import_roots(tree: Path) -> tuple[str, ...]:
     """The folders to import the repository's packages from: ``src`` if it exists, and the root."""
     source = tree / "src"
@@ -328,7 +301,9 @@ def _build(revision: Revision, tree: Path, folder: Path, builder: Builder, draw:
     for name, value in values.items():
         command = command.replace(f"{{{name}}}", shlex.quote(value))
     environ = {
-        **activated_environ(folder),
+        **_clean_environ(),
+        "PATH": os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath)]),
+        "VIRTUAL_ENV": str(folder),
         **{name.upper(): value for name, value in values.items()},
         PADDING: "x" * _padding(draw, MAX_ENVIRONMENT_BYTES),
     }

@@ -38,24 +38,18 @@ def content_digests(environment: BuildEnvironment) -> tuple[str, ...]:
 
     The path of the build folder does not count.
     """
-    if environment.folder is None or not (environment.folder / "env").is_dir():
+    folder = environment.folder
+    if folder is None or not (folder / "env").is_dir():
         return ()
-    texts, others = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
-    for name, path in sorted(_files(environment).items()):
-        (texts if _TEXT.search(name) else others).update(os.fsencode(name) + _digest(path, environment))
-    return texts.hexdigest(), others.hexdigest()
-
-
-def _files(environment: BuildEnvironment) -> dict[str, Path]:
-    """The installed files by their path in the environment, and what was compiled in the worktree."""
-    if environment.folder is None:
-        return {}
-    installed = _below(environment.folder / "env")
     in_place = _below(environment.worktree) if environment.worktree else ()
-    return {
-        **{name: path for name, path in installed if not _ABOUT.search(name)},
+    files = {
+        **{name: path for name, path in _below(folder / "env") if not _ABOUT.search(name)},
         **{f"worktree/{name}": path for name, path in in_place if _is_compiled(path)},
     }
+    texts, others = hashlib.blake2b(digest_size=16), hashlib.blake2b(digest_size=16)
+    for name, path in sorted(files.items()):
+        (texts if _TEXT.search(name) else others).update(os.fsencode(name) + _digest(path, folder))
+    return texts.hexdigest(), others.hexdigest()
 
 
 def _is_compiled(path: Path) -> bool:
@@ -70,10 +64,9 @@ def _below(folder: Path) -> Iterator[tuple[str, Path]]:
                 yield path.relative_to(folder).as_posix(), path
 
 
-def _digest(path: Path, environment: BuildEnvironment) -> bytes:
+def _digest(path: Path, folder: Path) -> bytes:
     """A digest of the file's bytes without the path of the build folder."""
-    own = os.fsencode(environment.folder or "")
-    digest = hashlib.blake2b()
+    own, digest = os.fsencode(folder), hashlib.blake2b()
     with path.open("rb") as file:
         while part := file.read(CHUNK):
             digest.update(part.replace(own, b""))
@@ -126,13 +119,10 @@ class EnvironmentCache(Generic[Build]):
         ``draw`` is 0 for the first build, and k for the k-th rebuild. Raises :class:`EnvironmentUnderTestError` if it
         cannot be made; the next call tries again, because some builds fail by chance.
         """
-        key = (build, draw)
-        if key in self._held:
-            self._held[key] = self._held.pop(key)
-        else:
-            self._held[key] = self._make(build, draw)
-            self._make_room()
-        return self._held[key].environment
+        held = self._held.pop((build, draw), None) or self._make(build, draw)
+        self._held[build, draw] = held
+        self._make_room()
+        return held.environment
 
     def try_anew(self, build: Build) -> None:
         """Make an environment of a build again, and remove it; raises :class:`EnvironmentUnderTestError`."""

@@ -25,6 +25,7 @@ from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
 
 LOOK_SECONDS = 60.0
@@ -128,8 +129,11 @@ class CommitWheels:
 
     def _lying_there(self, revision: Revision) -> list[str]:
         """Requirements for the commit's wheels in the directory; pip chooses the one that fits its Python."""
+        digits = re.compile(rf"[0-9a-f]{{{SHORT_SHA},40}}")
         names = {
-            file.name for file in Path(self.pattern).glob("*.whl") if _is_wheel_of(file.name, revision.sha)
+            file.name
+            for file in Path(self.pattern).glob("*.whl")
+            if any(map(revision.sha.startswith, digits.findall(file.name.lower())))
         }
         if not names:
             msg = (
@@ -137,10 +141,6 @@ class CommitWheels:
             )
             raise EnvironmentUnderTestError(msg)
         return sorted({"==".join(name.split("-")[:2]) for name in names})
-
-
-def _is_wheel_of(name: str, sha: str) -> bool:
-    return any(sha.startswith(digits) for digits in re.findall(rf"[0-9a-f]{{{SHORT_SHA},40}}", name.lower()))
 
 
 def _check_claims(python: str, revision: Revision) -> None:
@@ -188,7 +188,7 @@ class Nightlies:
 
     def __post_init__(self) -> None:
         if not (self._is_url or Path(self.source).is_dir()):
-            msg = f"{self._shown} is neither a directory of nightly wheels nor the URL of an index"
+            msg = f"{without_secrets(self.source)} is neither a directory of nightly wheels nor the URL of an index"
             raise UsageError(msg)
 
     def listed(self) -> Sequence[Nightly]:
@@ -211,24 +211,19 @@ class Nightlies:
             raise EnvironmentUnderTestError(self._has_none)
         return sorted(nightlies, key=lambda nightly: nightly.date)
 
-    @contextmanager
-    def opened(self, nightly: Nightly) -> Iterator[BuildEnvironment]:
+    def opened(self, nightly: Nightly) -> AbstractContextManager[BuildEnvironment]:
         """Open the environment of a nightly for the block; raises :class:`EnvironmentUnderTestError`."""
         wanted = str(nightly)
-        with open_wheels([wanted], wanted, self.python, self.seconds, self._options) as environment:
-            yield environment
+        return open_wheels([wanted], wanted, self.python, self.seconds, self._options)
 
     @property
     def _is_url(self) -> bool:
         return "://" in self.source
 
     @property
-    def _shown(self) -> str:
-        return without_secrets(self.source)
-
-    @property
     def _has_none(self) -> str:
-        return f"{self._shown} has no dated wheel of {TORCH} that fits {self.python}, or cannot be reached"
+        source = without_secrets(self.source)
+        return f"{source} has no dated wheel of {TORCH} that fits {self.python}, or cannot be reached"
 
     @property
     def _options(self) -> list[str]:

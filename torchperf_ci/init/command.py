@@ -46,7 +46,8 @@ def init_command(options: InitOptions) -> int:
     left = len(files) - len(new)
     _show([_facts(repository, source), *_tables(files)])
     if options.dry_run:
-        _print_files(new)
+        for file in new:
+            say(f"--- {file.path}", *file.text.splitlines(), "", out=sys.stdout)
         say(f"a dry run: {counted(len(new), 'file')} would be written")
     else:
         _write(repository.root, new)
@@ -88,11 +89,6 @@ def _tables(files: Sequence[StarterFile]) -> Iterator[Block]:
     )
     existing = [(file.existing, file.what) for file in files if file.existing]
     yield Table(_FILE_COLUMNS, existing, title="Already there, left unchanged")
-
-
-def _print_files(files: Sequence[StarterFile]) -> None:
-    for file in files:
-        say(f"--- {file.path}", *file.text.splitlines(), "", out=sys.stdout)
 
 
 def _write(root: Path, files: Sequence[StarterFile]) -> None:

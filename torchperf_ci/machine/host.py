@@ -287,7 +287,7 @@ def take_fingerprint(
         "pinned_to": ",".join(map(str, cpus)),
         **identity.facts,
         **device.clocks(),
-        **_refused(tuning),
+        **{f"tuning_refused_{name}": why for name, why in (tuning.refused if tuning else {}).items()},
         **torch_facts,
     }
     observed = {name: value for name, value in observed.items() if value}
@@ -312,7 +312,8 @@ def _comparable(host: Host, identity: DeviceIdentity, tuning: TuningReport | Non
         "governor": ",".join(host.governors) or UNKNOWN,
         "turbo": UNKNOWN if host.turbo is None else "on" if host.turbo else "off",
         "huge_pages": host.huge_pages or UNKNOWN,
-        "memory": f"{_memory_class(host.memory_total)} GiB",
+        # The nearest power of two: kernels reserve a varying amount for themselves.
+        "memory": f"{1 << round(math.log2(max(host.memory_total / GIB, 1)))} GiB",
         "system": f"{host.system} {'.'.join(host.kernel.split('.')[:2])}",
         "tuning": "; ".join(f"{name}={value}" for name, value in sorted(applied.items())) or "none",
     }
@@ -331,15 +332,6 @@ def _observed(host: Host) -> dict[str, str]:
         "toolkit_python": platform.python_version(),
         "compiler_cxx": cxx_compiler(),
     }
-
-
-def _refused(tuning: TuningReport | None) -> dict[str, str]:
-    return {f"tuning_refused_{name}": why for name, why in (tuning.refused if tuning else {}).items()}
-
-
-def _memory_class(total: int) -> int:
-    """The nearest power of two, in GiB: kernels reserve a varying amount for themselves."""
-    return 1 << round(math.log2(max(total / GIB, 1)))
 
 
 def runner_entry(

@@ -45,12 +45,12 @@ def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int,
     A single thread gets an isolated CPU (``isolcpus``), if there is one. Several threads never do: the kernel does
     not balance threads over isolated CPUs, so all would stay on one. CPUs claimed by another torchperf come last.
     """
-    if sys.platform != "linux" or not _can_pin():
+    if sys.platform != "linux" or not _may_use(os.sched_getaffinity(0)):
         return ()
     isolated = set(numbers(text(root / CPUS / "isolated")))
     node = number(root / PCI_DEVICES / device.identity().facts.get("gpu_pci", "none") / "numa_node")
     # The kernel leaves isolated CPUs out of the affinity that processes start with.
-    reserved = [cpu for cpu in quietest_first(isolated, root, node) if count == 1 and _may_use(cpu)]
+    reserved = [cpu for cpu in quietest_first(isolated, root, node) if count == 1 and _may_use({cpu})]
     allowed = os.sched_getaffinity(0) & set(online_cpus(root)) - isolated
     chosen = _free_first(reserved or quietest_first(allowed, root, node), count, root)
     return tuple(sorted(chosen)) if len(chosen) == count else ()
@@ -117,21 +117,14 @@ def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
     return listed if cpu in listed else (cpu,)
 
 
-def _can_pin() -> bool:
-    """Whether this process may choose its CPUs at all; a hardened service may not."""
-    with suppress(OSError):
-        os.sched_setaffinity(0, os.sched_getaffinity(0))
-        return True
-    return False
+def _may_use(cpus: set[int]) -> bool:
+    """Whether this process may choose ``cpus``, which only an attempt reveals.
 
-
-def _may_use(cpu: int) -> bool:
-    """Whether this process may run on ``cpu``. A container's CPU set can forbid it, which only an attempt reveals."""
-    if sys.platform != "linux":
-        return False
+    A container's CPU set can forbid some, and a hardened service may not choose at all.
+    """
     before = os.sched_getaffinity(0)
     try:
-        os.sched_setaffinity(0, {cpu})
+        os.sched_setaffinity(0, cpus)
     except OSError:
         return False
     os.sched_setaffinity(0, before)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.suite.library_model import import_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    Wanted = Callable[[str], bool]
 
 _SMALL: Mapping[str, int] = {
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embed_dim"), 256),
@@ -59,17 +60,20 @@ def find_architectures(known: Collection[str], filters: Sequence[str]) -> dict[s
     ``filters`` (globs), one of them must match the name. The result is untested: a small config does not fit every
     architecture.
     """
+
+    def wanted(name: str) -> bool:
+        return name not in known and (not filters or any(fnmatchcase(name, glob) for glob in filters))
+
     finders = {"transformers": _transformers, "timm": _timm, "torchvision": _torchvision}
     return {
-        name: call()
+        name: call
         for library, finder in finders.items()
         if importlib.util.find_spec(library)
-        for name, call in finder(known)
-        if name not in known and (not filters or any(fnmatchcase(name, glob) for glob in filters))
+        for name, call in finder(known, wanted)
     }
 
 
-def _transformers(_known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:
+def _transformers(_known: Collection[str], wanted: Wanted) -> Iterator[tuple[str, str]]:
     transformers = import_library("transformers")
     auto = import_library("transformers.models.auto.modeling_auto")
     for domain, heads in _DOMAINS.items():
@@ -77,14 +81,10 @@ def _transformers(_known: Collection[str]) -> Iterator[tuple[str, Callable[[], s
             name for head in heads for name in getattr(auto, f"MODEL_FOR_{head}_MAPPING_NAMES", {})
         }
         for architecture in sorted(architectures):
-            name = f"{domain}/hf_{architecture}"
-            yield name, partial(_huggingface_call, transformers, name, architecture)
-
-
-def _huggingface_call(transformers: Any, name: str, architecture: str) -> str:
-    settings = {"tokens": _TOKENS, **_small_settings(transformers, architecture)}
-    arguments = "".join(f", {key}={value}" for key, value in settings.items())
-    return f'huggingface("{name}", "{architecture}"{arguments})'
+            if wanted(name := f"{domain}/hf_{architecture}"):
+                settings = {"tokens": _TOKENS, **_small_settings(transformers, architecture)}
+                arguments = "".join(f", {key}={value}" for key, value in settings.items())
+                yield name, f'huggingface("{name}", "{architecture}"{arguments})'
 
 
 def _small_settings(transformers: Any, architecture: str) -> dict[str, int]:
@@ -98,7 +98,7 @@ def _small_settings(transformers: Any, architecture: str) -> dict[str, int]:
     }
 
 
-def _timm(known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:
+def _timm(known: Collection[str], wanted: Wanted) -> Iterator[tuple[str, str]]:
     """Yield the smallest network, judging by its name, of each module from which the suite has no network."""
     timm = import_library("timm")
     for module in timm.list_modules():
@@ -106,14 +106,12 @@ def _timm(known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:
         names = [f"vision/timm_{network}" for network in networks]
         if networks and not {*names} & {*known}:
             network = min(networks, key=_size)
-            yield f"vision/timm_{network}", partial(_timm_call, timm, network)
+            if wanted(name := f"vision/timm_{network}"):
+                size = timm.get_pretrained_cfg(network).input_size[-1]
+                yield name, f'timm_classifier("{network}", {size})'
 
 
-def _timm_call(timm: Any, network: str) -> str:
-    return f'timm_classifier("{network}", {timm.get_pretrained_cfg(network).input_size[-1]})'
-
-
-def _torchvision(known: Collection[str]) -> Iterator[tuple[str, Callable[[], str]]]:
+def _torchvision(known: Collection[str], wanted: Wanted) -> Iterator[tuple[str, str]]:
     """Yield the smallest network, judging by its name, of each module from which the suite has no network."""
     models = import_library("torchvision.models")
     modules: dict[str, list[str]] = {}
@@ -122,11 +120,8 @@ def _torchvision(known: Collection[str]) -> Iterator[tuple[str, Callable[[], str
     for networks in modules.values():
         if not {f"vision/torchvision_{network}" for network in networks} & {*known}:
             network = min(networks, key=_size)
-            yield f"vision/torchvision_{network}", partial(_torchvision_call, network)
-
-
-def _torchvision_call(network: str) -> str:
-    return f'torchvision_classifier("{network}", {_IMAGE_SIZE})'
+            if wanted(name := f"vision/torchvision_{network}"):
+                yield name, f'torchvision_classifier("{network}", {_IMAGE_SIZE})'
 
 
 def _size(network: str) -> tuple[int, int, str]:

@@ -89,7 +89,8 @@ def catalogue(files: Sequence[Path] = ()) -> Catalogue:
 
     A file's workloads form a suite named by the file's path. Raises BadSuiteFileError for a file that cannot be used.
     """
-    workloads = _built_in()
+    modules = map(importlib.import_module, PROVIDERS)
+    workloads = {entry.name: entry for module in modules for entry in _workloads_in(vars(module).values())}
     suites = _built_in_suites(workloads)
     sources = dict.fromkeys(workloads, "the built-in suite")
     for path in dict.fromkeys(files):
@@ -106,11 +107,6 @@ def _unavailable(workloads: Mapping[str, Workload]) -> dict[str, str]:
     one_of_each = {tuple(entry.requires): entry for entry in workloads.values()}
     reasons = {requires: entry.unavailable for requires, entry in one_of_each.items()}
     return {name: why for name, entry in workloads.items() if (why := reasons[tuple(entry.requires)])}
-
-
-def _built_in() -> dict[str, Workload]:
-    modules = map(importlib.import_module, PROVIDERS)
-    return {entry.name: entry for module in modules for entry in _workloads_in(vars(module).values())}
 
 
 def _built_in_suites(workloads: Mapping[str, Workload]) -> dict[str, tuple[str, ...]]:

@@ -19,7 +19,7 @@ from torchperf_ci.bench.worker.traces import used_by
 from torchperf_ci.bench.worker.correctness import check_dtype
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.profiling import profile
-from torchperf_ci.bench.worker.traces import OperatorTrace
+from torchperf_ci.bench.worker.traces import operators_run
 from torchperf_ci.machine.devices import device
 
 step = lambda: torch.ones(2, 3) @ torch.ones(3, 4)
@@ -28,7 +28,7 @@ flops, used = count_flops(step), used_by(step)
 assert flops == 2 * 2 * 3 * 4, flops
 assert ("mm", "float32", "contiguous") in used.triples, used
 assert "aten::mm" in [line.name for line in profile(device("cpu"), step, "")]
-assert "mm" in OperatorTrace().operators(step).operators
+assert "mm" in operators_run(step).operators
 assert {COMPILER!r} not in sys.modules
 """
 

@@ -1,3 +1,1 @@
 """The worker process. It runs in the environment under test and needs only torch and the standard library."""
-
-from __future__ import annotations

@@ -25,9 +25,8 @@ from torchperf_ci.metrics import (
 MIB = 2.0**20
 
 
-@dataclass(frozen=True)
-class Done:
-    """The answer to a request that returns nothing."""
+Done = type(None)
+"""The answer to a request that returns nothing."""
 
 
 @dataclass(frozen=True)
@@ -62,16 +61,23 @@ class DescribedWorkload:
 
 
 @dataclass(frozen=True)
-class Description:
-    """Answer to ``describe``: environment and catalogue. ``unavailable`` says why a workload cannot be built.
+class KnownWorkloads:
+    """The catalogue: workloads by name, and their names by suite (for a suite file its path)."""
+
+    workloads: Mapping[str, DescribedWorkload]
+    suites: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class EnvironmentUnderTest:
+    """Answer to ``describe``: environment and catalogue. ``unavailable`` says, by name, why a workload cannot be built.
 
     ``imported`` are the files of the modules that the suite files have imported, except for installed ones.
     """
 
     environment: TorchEnvironment
-    suites: Mapping[str, Sequence[str]]
+    known: KnownWorkloads
     unavailable: Mapping[str, str]
-    workloads: Sequence[DescribedWorkload]
     imported: Sequence[str] = ()
 
 
@@ -140,15 +146,8 @@ class Samples:
     settling: Settling | None = None
 
 
-@dataclass(frozen=True)
-class Block:
-    """Mean seconds per step of one block."""
-
-    seconds: float
-
-
-Blocks = dict[str, list[float]]
-"""Answer to ``exercise``: seconds of each block, by kind of work."""
+Block = float
+"""Mean seconds per step of one block."""
 
 
 @dataclass(frozen=True)
@@ -215,12 +214,8 @@ Phases = dict[str, float]
 """Seconds of each phase of a step. A step without phases is a single phase."""
 
 
-@dataclass(frozen=True)
-class CountedFlops:
-    """Floating-point operations of a step; 0 if none could be counted."""
-
-    flops: int
-
+CountedFlops = int
+"""Floating-point operations of a step; 0 if none could be counted."""
 
 LineKind = Literal["operator", "kernel"]
 
@@ -293,13 +288,6 @@ class OperatorsRun:
 
     operators: Sequence[str]
     unknown: Sequence[str]
-
-
-@dataclass(frozen=True)
-class UnbuiltDevices:
-    """Devices that torch was not built for, by the name of their ATen folder."""
-
-    devices: Sequence[str]
 
 
 @dataclass

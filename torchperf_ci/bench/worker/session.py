@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import traceback
-from dataclasses import asdict, replace
+from dataclasses import asdict, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
-from torchperf_ci.bench.worker.traces import FileTrace, OperatorTrace, unbuilt_devices
+from torchperf_ci.bench.worker.traces import FileTrace
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite.discovery import find_architectures
 from torchperf_ci.suite.registry import catalogue
@@ -70,9 +70,11 @@ def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
         }
 
 
-def _finite(answer: Any) -> Mapping[str, object]:
-    """Return the answer as a mapping, with None for numbers that are not finite, which JSON does not have."""
-    members = answer if isinstance(answer, dict) else asdict(answer)
+def _finite(answer: Any) -> object:
+    """Return the answer as JSON values, with None for members that are not finite, which JSON does not have."""
+    if not is_dataclass(answer):
+        return answer
+    members = asdict(answer)  # type: ignore[arg-type]
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in members.items()}
 
 
@@ -115,30 +117,33 @@ class WorkerSession:
     _request: StepRequest
     _workload: Workload
     _file_trace: FileTrace
-    _operator_trace: OperatorTrace
+
+    compilation = staticmethod(step.compilation_counts)
+    inventory = staticmethod(traces.inventory)
+    files_that_call = staticmethod(traces.files_that_call)
 
     def __init__(self) -> None:
         self._after_first: list[torch.Tensor] = []
         self._seconds = 0.0
 
-    def ready(self) -> protocol.Done:
-        """Return an empty answer, which tells the parent that torch has been imported."""
-        return protocol.Done()
+    def ready(self) -> None:
+        """Answer nothing, which tells the parent that torch has been imported."""
 
-    def describe(self, device: str, files: list[str]) -> protocol.Description:
+    def describe(self, device: str, files: list[str]) -> protocol.EnvironmentUnderTest:
         """Describe the environment and list the catalogue of workloads."""
         before = {*sys.modules}
         known = catalogue([Path(file) for file in files])
         imported = _files_of_modules({*sys.modules} - before)
         packages = [package for workload in known.workloads.values() for package in workload.requires]
-        workloads = [
-            protocol.DescribedWorkload(w.name, w.task, w.modes, dict(w.batch_sizes), w.origin, w.requires)
+        workloads = {
+            w.name: protocol.DescribedWorkload(
+                w.name, w.task, w.modes, dict(w.batch_sizes), w.origin, w.requires
+            )
             for w in known.workloads.values()
-        ]
+        }
+        described = protocol.KnownWorkloads(workloads, dict(known.suites))
         environment = torch_environment(device, packages)
-        return protocol.Description(
-            environment, dict(known.suites), dict(known.unavailable), workloads, imported
-        )
+        return protocol.EnvironmentUnderTest(environment, described, dict(known.unavailable), imported)
 
     def exercise(self, device: str) -> Mapping[str, Sequence[float]]:
         """Time equal blocks of work on the device, without any workload."""
@@ -162,10 +167,9 @@ class WorkerSession:
             self._after_first = after_first_step(self._step, returned)
         return answer
 
-    def dtype_check(self) -> protocol.Done:
+    def dtype_check(self) -> None:
         """Run the uncompiled step; fails if a function does not run on the case's device and in its dtype."""
         check_dtype(self._eager_step(), self._request.dtype, self._device.torch_type)
-        return protocol.Done()
 
     def agreement(self) -> protocol.Agreement:
         if self._step.task.step:
@@ -181,7 +185,7 @@ class WorkerSession:
         return timing.sample(self._device, self._step.run, inner, target, budget, self._seconds)
 
     def block(self, steps: int) -> protocol.Block:
-        return protocol.Block(timing.block(self._device, self._step.run, steps))
+        return timing.block(self._device, self._step.run, steps)
 
     def peak(self) -> protocol.Peak:
         replayed = self._request.backend in REPLAYED
@@ -195,7 +199,7 @@ class WorkerSession:
 
     def flops(self) -> protocol.CountedFlops:
         """Count FLOPs on the eager model, because kernels of a compiled graph are not operators to count."""
-        return protocol.CountedFlops(count_flops(self._eager_step()))
+        return count_flops(self._eager_step())
 
     def _eager_step(self) -> Callable[[], object]:
         """Return an uncompiled step that does not change the model. A custom step gets a newly built model."""
@@ -206,9 +210,6 @@ class WorkerSession:
 
     def _eager_twin(self, dtype: str) -> BuiltStep:
         return build_step(self._workload, replace(self._request, backend="eager", dtype=dtype), self._device)
-
-    def compilation(self) -> protocol.Compilation:
-        return step.compilation_counts()
 
     def profile(self, trace: str) -> protocol.ProfiledSteps:
         """Profile operators and kernels of the steps and, if they are compiled, the reasons for graph breaks."""
@@ -221,37 +222,18 @@ class WorkerSession:
         known = catalogue([Path(file) for file in files]).workloads
         return find_architectures(known, filters)
 
-    def inventory(self) -> protocol.Inventory:
-        """Return all that a step can use of this torch."""
-        return traces.inventory()
-
     def api_use(self) -> protocol.ApiUse:
         """Return what a step uses of this torch."""
         return traces.used_by(self._step.run)
 
-    def files_that_call(self) -> protocol.Callers:
-        """Count the files of installed packages that call each function."""
-        return traces.files_that_call()
-
-    def begin_file_trace(self, log: str) -> protocol.Done:
+    def begin_file_trace(self, log: str) -> None:
         """Start to log which files are read. Must be the first request."""
         self._file_trace = FileTrace(log)
         self._file_trace.begin()
-        return protocol.Done()
 
-    def end_file_trace(self) -> protocol.Done:
+    def end_file_trace(self) -> None:
         self._file_trace.end()
-        return protocol.Done()
-
-    def begin_operator_trace(self) -> protocol.Done:
-        """Start to watch for kernels that run without operators. Must precede ``build``."""
-        self._operator_trace = OperatorTrace()
-        self._operator_trace.begin()
-        return protocol.Done()
 
     def operators(self) -> protocol.OperatorsRun:
         """Return the operators that the steps run."""
-        return self._operator_trace.operators(self._step.run)
-
-    def unbuilt_devices(self) -> protocol.UnbuiltDevices:
-        return protocol.UnbuiltDevices(unbuilt_devices())
+        return traces.operators_run(self._step.run)

@@ -18,7 +18,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ PROGRAMS = {
 """Audit events that start a program, and the position of the program among their arguments."""
 UNSEEN = ("cpython.PyInterpreterState_New", "_interpreters.create")
 """Audit events after which a hook no longer sees everything."""
+STATIC_RUNTIME = ("_jit_to_static_module", "_fuse_to_static_module")
+"""Functions of ``torch._C`` that make a module of torch's static runtime, which calls kernels without operators."""
 
 
 @dataclass
@@ -65,6 +67,9 @@ class FileTrace:
         """Start tracing this process, and log the modules that it has already imported."""
         self._write_modules()
         self._watch_multiprocessing()
+        for name in STATIC_RUNTIME:
+            if make := getattr(torch._C, name, None):  # noqa: SLF001
+                setattr(torch._C, name, partial(self._make_static, make))  # noqa: SLF001
         self._faults_of_children = _faults_of_children()
         sys.addaudithook(self._on_audit_event)
 
@@ -96,6 +101,10 @@ class FileTrace:
             return start(arguments, *others)
 
         _posixsubprocess.fork_exec = fork_exec
+
+    def _make_static(self, make: Callable[..., Any], *arguments: Any) -> Any:
+        self._write("unseen", "it makes a static module of TorchScript, which calls kernels directly")
+        return make(*arguments)
 
     def _write_modules(self) -> None:
         for module in [*sys.modules.values()]:
@@ -148,42 +157,22 @@ def _source_of(path: str) -> str:
 SECONDS = 5.0
 FEWEST, MOST = 10, 200
 """Number of steps that are profiled."""
-_STATIC_RUNTIME = ("_jit_to_static_module", "_fuse_to_static_module")
 _KERNELS = (b"2at6native", b"aoti_torch_", b"StaticModule")
 """Text found in the symbols of a library that calls kernels directly, or that was compiled to do so."""
 
 
-class OperatorTrace:
-    """Collects the operators that steps run. Must begin before anything is built.
+def operators_run(step: Callable[[], object]) -> OperatorsRun:
+    """Run ``step`` and return operator names without namespace and overload, and why there may be more.
 
-    torch's profiler only sees calls that go through the dispatcher, so everything else is reported as unknown.
+    torch's profiler only sees calls that go through the dispatcher.
     """
-
-    def __init__(self) -> None:
-        self._unknown: list[str] = []
-
-    def begin(self) -> None:
-        """Watch for the creation of a module of torch's static runtime, which bypasses the dispatcher."""
-        for name in _STATIC_RUNTIME:
-            if make := getattr(torch._C, name, None):  # noqa: SLF001
-                setattr(torch._C, name, self._recording(make))  # noqa: SLF001
-
-    def _recording(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        def recorded(*arguments: Any, **more: Any) -> Any:
-            self._unknown.append("it makes a static module of TorchScript, which calls kernels directly")
-            return make(*arguments, **more)
-
-        return recorded
-
-    def operators(self, step: Callable[[], object]) -> OperatorsRun:
-        """Run ``step`` and return operator names without namespace and overload, and why there may be more."""
-        names = set[str]()
-        end, count = time.monotonic() + SECONDS, 0
-        while count < FEWEST or (count < MOST and time.monotonic() < end):
-            names |= _run_in(step)
-            count += 1
-        self._unknown += [f"{library} calls kernels directly" for library in _libraries_with_kernels()]
-        return OperatorsRun(sorted(names), list(dict.fromkeys(self._unknown)))
+    names = set[str]()
+    end, count = time.monotonic() + SECONDS, 0
+    while count < FEWEST or (count < MOST and time.monotonic() < end):
+        names |= _run_in(step)
+        count += 1
+    unknown = [f"{library} calls kernels directly" for library in _libraries_with_kernels()]
+    return OperatorsRun(sorted(names), unknown)
 
 
 def _run_in(step: Callable[[], object]) -> set[str]:
@@ -211,19 +200,6 @@ def _libraries_with_kernels() -> Iterator[str]:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             if any(content.find(mark) >= 0 for mark in _KERNELS):
                 yield str(path)
-
-
-def unbuilt_devices() -> list[str]:
-    """Return the names of ATen folders for devices that this torch was not built for."""
-    cuda, hip = torch.version.cuda is not None, torch.version.hip is not None
-    built = {
-        "cuda": cuda or hip,
-        "cudnn": cuda,
-        "miopen": hip,
-        "hip": hip,
-        "mps": torch.backends.mps.is_built(),
-    }
-    return [name for name, there in built.items() if not there]
 
 
 TIMED_SECONDS = 0.5
