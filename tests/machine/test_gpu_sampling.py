@@ -9,11 +9,11 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from torchperf_ci.machine import interference
+from torchperf_ci.machine import gpu_sampling
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters, Throttling
 from torchperf_ci.machine.devices.nvidia import Cuda
-from torchperf_ci.machine.interference import clock_limits, sample_gpu, summarize_samples
+from torchperf_ci.machine.gpu_sampling import clock_limits, sample_gpu, summarize_samples
 
 from .conftest import field_value
 
@@ -142,7 +142,7 @@ def test_the_fields_are_those_of_the_library():
 
 @pytest.mark.usefixtures("nvidia")
 def test_a_gpu_is_read_all_the_time_or_at_both_ends(monkeypatch):
-    monkeypatch.setattr(interference, "INTERVAL_SECONDS", 0.001)
+    monkeypatch.setattr(gpu_sampling, "INTERVAL_SECONDS", 0.001)
     with sample_gpu(Cuda(), closely=True) as found:
         while len(found) < 5:
             time.sleep(0.001)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_points import series
 
-from torchperf_ci.plan.jobs import (
+from torchperf_ci.plan.bisections import (
     LEAST,
     LONGEST,
     Regression,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from textwrap import dedent
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import pytest
 from torchperf_ci import config
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.measurement_commands import SUITES
-from torchperf_ci.plan.jobs import MeasurementJob, jobs_of, unused_runners
+from torchperf_ci.plan.jobs import MeasurementJob, jobs_of, matrix, unused_runners
 from torchperf_ci.suite import registry
 
 if TYPE_CHECKING:
@@ -35,6 +36,23 @@ def test_a_job_a_suite_runner_and_shard(tmp_path: Path) -> None:
         MeasurementJob("h100-edge", *of_h100, "edge", "1/1"),
         MeasurementJob("spr-edge", "spr", ("spr",), "cpu", False, "edge", "1/1"),
     ]
+
+
+def test_the_matrix_is_what_github_takes(tmp_path: Path) -> None:
+    given = loaded(tmp_path, f"{RUNNERS}suites:\n  core: {{runners: [h100]}}\n")
+    assert json.loads(json.dumps(matrix(jobs_of(given)))) == {
+        "include": [
+            {
+                "name": "h100-core",
+                "runner": "h100",
+                "labels": ["linux.aws.h100", "gpu"],
+                "device": "cuda",
+                "tune": True,
+                "suite": "core",
+                "shard": "1/1",
+            }
+        ]
+    }
 
 
 def test_without_suites_every_runner_measures_the_models_that_cover_the_most(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 from made_points import series
 
-from torchperf_ci.plan.jobs import MeasurementJob, runners_of_series
+from torchperf_ci.plan.bisections import runners_of_series
+from torchperf_ci.plan.jobs import MeasurementJob
 
 if TYPE_CHECKING:
     from pathlib import Path

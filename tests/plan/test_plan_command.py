@@ -95,19 +95,9 @@ def test_a_suite_file_that_is_not_there_is_told(here: Path, capsys: pytest.Captu
 def test_the_matrix_as_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert plan("--json") == 0
     (line,) = capsys.readouterr().out.splitlines()
-    rows = json.loads(line)["include"]
-    assert [row["name"] for row in rows] == [
+    assert [row["name"] for row in json.loads(line)["include"]] == [
         *("h100-core-1-of-2", "h100-core-2-of-2", "spr-core-1-of-2", "spr-core-2-of-2"),
     ]
-    assert rows[0] == {
-        "name": "h100-core-1-of-2",
-        "runner": "h100",
-        "labels": ["linux.aws.h100"],
-        "device": "cuda",
-        "tune": True,
-        "suite": "core",
-        "shard": "1/2",
-    }
 
 
 def test_the_outputs_of_a_job(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

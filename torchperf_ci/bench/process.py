@@ -26,8 +26,9 @@ from torchperf_ci.bench.worker.protocol import (
 )
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
 from torchperf_ci.machine.examination import DeviceExercise, noise_of
+from torchperf_ci.machine.gpu_sampling import summarize_samples
 from torchperf_ci.machine.host import available_memory
-from torchperf_ci.machine.interference import is_void, summarize_samples, watch_interference
+from torchperf_ci.machine.interference import is_void, watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 from torchperf_ci.scratch import scratch_folder
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,16 +17,14 @@ from torchperf_ci.document import Column, Document, OnlyOn, Table, counted, shor
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import is_given
+from torchperf_ci.plan.bisections import BisectionPlan, Regression, plan_bisections, write_bisections
 from torchperf_ci.plan.jobs import (
-    BisectionPlan,
     MeasurementJob,
-    Regression,
     jobs_of,
+    matrix,
     measured_costs,
     missing_suites,
-    plan_bisections,
     unused_runners,
-    write_bisections,
 )
 from torchperf_ci.verdicts.verdict_document import difference_text
 
@@ -124,7 +121,7 @@ def _plan_bisecting(jobs: Sequence[MeasurementJob], options: PlanOptions) -> Non
 
 def _print_matrix(rows: Collection[Any], document: Document, options: PlanOptions) -> None:
     """Print the document, or the matrix as one line of JSON, which is also the step's output."""
-    text = json.dumps({"include": [*map(asdict, rows)]}, separators=(",", ":"))
+    text = json.dumps(matrix(rows), separators=(",", ":"))
     if options.json:
         sys.stdout.write(f"{text}\n")
     else:
