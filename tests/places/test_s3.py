@@ -253,9 +253,7 @@ def test_a_signal_does_not_wait_for_a_request_that_hangs(aws_keys: None) -> None
     def stop_when_asked(server: socket.socket) -> None:
         arrived.append(server.accept()[0])
         arrived[0].recv(1 << 16)
-        time.sleep(
-            0.5
-        )  # a signal in the instant before the main thread begins to wait would not end its wait
+        time.sleep(0.5)  # in the instant before the main thread begins to wait, a signal would not end it
         os.kill(os.getpid(), signal.SIGUSR1)
 
     with socket.create_server(("127.0.0.1", 0)) as server:
