@@ -129,6 +129,16 @@ CONTRADICTIONS = {
     ),
     "a role without S3": ("upload: {to: out, role: 'arn:aws:iam::1:role/x'}\n", 1, "set `to: s3://BUCKET`"),
     "a password": ("name: a\nstore: clickhouse://me:secret@host/db\n", 2, "store: holds a password"),
+    "one of an upload API": (
+        "upload: {lambda: https://me:secret@host/}\n",
+        1,
+        "upload.lambda: holds a password",
+    ),
+    "one of a git server": (
+        "upload: {branch: b@https://secret@host/x}\n",
+        1,
+        "upload.branch: holds a password",
+    ),
 }
 
 GOOD = {

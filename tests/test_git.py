@@ -92,6 +92,13 @@ def test_what_is_wrong_does_not_pass(message: str) -> None:
     assert not GitError(message).may_pass
 
 
+def test_a_folder_that_is_none_is_the_reason_and_not_a_missing_git(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name in ("file", "nowhere"):
+        with pytest.raises(GitError, match="there is no such directory"):
+            Git(tmp_path / name, Deadline.after(SECONDS))("status")
+
+
 def test_no_program_of_a_checkouts_configuration_runs(trap: Trap, tmp_path: Path) -> None:
     (tmp_path / "hooks").mkdir()
     for hook in ("post-checkout", "post-index-change", "reference-transaction"):

@@ -240,7 +240,10 @@ def _contradictions(config: Config) -> Iterator[tuple[Steps, str]]:
             reason = "torchperf cannot know which way is better; add `direction: up` or `down`"
             yield ("policy", metric), f"{reason}{resembling(metric, METRICS, 0.5)}"
     yield from _upload_contradictions(config.upload)
-    yield from _passwords({("store",): config.store, ("upload", "to"): config.upload.to})
+    places = {"to": config.upload.to, "lambda": config.upload.lambda_, "branch": config.upload.branch}
+    yield from _passwords(
+        {("store",): config.store, **{("upload", name): url for name, url in places.items()}}
+    )
 
 
 def _upload_contradictions(upload: Upload) -> Iterator[tuple[Steps, str]]:
@@ -254,7 +257,7 @@ def _upload_contradictions(upload: Upload) -> Iterator[tuple[Steps, str]]:
 
 def _passwords(urls: Mapping[Steps, str | None]) -> Iterator[tuple[Steps, str]]:
     for steps, url in urls.items():
-        if re.match(r"[a-z0-9+]+://[^/@]*:[^/]*@", url or ""):
+        if re.search(r"://[^/@]*:[^/]*@|https?://[^/]*@", url or ""):
             yield steps, "holds a password, and others read this file; give the password in the environment"
 
 

@@ -122,8 +122,9 @@ class Git:
     def _run(self, arguments: Sequence[str], settings: Sequence[GitSetting], stdin: bytes) -> bytes:
         try:
             process = self._start(arguments, settings)
-        except FileNotFoundError as error:
-            msg = "git is not installed, or not on the PATH"
+        except (FileNotFoundError, NotADirectoryError) as error:
+            is_there = self.folder.is_dir()
+            msg = "git is not installed, or not on the PATH" if is_there else "there is no such directory"
             raise GitError(msg) from error
         with process:
             try:

@@ -120,8 +120,8 @@ def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
         (["nowhere"], "nowhere: there is no such file or directory"),
         (["fine", "--against", "nowhere"], "--against nowhere: there is no such directory or file"),
         (
-            ["fine", "--against", "https://api.example"],
-            "https://api.example: an upload API gives nothing back",
+            ["fine", "--against", "https://me:secret@api.example"],
+            "--against: an upload API gives nothing back",
         ),
         (["strange", "--against", "fine"], "1 element is not a valid record; strange has no other"),
         (["fine"], "`torchperf ingest` makes one, or say where the past is with --against or --store"),

@@ -87,7 +87,10 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
         open_place(str(tmp_path / "a")).put("b", b"x")
 
 
-@pytest.mark.parametrize("target", ["", "gs://bucket", "https://example.org"])
+@pytest.mark.parametrize(
+    "target", ["", "gs://bucket", "https://example.org", "clickhouse://me:secret@host/db"]
+)
 def test_addresses_that_are_none(target: str) -> None:
-    with pytest.raises(UsageError, match="is not a place"):
+    with pytest.raises(UsageError, match="begins no place") as error:
         open_place(target)
+    assert "secret" not in str(error.value)

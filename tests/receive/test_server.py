@@ -240,7 +240,7 @@ def test_a_request_that_is_none_is_not_quoted(address, capfd, sent) -> None:
         (["--to", "kept"], {"UPLOADER_PASSWORD": ""}, "set UPLOADER_USERNAME and UPLOADER_PASSWORD"),
         (["--to", "kept"], {"UPLOADER_USERNAME": ""}, "set UPLOADER_USERNAME and UPLOADER_PASSWORD"),
         ([], {}, "--to s3://BUCKET"),
-        (["--to", "ftp://x"], {}, "'ftp://x' is not a place"),
+        (["--to", "ftp://x"], {}, "'ftp://' begins no place"),
         (["--to", "kept", "--bind", "192.0.2.1:1"], {}, "cannot listen on 192.0.2.1:1"),
         (["--to", "kept", "--bind", "localhost"], {}, "--bind cannot be 'localhost'"),
         (["--to", "kept", "--bind", "localhost:70000"], {}, "--bind cannot be 'localhost:70000'"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -179,20 +180,27 @@ def test_a_job_offers_the_spool_of_an_upload_that_did_not_live_to_report(
     assert outputs(job) == {"spooled": "5", "spool-dir": str(spool)}
 
 
-def test_a_link_in_the_spool_is_taken_away_before_anybody_offers_it(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_link_in_the_spool_of_a_job_is_taken_away_before_anybody_offers_it(
+    folder: Path, tmp_path: Path, job: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     spool, secret = tmp_path / "spool", tmp_path / "secret"
     secret.write_text("secret")
     (spool / "below").mkdir(parents=True)
     (spool / "x.txt").symlink_to(secret)
     (spool / "below/folder").symlink_to(tmp_path)
-    assert upload(folder, "--to", tmp_path / "kept", "--spool", spool, *CHANGE) == 0
+    assert upload(folder, "--to", tmp_path / "kept", "--spool", spool, "--job-id", "9") == 0
     told = capsys.readouterr().err
     assert f"{spool}/x.txt: was a link or a pipe" in told
     assert f"{spool}/below/folder: was a link or a pipe" in told
     assert not [path for path in spool.rglob("*") if path.is_symlink()]
     assert secret.read_text() == "secret"
+
+
+def test_a_link_in_a_folder_of_the_user_is_left_alone(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/python").symlink_to(sys.executable)
+    assert upload(folder, "--to", tmp_path / "kept", "--spool", tmp_path, *CHANGE) == 0
+    assert (tmp_path / "mine/python").is_symlink()
 
 
 def test_a_default_spool_that_is_a_link_is_refused(

@@ -225,7 +225,7 @@ class PastSource:
             dsn = self.dsn if self.against == STORE else self.against
             return self._of_store(dsn, benchmarks, chosen)
         if is_api(self.against):
-            msg = f"--against {self.against}: an upload API gives nothing back; {_OTHER_PAST}"
+            msg = f"--against: an upload API gives nothing back; {_OTHER_PAST}"
             raise UsageError(msg)
         if is_remote(self.against):
             return self._of_place(benchmarks, chosen)

@@ -45,6 +45,7 @@ def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
 
         return BranchPlace.at(target, access)
     if not target or "://" in target:
-        msg = f"{target!r} is not a place for records: give {REMOTE_FORMS} or a directory"
+        scheme, slashes, _ = target.partition("://")  # the rest may contain a password
+        msg = f"{scheme + slashes!r} begins no place for records: give {REMOTE_FORMS} or a directory"
         raise UsageError(msg)
     return DirectoryPlace(target)

@@ -78,7 +78,7 @@ def upload_command(options: UploadOptions) -> int:
     report = replace(sent, deliveries=(*resumed, *sent.deliveries))
     if options.dry_run:
         report = replace(report, quarantine=None)
-    else:
+    elif actions.in_actions():  # elsewhere nobody publishes the folder, and what is in it is the user's own
         for path in route.spool.remove_irregular():
             say(f"{path}: was a link or a pipe, which no spool holds; removed")
     error = _error(report, options)
