@@ -236,8 +236,9 @@ def test_what_cannot_be_compared_now_is_left_for_later(script: Script, monkeypat
     "target", ["s3://", "s3:///key", "s3://a", "s3://buck et/x", "s3://u:p@bucket", "s3://abc/../x"]
 )
 def test_addresses_that_are_none(target: str) -> None:
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError) as error:
         open_place(target)
+    assert ":p@" not in str(error.value)
 
 
 def test_settings_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,7 @@ def test_an_example_runs(path: Path) -> None:
             if built.is_function:
                 session.dtype_check()
             assert set(session.phases(budget=0.0)) == OWN_PHASES.get(name, USUAL[mode])
-            assert session.flops().flops or entry.domain == "operators"
+            assert session.flops() or entry.domain == "operators"
 
 
 @pytest.mark.parametrize("path", [*FILES, TORCHVISION, EXAMPLES / "matmul.cpp"], ids=lambda path: path.name)

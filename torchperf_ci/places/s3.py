@@ -40,6 +40,7 @@ from torchperf_ci.errors import (
     TorchperfError,
     UsageError,
 )
+from torchperf_ci.git import without_secrets
 from torchperf_ci.places.oidc import WebIdentity
 from torchperf_ci.places.place import (
     ListedObject,
@@ -201,7 +202,7 @@ class S3Place(RecordPlace):
         bucket, _, prefix = target.removeprefix("s3://").partition("/")
         prefix = prefix.strip("/")
         if not _BUCKET.fullmatch(bucket):
-            msg = f"{bucket!r} in {target!r} is not the name of a bucket; give s3://BUCKET[/PREFIX]"
+            msg = f"{without_secrets(target)!r} does not name a bucket; give s3://BUCKET[/PREFIX]"
             raise UsageError(msg)
         if prefix:
             check_keys([prefix])
