@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
@@ -11,7 +12,7 @@ import pytest
 
 from torchperf_ci.bench import pairs, user_command
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.pairs import SideFailure
+from torchperf_ci.bench.pairs import Pair, SideFailure
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.bisect import laboratory
 from torchperf_ci.bisect.laboratory import Laboratory
@@ -247,3 +248,20 @@ def test_what_runs_alone_only_is_a_failure_of_head(a_laboratory, monkeypatch: py
     found = lab.measure(PlannedPair(WORKLOAD.name, 0, 1, "locate"))
     assert found.position == 1
     assert found.why.endswith("but not beside 0000000000 change 0: base: oom: 2 GiB too few")
+
+
+@pytest.mark.parametrize(("metric", "cold"), [("compile_cpu_time(s)", True), ("graph_breaks", False)])
+def test_everything_is_compiled_anew_only_if_that_is_what_is_measured(
+    a_laboratory, monkeypatch: pytest.MonkeyPatch, metric: str, cold: bool
+) -> None:
+    probe = WorkloadProbe(replace(WORKLOAD.case, backend="inductor"), (metric,), "cpu")
+    measured = Mock(return_value=Pair((0.0,), 1.0, 1.0, {metric: 2.0}, {metric: 5.0}))
+    monkeypatch.setattr(laboratory, "measure_pair", measured)
+    lab = a_laboratory(probe, "under_test.py", PRODUCT, PRODUCT)
+    reading = lab.measure(PlannedPair(probe.name, 0, 1, "confirm"))
+    assert measured.call_args.kwargs["cold"] is cold
+    assert reading.log_ratios == {
+        f"lab/matmul {metric} (inference fp32 inductor cpu)": pytest.approx(
+            math.log(2.0 if not cold else 2.5)
+        )
+    }
