@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 PROBE = WorkloadProbe(Case("lab/net", "inference", "fp32", "eager", 4), device="cpu")
 COMMAND = CommandProbe("sh run.sh")
+COMPILING = WorkloadProbe(Case("lab/net", "inference", "fp32", "inductor", 4), ("compile_time(s)",), "cpu")
 SHAS = [letter * 40 for letter in "abc"]
 STEP = SuspectRange(1, 2)
 FOLDER = "my-culprits.profiles/cccccccccc"
@@ -67,7 +68,7 @@ class Lab:
 
     def profiler(self, limits: BisectLimits | None = None) -> CulpritProfiler:
         sources = [Revision(self.folder, sha, "Change") for sha in SHAS]
-        setup = MeasurementSetup((PROBE, COMMAND), Settings(sys.executable, "cpu"))
+        setup = MeasurementSetup((PROBE, COMMAND, COMPILING), Settings(sys.executable, "cpu"))
         options = BisectOptions(out=str(self.folder / "my culprits.json"))
         sequence = BuildSequence(sources, np.full(2, 0.5))
         environments = EnvironmentCache(self._opened)
@@ -155,9 +156,10 @@ def test_after_the_deadline_nothing_is_begun(lab: Lab) -> None:
     assert "the limit of --deadline left no time" in profiles.notes[0]
 
 
-def test_nobody_profiles_a_command(lab: Lab) -> None:
+@pytest.mark.parametrize("probe", [COMMAND, COMPILING])
+def test_nobody_profiles_a_command_or_a_compilation(lab: Lab, probe: CommandProbe | WorkloadProbe) -> None:
     with lab.kept() as kept:
-        profiles = lab.profiler().profile({STEP: COMMAND.name}, kept)
+        profiles = lab.profiler().profile({STEP: probe.name}, kept)
     assert (lab.taken, profiles.inside, profiles.notes) == ([], {}, ())
 
 

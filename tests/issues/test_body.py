@@ -121,6 +121,16 @@ def test_what_reproduces_it_is_the_clearest_row_built_as_the_bisection_did() -> 
     )
 
 
+def test_a_culprit_that_compiles_slower_is_bisected_again() -> None:
+    compiling = replace(RESNET, metric="compile_time(s)")
+    judgement = replace(JUDGEMENT, verdicts=[replace(REGRESSED[0], series=compiling)])
+    (culprit, *_) = LOCATION.culprits
+    named = replace(culprit, series=tuple(replace(row, name=str(compiling)) for row in culprit.series[:1]))
+    text = written(found(replace(LOCATION, culprits=(named,)), judgement)[0])
+    assert "torchperf compare" not in text
+    assert f"    {LOCATION.command}\n" in text
+
+
 @pytest.mark.parametrize(
     "command", ["torchperf bisect --command './measure all'", "torchperf bisect --build 'never closed", ""]
 )

@@ -74,7 +74,7 @@ def _finite(answer: Any) -> object:
     """Return the answer as JSON values, with None for members that are not finite, which JSON does not have."""
     if not is_dataclass(answer):
         return answer
-    members = asdict(answer)  # type: ignore[arg-type]
+    members = asdict(answer)  # type: ignore[arg-type]  # an answer is never a class
     return {key: None if isinstance(v, float) and not math.isfinite(v) else v for key, v in members.items()}
 
 
