@@ -100,6 +100,10 @@ def test_switches_are_words_in_the_environment() -> None:
         ),
         (["--device", "rocm"], "and of AMD with ROCm"),
         (["--backend", "inductor:fast"], "unknown value for --backend"),
+        (
+            ["--out", "s3://bucket/records"],
+            "--out cannot be 's3://bucket/records': it is a directory of this machine",
+        ),
     ],
 )
 def test_a_bad_value_is_told_with_the_good_ones(argv: list[str], message: str) -> None:

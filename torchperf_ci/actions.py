@@ -38,9 +38,9 @@ _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 _FILES = ("GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY")
 _RIGHTS = re.compile(
     r"ACTIONS_.*|GITHUB_TOKEN|GH_TOKEN|GITHUB_ENTERPRISE_TOKEN|GH_ENTERPRISE_TOKEN|"
-    r"UPLOADER_.*|TORCHPERF_STORE.*|TORCHPERF_TO|AWS_(?!REGION\Z|DEFAULT_REGION\Z).*"
+    r"UPLOADER_.*|TORCHPERF_(STORE|READER).*|TORCHPERF_TO|AWS_(?!REGION\Z|DEFAULT_REGION\Z).*"
 )
-"""Names of variables that allow a job to request tokens, write, upload, or read the store."""
+"""Names of variables that allow a job to request tokens, write, upload, or read what is stored."""
 _CACHE_RIGHTS = re.compile(r"ACTIONS_(?!ID_TOKEN_).*")
 """Those among them that give compilers access to GitHub's cache, such as ``ACTIONS_RUNTIME_TOKEN``."""
 

@@ -16,6 +16,7 @@ from torchperf_ci.options.option import (
     Option,
     batch_size,
     failure_option,
+    local_directory,
     option,
     positive_int,
     seconds,
@@ -155,6 +156,7 @@ class RunOptions:
     out: str | None = option(
         "--out",
         "Directory for the records, one file per case",
+        local_directory,
         metavar="DIR",
         otherwise="torchperf-records, then torchperf-records-2 and so on; with --resume, the last one",
         heading=RECORDS,

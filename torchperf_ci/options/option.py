@@ -87,6 +87,13 @@ def moment(value: str) -> int:
     return seconds
 
 
+def local_directory(value: str) -> str:
+    """A directory of this machine."""
+    if "://" in value:
+        raise ValueError
+    return value
+
+
 def full_sha(value: str) -> str:
     """The 40 hexadecimal digits of a commit."""
     if not re.fullmatch("[0-9a-f]{40}", value):

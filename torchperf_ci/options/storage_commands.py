@@ -13,6 +13,7 @@ from torchperf_ci.options.option import (
     STORE,
     Option,
     address,
+    local_directory,
     moment,
     option,
     positive_int,
@@ -227,6 +228,7 @@ class SiteOptions:
     dir: str = option(
         "DIR",
         "Directory for the pages and their data, which is updated",
+        local_directory,
         default="site",
     )
     config: str | None = shared(CONFIG)

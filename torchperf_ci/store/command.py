@@ -197,11 +197,11 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     )
     judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits ingested, too"
     untimed = (
-        f"{counted(outcome.untimed, 'record')} without a time, which are ordered by the names of their folders: "
+        f"{counted(outcome.untimed, 'record')} without a time, ordered by the names of the folders: "
         f"`torchperf upload DIR --to {store}` would have added the time"
     )
     ahead = (
-        f"{counted(outcome.ahead, 'record')} dated in the future, which stay the newest of their machine until then: "
+        f"{counted(outcome.ahead, 'record')} dated in the future, the newest of the machine until then: "
         "see the clock there, and that times are in seconds"
     )
     notes = ((outcome.judged, judged), (outcome.untimed, untimed), (outcome.ahead, ahead))
@@ -220,11 +220,10 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     print_document(document, sys.stderr, rest="left out here")
     actions.append_summary(to_markdown(document))
     actions.annotate(actions.Annotation("warning", text, title="torchperf ingest") for text in complaints)
-    msg = (
-        f"{counted(len(outcome.refused), 'element')} refused, to be seen in the table torchperf_refused; "
-        f"{counted(len(outcome.conflicts), 'object')} in conflict with what is kept; everything else is kept"
-    )
-    raise RecordsRefusedError(msg)
+    refused = f"{counted(len(outcome.refused), 'element')} refused, to be seen in the table torchperf_refused"
+    in_conflict = f"{counted(len(outcome.conflicts), 'object')} in conflict with what is kept"
+    failures = [text for some, text in ((outcome.refused, refused), (outcome.conflicts, in_conflict)) if some]
+    raise RecordsRefusedError("; ".join([*failures, "everything else is kept"]))
 
 
 @dataclass(frozen=True)

@@ -191,8 +191,8 @@ class StoreTarget:
             return dict.fromkeys(bodies, NotDeliveredError(str(error)))
         if ingested.ahead:
             say(
-                f"{counted(ingested.ahead, 'record')} dated in the future, which stay the newest of their machine "
-                "until then: see the clock there, and that times are in seconds"
+                f"{counted(ingested.ahead, 'record')} dated in the future, the newest of the machine until "
+                "then: see the clock there, and that times are in seconds"
             )
         return self._outcomes(bodies, ingested)
 
