@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from simulated_range import Silent, Simulated, SimulatedRange, bisected
 
-from torchperf_ci.bisect.measurement_setup import BisectLimits
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.bisect.commits import BuildSequence, uniform
+from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
 from torchperf_ci.bisect.reasoning.evidence import (
     BisectFacts,
     BisectReading,
@@ -18,11 +20,13 @@ from torchperf_ci.bisect.reasoning.evidence import (
     SuspectRange,
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation
-from torchperf_ci.bisect.search import investigate
+from torchperf_ci.bisect.search import _state_plan, investigate
 from torchperf_ci.bisect.state_file import StateFile
 from torchperf_ci.deadline import Deadline
+from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.interruption import Stopped
+from torchperf_ci.options.comparison_commands import BisectOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,3 +200,28 @@ def test_people_are_told_before_and_after_each_thing(state) -> None:
     assert shown.said[4] == (0, N)
     assert isinstance(shown.said[5], BisectReading)
     assert len(shown.said) == 6
+
+
+def test_a_search_is_resumed_with_the_same_suite_only_wherever_the_checkout_is(
+    tmp_path, git, monkeypatch
+) -> None:
+    """A workload of the same name in another file is another workload."""
+
+    def plan(checkout: str, *suites: str) -> dict[str, object]:
+        folder = tmp_path / checkout / "benchmarks"
+        folder.mkdir(parents=True, exist_ok=True)
+        git(folder.parent, "init", "--quiet")
+        monkeypatch.chdir(folder)
+        ends = [Revision(folder, sha, "") for sha in ("a", "b")]
+        options = BisectOptions(suite=suites, workload=["made/a"], repo=str(folder))
+        return dict(
+            _state_plan(BuildSequence(ends, uniform(1)), MeasurementSetup((), Settings("", "cpu")), options)
+        )
+
+    first = plan("one", "core", "suite.py")
+    assert first["suite"] == ["core", "benchmarks/suite.py"]
+    assert first == plan("two", "core", "suite.py")
+    assert first == plan("two", "core", str(tmp_path / "two/benchmarks/suite.py"))
+    assert first != plan("one", "core", "other.py")
+    assert plan("one", "/anywhere/suite.py")["suite"] == ["suite.py"]
+    assert "suite" not in plan("one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from torchperf_ci.bench.pairs import SideFailure
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare import comparison_loop
-from torchperf_ci.compare.case_verdicts import decided
+from torchperf_ci.compare.case_verdicts import ComparisonPolicy, decided, judge_cases
 from torchperf_ci.compare.command import _budget_note
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
 from torchperf_ci.compare.comparison_loop import (
@@ -22,7 +23,9 @@ from torchperf_ci.compare.comparison_loop import (
     PairRunner,
     measure_rounds,
 )
+from torchperf_ci.config import Config
 from torchperf_ci.console import Progress
+from torchperf_ci.interruption import Stopped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,7 +58,9 @@ class Script:
 
     seconds: dict[str, float] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
+    base_alone: dict[str, ProcessOutcome] = field(default_factory=dict)
     head_alone: dict[str, ProcessOutcome] = field(default_factory=dict)
+    stopped_alone: str = ""
     lost_controls: bool = False
     favour: float = 0.0
     controls: list[float] = field(default_factory=list)
@@ -86,7 +91,10 @@ def script(clock, a_pair, monkeypatch) -> Script:
     def measure(case, settings, scratch, *, first):
         script.log.append(f"{settings.python} alone {case.workload}")
         assert first == case.compiled
-        return script.head_alone.get(case.workload, PASS) if settings.python == "head" else PASS
+        if settings.python == "head" and script.stopped_alone == case.workload:
+            raise Stopped(signal.SIGTERM)
+        of_side = script.head_alone if settings.python == "head" else script.base_alone
+        return of_side.get(case.workload, PASS)
 
     monkeypatch.setattr(comparison_loop, "measure_pair", measure_pair)
     monkeypatch.setattr(comparison_loop, "measure_alone", measure)
@@ -226,6 +234,21 @@ def test_a_case_that_head_cannot_run_alone_either_ends_there(run, script, a_case
     assert log.count("head alone made/a") == 1
     assert comparison.cases[0].failed
     assert len(comparison.cases[1].pairs) == 2
+
+
+def test_what_was_measured_is_judged_if_the_look_at_a_failed_pair_is_interrupted(
+    run, script, a_case, naming
+) -> None:
+    script.lost["made/b"], script.base_alone["made/b"], script.stopped_alone = 9, FAIL, "made/b"
+    comparison = cases(a_case, "a", "b")
+    with pytest.raises(Stopped):
+        run(comparison)
+    comparison.stopped = True
+    verdicts = judge_cases(comparison, ComparisonPolicy(Config()), naming, judge_controls(comparison, 0.03))
+    assert {(verdict.series.model, verdict.verdict, verdict.why) for verdict in verdicts} >= {
+        ("made/b", "noisy", "interrupted before its first pair"),
+        ("made/a", "noisy", "interrupted after 1 pair; at least 3 are needed"),
+    }
 
 
 def test_a_pair_that_is_lost_once_is_taken_again(run, script, a_case) -> None:

@@ -12,9 +12,11 @@ from wheels import made_wheel
 
 from torchperf_ci.environments import build_environment
 from torchperf_ci.environments.build_environment import (
+    BuildEnvironment,
     Builder,
     Interpreter,
     WheelRequirement,
+    check_imports,
     open_environment,
 )
 from torchperf_ci.environments.revisions import Revision
@@ -206,3 +208,14 @@ def test_an_interruption_leaves_no_trace(checkout, temporary, tmp_path, quick, c
         process.communicate(timeout=60)
     assert checkout.state() == before
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("suite", ["suite.py", "benchmarks/suite.py"])
+def test_a_suite_at_the_top_of_the_checkout_may_not_import_its_packages(checkout, tmp_path, suite) -> None:
+    """They would be the same for every commit; only what is next to the suite file belongs to it."""
+    environment = BuildEnvironment("python", (), "a build", folder=tmp_path / "build")
+    file = checkout.folder / suite
+    check_imports([str(file.parent / "helper.py")], environment, checkout.folder, [str(file)])
+    package = str(checkout.folder / "paint/__init__.py")
+    with pytest.raises(EnvironmentUnderTestError, match="which is in the checkout"):
+        check_imports([package], environment, checkout.folder, [str(file)])

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
@@ -24,7 +25,7 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.state_file import RetriedFailures, StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
-from torchperf_ci.environments.revisions import uncompiled_note
+from torchperf_ci.environments.revisions import top_of_checkout, uncompiled_note
 from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
@@ -33,7 +34,6 @@ from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from torchperf_ci.bisect.commits import BuildSequence, BuildSource
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BuildAttempt, PlannedPair
@@ -260,6 +260,9 @@ def _state_plan(
     """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
     identity = setup.settings.hardware.identity()
     asked = {name: vars(options)[name] for name in _OPTIONS_OF_PLAN if vars(options)[name] not in (None, ())}
+    if options.suite:
+        top = top_of_checkout(Path(options.repo))
+        asked["suite"] = [_suite_in(top, suite) for suite in options.suite]
     if options.verdicts:
         asked["metrics"] = [[*probe.metrics] for probe in setup.probes if isinstance(probe, WorkloadProbe)]
     return {
@@ -273,3 +276,11 @@ def _state_plan(
         # Without secrets, because the file is passed from job to job.
         **{name: without_secrets(text) if isinstance(text, str) else text for name, text in asked.items()},
     }
+
+
+def _suite_in(top: Path | None, suite: str) -> str:
+    """The name of a suite; of a file its path below ``top``, the checkout, which may lie elsewhere in each job."""
+    file = Path(suite).resolve()
+    if not suite.endswith(".py"):
+        return suite
+    return file.relative_to(top).as_posix() if top and file.is_relative_to(top) else file.name

@@ -126,10 +126,15 @@ class PairRunner:
             self.examine(compared)
 
     def examine(self, compared: ComparedCase) -> None:
-        """Run each side of a case alone, because the two together may have run out of memory."""
-        for side, settings in self.sides():
-            case, scratch = compared.case, self.scratch / side
-            compared.alone[side] = measure_alone(case, settings, scratch, first=case.compiled)
+        """Run each side of a case alone, because the two together may have run out of memory.
+
+        If this is interrupted, nothing is known of either: only both together tell which build is at fault.
+        """
+        case = compared.case
+        compared.alone = {
+            side: measure_alone(case, settings, self.scratch / side, first=case.compiled)
+            for side, settings in self.sides()
+        }
 
     def sides(self) -> tuple[tuple[Side, Settings], ...]:
         """Return the settings of both sides by name."""

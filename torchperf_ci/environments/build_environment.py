@@ -236,14 +236,16 @@ def check_imports(
 ) -> None:
     """Raise :class:`EnvironmentUnderTestError` if a commit's suite has imported code of the checkout ``repo`` itself.
 
-    That code is the same for every commit. Files next to a suite file belong to the suite.
+    That code is the same for every commit. Files next to a suite file belong to the suite, and so do those in folders
+    below, unless the suite file is at the top of the checkout, where these are the repository's packages.
     """
     if not (environment.folder and (top := top_of_checkout(repo))):
         return
     next_to_suites = {Path(suite).resolve().parent for suite in suites} - {*top.parents}
-    own = {environment.folder.resolve(), *next_to_suites}
+    own = {environment.folder.resolve(), *next_to_suites} - {top}
     for file in map(Path, imported):
-        if file.is_relative_to(top) and own.isdisjoint(file.parents):
+        is_own = not own.isdisjoint(file.parents) or file.parent in next_to_suites
+        if file.is_relative_to(top) and not is_own:
             msg = (
                 f"the suite imports {file}, which is in the checkout and so the same for every commit: let --build "
                 "install the commit's code, and let neither PYTHONPATH nor the suite put the checkout before it"

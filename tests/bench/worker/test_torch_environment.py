@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -70,6 +73,17 @@ def test_the_versions_of_what_workloads_require_are_told():
         "a-library-that-is-missing"
         not in torch_environment("cpu", ["a-library-that-is-missing"]).dependencies
     )
+
+
+def test_python_itself_is_not_told_as_imported(tmp_path, monkeypatch):
+    """A Python in the checkout, such as an environment of conda, is not the code of the commits."""
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    suite = tmp_path / "suite.py"
+    suite.write_text(
+        "import wave\nfrom torchperf_ci.suite import workload\nworkload('made/work', 'x')(lambda batch: None)\n"
+    )
+    names = {Path(file).name for file in WorkerSession().describe("cpu", [str(suite)]).imported}
+    assert ("suite.py" in names, "wave.py" in names) == (True, False)
 
 
 def test_an_apple_gpu_has_the_memory_that_metal_recommends(monkeypatch):

@@ -92,8 +92,12 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 
 
 def _files_of_modules(names: Iterable[str]) -> list[str]:
-    """Return the files of modules, except for those of installed packages."""
-    files = {getattr(sys.modules[name], "__file__", None) for name in names}
+    """Return the files of modules, except for those of Python itself and of installed packages.
+
+    The Python may be in the user's checkout, such as an environment of conda.
+    """
+    others = (name for name in names if name.partition(".")[0] not in sys.stdlib_module_names)
+    files = {getattr(sys.modules[name], "__file__", None) for name in others}
     return sorted(os.path.realpath(file) for file in files if file and not _INSTALLED & {*Path(file).parts})
 
 
