@@ -22,6 +22,8 @@ import numpy as np
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion
 from torchperf_ci.bisect.reasoning.series_evidence import SURE, SeriesEvidence
 from torchperf_ci.bisect.state_file import StateFile
+from torchperf_ci.document import change_text
+from torchperf_ci.stats.build_variance import USUAL_TAU
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,10 +80,10 @@ def read(path: Path) -> Bisection:
     with path.open(encoding="utf-8") as file:
         plan = json.loads(file.readline())["plan"]
     count = plan["suspects"]
+    luck = 0.0 if plan["builder"] == "worktree" else USUAL_TAU
+    question = BisectQuestion(np.full(count, 1 / count), plan["probes"], plan["min_effect"], luck=luck)
     with StateFile.open(path, {key: value for key, value in plan.items() if key != "state"}) as kept:
-        return Bisection(
-            BisectQuestion(np.full(count, 1 / count), plan["probes"], plan["min_effect"]), kept.facts
-        )
+        return Bisection(question, kept.facts)
 
 
 def picture(found: Bisection) -> str:
@@ -114,7 +116,7 @@ def table(found: Bisection) -> Iterator[str]:
         cells = (
             "–".join(map(str, sorted({numbers[0], numbers[-1]}))),
             f"{head} against {base}",
-            ", ".join(f"{math.expm1(found.ratio(reading)):+.1%}" for reading in readings),
+            ", ".join(change_text(math.expm1(found.ratio(reading))) for reading in readings),
             len(odds.credible(SURE)),
             likeliest(odds),
         )
@@ -124,7 +126,8 @@ def table(found: Bisection) -> Iterator[str]:
 def likeliest(odds: Posterior) -> str:
     """The position of the likeliest suspect, and how likely it is."""
     place = int(odds.suspects.argmax())
-    return f"{place + 1}: {odds.suspects[place]:.0%}"
+    share = f"{odds.suspects[place]:.0%}"
+    return f"{place + 1}: {'>99%' if share == '100%' else share}"
 
 
 def _scale() -> Iterator[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -107,7 +109,31 @@ def test_the_verdict_on_the_pictured_runs_is_the_one_on_the_page(
     command = ["check", "docs/img/runs/new", "--against", "docs/img/runs/past"]
     assert f"$ torchperf {' '.join(command)}\n" in page
     assert cli.main([*command, "--out", str(tmp_path / "verdicts.json")]) == 1
-    numbers = re.compile(r"[\d.]+ → [\d.]+ \w+ +\+.*?\)")
+    numbers = re.compile(r"[\d.]+ → [\d.]+ \w+ +\+.*?\)|rate\s+\S+")
     shown = numbers.findall(page.partition("torchperf check docs/img")[2].partition("```")[0])
-    assert len(shown) == 2
+    assert len(shown) == 4
     assert numbers.findall(capsys.readouterr().out) == shown
+
+
+def drawn(script: str, source: str, target: Path) -> str:
+    """Let a script of docs draw a picture, and return what it prints."""
+    command = [sys.executable, PROJECT / "docs" / script, PROJECT / "docs/img" / source, target]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def test_the_table_of_the_pictured_bisection_is_the_one_on_the_page(tmp_path: Path) -> None:
+    rows = drawn("draw_bisection.py", "bisection.state.jsonl", tmp_path / "bisection.svg")
+    assert rows in (PROJECT / "docs/how-bisection-works.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("script", "source", "picture"),
+    [
+        ("draw_bisection.py", "bisection.state.jsonl", "bisection.svg"),
+        ("draw_build_luck.py", "build_luck.json", "build_luck.svg"),
+        ("draw_history.py", "runs", "runs.svg"),
+    ],
+)
+def test_a_picture_is_what_its_script_draws(tmp_path: Path, script: str, source: str, picture: str) -> None:
+    drawn(script, source, tmp_path / picture)
+    assert (tmp_path / picture).read_bytes() == (PROJECT / "docs/img" / picture).read_bytes()

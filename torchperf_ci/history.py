@@ -147,7 +147,7 @@ def points_of_csv(path: Path) -> list[Point]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             points = list(_csv_points(path, file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"{path}: cannot be read as CSV: {error}"
+        msg = f"{path}: cannot be read as CSV: {getattr(error, 'strerror', None) or error}"
         raise RecordsError(msg) from error
     if not points:
         msg = f"{path}: no line has a value: write one line per run, `index,value`"

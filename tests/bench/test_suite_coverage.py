@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +57,19 @@ def test_a_candidate_adds_what_the_suite_lacks_and_a_crash_costs_one_case(
     assert found["candidates"]["my/sort"]["families"] == ["sort"]
     assert "my/net" not in found["candidates"]
     assert "sort" not in found["suite"]["families"]
+
+
+def test_the_tables_are_whole_however_few_workloads_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(SUITE)
+    command = ["suite", "coverage", "--suite", str(file), "--filter", "my/sort", "--mode", "inference"]
+    assert main(command) == 0
+    printed = capsys.readouterr()
+    assert re.search(r"^triples +1 ", printed.out, re.MULTILINE)
+    assert "more, all of them with" not in printed.out
+    assert "1 workload uses 1 triple of torch" in printed.err
 
 
 def use(*triples: tuple[str, str, str], functions: tuple[str, ...] = (), seconds: float = 1.0) -> ApiUse:

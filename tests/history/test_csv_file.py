@@ -64,5 +64,5 @@ def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "image.csv").write_bytes(b"\x89PNG\xff\xfe")
     with pytest.raises(RecordsError, match=r"image\.csv: cannot be read as CSV"):
         points_of_csv(tmp_path / "image.csv")
-    with pytest.raises(RecordsError, match=r"missing\.csv: cannot be read"):
+    with pytest.raises(RecordsError, match=r"missing\.csv: cannot be read as CSV: No such file"):
         points_of_csv(tmp_path / "missing.csv")

@@ -315,6 +315,19 @@ def test_a_branch_of_code_called_benchmarks_gets_no_records(newcomer: Newcomer) 
     assert config.load_config(newcomer.folder / "torchperf.yml").upload.branch == "torchperf-records"
 
 
+def test_the_records_of_a_branch_called_benchmarks_are_continued(newcomer: Newcomer) -> None:
+    newcomer.git(newcomer.folder, "checkout", "--quiet", "--orphan", "benchmarks")
+    newcomer.write("v3/octo/smallnet/1/2/records.json", "[]")
+    newcomer.write("packed/index")
+    newcomer.git(newcomer.folder, "add", "v3", "packed")
+    newcomer.git(newcomer.folder, "commit", "--quiet", "--message", "Add 1 record file")
+    newcomer.git(newcomer.folder, "update-ref", "refs/remotes/origin/benchmarks", "HEAD")
+    newcomer.git(newcomer.folder, "checkout", "--quiet", "--orphan", "main")
+    newcomer.git(newcomer.folder, "rm", "-r", "--quiet", "--force", ".")
+    newcomer.init()
+    assert config.load_config(newcomer.folder / "torchperf.yml").upload.branch == "benchmarks"
+
+
 def test_where_there_is_no_repository_nothing_is_written(newcomer: Newcomer, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     code, said = newcomer.init(below="../plain")

@@ -170,7 +170,8 @@ def coverage_command(options: CoverageOptions) -> int:
         print_json(as_json(measured, suite), indent=1)
         return 0
     document = coverage_document(measured, suite, under_test.environment.torch_version)
-    console.print_document(document, sys.stdout, most=len(cases), rest="all of them with --json")
+    most = max(len(cases), console.MAX_ROWS)
+    console.print_document(document, sys.stdout, most=most, rest="all of them with --json")
     console.say(text_of(document.title))
     return 0
 
@@ -196,9 +197,8 @@ def coverage_document(measured: MeasuredUse, suite: Sequence[str], torch: str) -
         _untested(measured.untested(total), measured.packages),
         Note(_not_counted(measured.failures)),
     ]
-    return Document(
-        f"{counted(len(known), 'workload')} use {len(total.triples)} triples of torch {torch}", blocks
-    )
+    who = counted(len(known), "workload uses", "workloads use")
+    return Document(f"{who} {counted(len(total.triples), 'triple')} of torch {torch}", blocks)
 
 
 def _shares(total: ApiUse, inventory: Inventory) -> Table:

@@ -51,6 +51,8 @@ _NO_PACKAGES = {
 }
 _SUITE = r"^(from|import) torchperf_ci\.suite"
 
+_DATA_FOLDERS = {"v3", "packed"}  # all that a data branch has at its top
+
 # Existing benchmarks: the tool's name, a pattern that identifies it (also in a file of results), and where to search.
 _OTHER_TOOLS: Mapping[str, tuple[str, Sequence[str]]] = {
     "asv": (".", ("asv.conf.json", "*/asv.conf.json")),
@@ -78,7 +80,7 @@ class Repository:
     ``page`` is the web page of ``remote``; both are empty without a remote. ``project`` is the folder that pip can
     install, if any, ``package`` the name that it is imported by, and ``source`` the folder that contains it.
     ``other_tools`` maps other benchmark tools to one of their files. ``odd_suites`` are suite files with names that a
-    workflow cannot contain.
+    workflow cannot contain. ``benchmarks_is_taken`` says that a branch of that name holds something else than records.
     """
 
     root: Path
@@ -95,7 +97,7 @@ class Repository:
     odd_suites: tuple[str, ...]
     workflows: Mapping[str, str]
     other_tools: Mapping[str, str]
-    has_data_branch: bool
+    benchmarks_is_taken: bool
 
     @property
     def name(self) -> str:
@@ -149,9 +151,7 @@ def inspect_repository(folder: Path) -> Repository:
         odd_suites=tuple(path for path in suites if not _PLAIN_PATH.fullmatch(path)),
         workflows=_workflows(root),
         other_tools={tool: paths[0] for tool, paths in tools.items() if paths},
-        has_data_branch=bool(
-            _line(git, "for-each-ref", "refs/heads/benchmarks", "refs/remotes/*/benchmarks")
-        ),
+        benchmarks_is_taken=_is_taken(git, "benchmarks"),
     )
 
 
@@ -188,6 +188,14 @@ def _paths(git: Git, *arguments: str) -> list[str]:
 def _files_with(git: Git, pattern: str, where: Sequence[str]) -> list[str]:
     """Return the files, except ignored ones, that contain a line matching ``pattern``. Without any, git fails."""
     return _paths(git, "grep", "-lzE", "--untracked", pattern, "--", *where)
+
+
+def _is_taken(git: Git, branch: str) -> bool:
+    """Whether a branch of this name, here or of a remote, holds something else than records."""
+    places = f"refs/heads/{branch}", f"refs/remotes/*/{branch}"
+    refs = _line(git, "for-each-ref", "--format=%(refname)", *places)
+    tops = [set(_paths(git, "ls-tree", "--name-only", "-z", ref)) for ref in refs.splitlines()]
+    return any(not top or top - _DATA_FOLDERS for top in tops)
 
 
 def _is_test(path: str) -> bool:

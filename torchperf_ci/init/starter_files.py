@@ -205,7 +205,7 @@ def _config(repository: Repository, source: ActionsSource, workloads: Sequence[s
     if repository.is_pytorch:
         suites.append(f"  compiled: {{workloads: [quick], {modes}, backends: [inductor]}}")
         suites.append(f"  core: {{workloads: [core], {modes}, shards: 2}} # 58 models")
-    branch = "torchperf-records" if repository.has_data_branch else "benchmarks"
+    branch = "torchperf-records" if repository.benchmarks_is_taken else "benchmarks"
     lines = [
         "# What torchperf measures, where, and where it stores the records; docs/configuration.md lists all keys.",
         *([f"# yaml-language-server: $schema={schema}"] if source.is_known else []),
@@ -215,7 +215,7 @@ def _config(repository: Repository, source: ActionsSource, workloads: Sequence[s
         "  cpu: {labels: [ubuntu-24.04], device: cpu}",
         "suites:",
         *suites,
-        f"upload: {{branch: {branch}}} # a branch of this repository, which the first night creates",
+        f"upload: {{branch: {branch}}} # a branch of this repository, which the first upload creates",
     ]
     return "".join(f"{line}\n" for line in lines)
 

@@ -73,7 +73,8 @@ def test_functions_are_counted_by_files_of_packages_that_use_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = "import torch\ntorch.cat(x); torch.cat(y)\nF.pad(x); torch.nn.functional.pad(x); torch.linalg.svd(x)\n"
-    for name, needs in (("models", 'torch>=2; extra == "all"'), ("other", "torch-like")):
+    optional = 'torch>=2; extra == "all"'
+    for name, needs in (("models", optional), ("other", "torch-like"), ("torchperf-ci", optional)):
         (tmp_path / f"{name}.py").write_text(source)
         folder = tmp_path / f"{name}-1.dist-info"
         folder.mkdir()

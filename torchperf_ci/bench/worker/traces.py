@@ -319,7 +319,7 @@ def _cpu_seconds(step: Callable[[], object]) -> float:
 
 
 def files_that_call() -> Callers:
-    """Count, for each public function, the files that call it in installed packages that require torch.
+    """Count, for each public function, the files that call it in installed packages that require torch, except ours.
 
     The source is only searched: ``torch.cat(`` and ``F.pad(`` are found, but not methods of tensors, because the
     text does not tell the type of the object.
@@ -327,8 +327,9 @@ def files_that_call() -> Callers:
     files, packages = Counter[str](), list[str]()
     public = {*public_functions().values()}
     for package in metadata.distributions():
-        if any(map(_NEEDS_TORCH.match, package.requires or ())):
-            packages.append(f"{package.metadata['Name']} {package.version}")
+        name = package.metadata["Name"]
+        if name != "torchperf-ci" and any(map(_NEEDS_TORCH.match, package.requires or ())):
+            packages.append(f"{name} {package.version}")
             for path in package.files or ():
                 if path.suffix == ".py" and (source := path.locate()).exists():  # type: ignore[attr-defined]
                     files.update(_called_in(source.read_text("utf-8", "replace")) & public)  # type: ignore[attr-defined]
