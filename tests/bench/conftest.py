@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from measuring import Called
 
+from torchperf_ci.bench import selection
 from torchperf_ci.bench.case import Case, Settings
+from torchperf_ci.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from torchperf_ci.bench.worker.protocol import EnvironmentUnderTest
 
 FAULTY = Path(__file__).parent / "faulty_suite.py"
 
@@ -23,3 +30,31 @@ def faulty() -> Callable[[str], Case]:
 def quick(torch_python: str) -> Settings:
     """Settings under which a healthy worker takes about as long as importing torch."""
     return Settings(torch_python, "cpu", (str(FAULTY),), processes=2, target_ci=0.5, budget=0.1, timeout=60)
+
+
+@pytest.fixture(scope="session")
+def described() -> EnvironmentUnderTest:
+    """What a worker says of the torch beside this toolkit, with the suite of faults."""
+    return selection.describe_environment(Settings(sys.executable, "auto", (str(FAULTY),)))
+
+
+@pytest.fixture
+def call(
+    described: EnvironmentUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Called]:
+    """Call the command; another Python, suite or device than what is described is asked for itself."""
+    ask = selection.describe_environment
+
+    def describe(settings: Settings, *flag: str) -> EnvironmentUnderTest:
+        here = settings.python == sys.executable and settings.device in ("auto", described.environment.device)
+        return described if here and {*settings.files} <= {str(FAULTY)} else ask(settings, *flag)
+
+    monkeypatch.setattr(selection, "describe_environment", describe)
+    for name in [name for name in os.environ if name.startswith(("GITHUB_", "TORCHPERF_"))]:
+        monkeypatch.delenv(name)
+
+    def called(*argv: str | Path, cwd: Path) -> Called:
+        monkeypatch.chdir(cwd)
+        return Called(main([*map(str, argv)]), *capsys.readouterr())
+
+    return called

@@ -1,4 +1,4 @@
-"""Made-up cases and pairs."""
+"""Made-up cases and pairs, and what real workers compare."""
 
 from __future__ import annotations
 
@@ -19,6 +19,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from checkout import Git
+
+SUITE = """
+import os
+import torch
+from torchperf_ci.suite import Task, workload
+
+def fails_on(*sides):
+    def model(x):
+        if os.environ.get("SIDE") in sides:
+            raise ZeroDivisionError("on purpose")
+        return x + 1
+    return model
+
+def one(name, *sides):
+    return workload(f"made/{name}", "a sum", modes=("inference",))(lambda n: Task(fails_on(*sides), (torch.ones(64),)))
+
+runs = one("runs")
+breaks = one("breaks", "head")
+"""
 
 
 @pytest.fixture
@@ -66,3 +85,10 @@ def checkout(tmp_path: Path, git: Git) -> Checkout:
     folder = tmp_path / "repo with a space"
     folder.mkdir()
     return Checkout(folder, git)
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> str:
+    path = tmp_path / "suite.py"
+    path.write_text(SUITE)
+    return str(path)

@@ -1,0 +1,132 @@
+"""Runs that are stopped and continued, with an anchor."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from measuring import FAST, records_in, torchperf
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FAULTY = Path(__file__).parent / "faulty_suite.py"
+PARTS = {"benchmark", "model", "metric", "runners", "dependencies"}
+"""Of a record that is measured outside of a job: nothing of its commit and run is made up."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A run that SIGTERM has stopped once its first pair was kept: its command, what it said, and what it left."""
+
+    command: list[str]
+    first_pair: dict[str, Any]
+    code: int
+    said: str
+    records: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """An anchored run: how it was stopped, the same without an anchor, and what went on with it."""
+
+    folder: Path
+    stopped: Stopped
+    without_anchor: list[str]
+    resumed: subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def anchored(tmp_path_factory: pytest.TempPathFactory) -> Anchored:
+    """The anchor is the same torch, but its suite has no ``faulty/newer``."""
+    folder = tmp_path_factory.mktemp("anchored")
+    anchor = folder / "anchor-python"
+    anchor.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
+    anchor.chmod(0o755)
+    job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
+    own = ["run", "--suite", FAULTY, "--filter", "faulty/fine,faulty/newer", "--processes", "2", *FAST]
+    argv = [*map(str, own), "--anchor", str(anchor)]
+    stopped = _stopped_after_a_pair(argv, folder)
+    resumed = torchperf(*argv, "--resume", "--json", cwd=folder, **job)
+    assert resumed.returncode == 0, resumed.stderr
+    return Anchored(folder, stopped, [*map(str, own)], resumed)
+
+
+def _stopped_after_a_pair(argv: list[str], folder: Path) -> Stopped:
+    command, out = [sys.executable, "-m", "torchperf_ci", *argv], folder / "torchperf-records"
+    journal = out / ".torchperf/journal.jsonl"
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:
+        _wait_until(lambda: journal.exists() and re.search('"pair".*\n', journal.read_text()))
+        entries = [json.loads(line) for line in journal.read_text().split("\n")[:-1]]
+        running.send_signal(signal.SIGTERM)
+        said = running.communicate(timeout=30)[1]
+    first_pair = next(entry["pair"] for entry in entries if "pair" in entry)
+    return Stopped(command, first_pair, running.returncode, said, records_in(out))
+
+
+def _wait_until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 120
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+def test_an_interrupted_run_keeps_its_records_and_resumes(anchored: Anchored) -> None:
+    stopped = anchored.stopped
+    goes_on = f"to continue: {shlex.join([*stopped.command, '--resume', '--out', 'torchperf-records'])}\n"
+    assert f"stopped by SIGTERM; what was measured is in torchperf-records; {goes_on}" in stopped.said
+    assert stopped.code == 143
+    assert {key for record in stopped.records.values() for key in record} <= PARTS
+    kept = stopped.records["faulty/fine latency(ms)"]["metric"]["benchmark_values"]
+    values = records_in(anchored.folder / "torchperf-records")["faulty/fine latency(ms)"]["metric"][
+        "benchmark_values"
+    ]
+    assert len(values) == 2
+    assert values[0] == kept[0]
+
+
+def test_an_anchored_run_continues_with_the_pairs_that_it_has(anchored: Anchored) -> None:
+    records = records_in(anchored.folder / "torchperf-records")
+    metric = records["faulty/fine latency_vs_anchor(ratio)"]["metric"]
+    assert len(metric["benchmark_values"]) == 2
+    assert metric["benchmark_values"][0] == pytest.approx(
+        math.exp(median(anchored.stopped.first_pair["log_ratios"]))
+    )
+    assert metric["extra_info"]["anchor"].startswith("torch 2.")
+
+
+def test_another_anchor_cannot_continue_a_run(anchored: Anchored, call) -> None:
+    done = call(*anchored.without_anchor, "--resume", cwd=anchored.folder)
+    assert done.returncode == 2
+    assert 'anchor changed (anchor: "torch ' in done.stderr
+
+
+def test_a_workload_that_the_anchor_lacks_is_measured_all_the_same(anchored: Anchored) -> None:
+    records = records_in(anchored.folder / "torchperf-records")
+    assert len(records["faulty/newer latency(ms)"]["metric"]["benchmark_values"]) == 2
+    status = records["faulty/newer status"]["metric"]
+    assert status["benchmark_values"] == [1.0]
+    why = json.loads(status["extra_info"]["not_measured"])["latency_vs_anchor(ratio)"]
+    assert "the anchor: unsupported" in why
+    assert "there is no workload faulty/newer in this environment" in why
+
+
+def test_table_summary_and_json_have_the_ratio_or_the_reason(anchored: Anchored) -> None:
+    fine, newer = json.loads(anchored.resumed.stdout)
+    assert 0.5 < fine["metrics"]["latency_vs_anchor(ratio)"] < 2
+    assert "no workload faulty/newer" in newer["not_measured"]["latency_vs_anchor(ratio)"]
+    assert "vs anchor" in anchored.resumed.stderr
+    assert "not measured" in anchored.resumed.stderr
+    summary = (anchored.folder / "summary").read_text()
+    assert "| vs anchor |" in summary
+    assert "no workload faulty/newer" in summary
