@@ -116,7 +116,7 @@ def test_what_is_no_checkout_is_told(tmp_path: Path) -> None:
         ("perf.git", ""),
         ("https://github.com", ""),
         ("https://[::1/octo/perf", ""),
-        ("https://[x]/octo/perf", ""),
+        ("https://[x/octo/perf", ""),
         ("", ""),
     ],
 )

@@ -282,7 +282,7 @@ def test_addresses_that_are_none(target: str, says: str, tmp_path: Path, git: Ru
     assert "secret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["https://[::1/o/r", "https://u:s3cret@[x]/o/r", "https://u:s3 cret@h]/o/r"])
+@pytest.mark.parametrize("url", ["https://[::1/o/r", "https://u:s3cret@[x/o/r", "https://u:s3 cret@h]/o/r"])
 def test_a_malformed_remote_is_named_without_its_password(checkout: Path, git: Run, url: str) -> None:
     git(checkout, "remote", "add", "broken", url)
     with pytest.raises(UsageError, match="the repository's URL is malformed") as caught:

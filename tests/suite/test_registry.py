@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,9 @@ def test_workloads_in_lists_count_and_aliases_count_once(write):
     assert catalogue([path]).suites[str(path)] == ("mine/one",)
 
 
+DECORATED = 4 if sys.version_info >= (3, 11) else 5
+"""The line of an error in the decorator of the good file: Python 3.10 tells that of the function."""
+
 IN_A_LOOP = """
 for width in (8, 16):
     @workload(f"mine/width_{width}", "nothing")
@@ -168,8 +172,8 @@ def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
         ("import json\njson.loads('[')\n", 2, "JSONDecodeError"),
         ("x = 1\n", None, "defines no workload"),
         ("", None, "defines no workload"),
-        (GOOD.format(name="a/b"), 4, "write domain/model"),
-        (GOOD.format(name="a b"), 4, "write domain/model"),
+        (GOOD.format(name="a/b"), DECORATED, "write domain/model"),
+        (GOOD.format(name="a b"), DECORATED, "write domain/model"),
         (GOOD.format(name="one") + "\n" + GOOD.format(name="one").replace("entry", "other"), 11, "twice"),
         (GOOD.format(name="x").replace("mine/x", "vision/resnet18"), 4, "taken by the built-in suite"),
     ],

@@ -98,12 +98,10 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if script.exists():
             return script
-        environ = {**os.environ, "PATH": f"{torch}/bin:{os.environ['PATH']}"}
+        (python,) = torch.glob("bin/python3.*")
+        environ = {**os.environ, "PATH": f"{torch}/bin:{os.environ['PATH']}", "PYTHON": str(python)}
         environ |= {"RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(output)}
-        setup = project / "actions/setup"
-        subprocess.run(["bash", str(setup / "find_python.sh")], env=environ, check=True, timeout=60)
-        environ["PYTHON"] = output.read_text().strip().removeprefix("python=")
-        install = ["bash", str(setup / "install.sh")]
+        install = ["bash", str(project / "actions/setup/install.sh")]
         subprocess.run(install, env={**environ, "TORCHPERF_NEEDS": "store"}, check=True, timeout=600)
         (with_store,) = folder.glob("torchperf-*-store")
         aside = with_store.rename(folder / "aside")  # it would be enough for the other one, too

@@ -45,7 +45,7 @@ def test_a_path_is_the_same_from_everywhere() -> None:
     [
         *("gs://bucket", "http://example.com", "https://a:b@example.com", "clickhouse://", "chdb://"),
         *("https://[::1", "https://example.com/?token=s3cret", "https://example.com/#s3cret"),
-        *("branch:perf@https://[::1/o/r", "branch:perf@https://[x]/o/r", "clickhouse://[::1"),
+        *("branch:perf@https://[::1/o/r", "branch:perf@https://[x/o/r", "clickhouse://[::1"),
     ],
 )
 def test_what_is_no_target_is_told_before_anything_is_read(to: str, tmp_path: Path) -> None:

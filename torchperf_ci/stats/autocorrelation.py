@@ -256,7 +256,8 @@ def _order(row: PairSeries, design: Floats) -> Floats:
     """Return which process begins as a column, (n, 1), or none, (n, 0), if ``design`` cannot be told from it."""
     order = np.broadcast_to(row.signs, row.values.shape)[:, None]
     wider = np.column_stack([design, order])
-    return np.asarray(order[:, : int(np.linalg.matrix_rank(wider) == wider.shape[1])])
+    rank = np.linalg.matrix_rank(wider) if len(wider) else 0  # NumPy before 2.3 has none for no rows
+    return np.asarray(order[:, : int(rank == wider.shape[1])])
 
 
 def _clipped(row: PairSeries) -> Floats:
