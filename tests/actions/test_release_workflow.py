@@ -49,6 +49,7 @@ def test_a_tag_is_built_checked_and_handed_on_with_its_notes(
         f"--env=ARTIFACTS={artifacts}",
         "--env=GITHUB_REF=refs/tags/v7.8.9",
         "--env=GITHUB_REF_NAME=v7.8.9",
+        "--env=LINKED_PIP=1",
     )
     assert done.results == {"build": "success"}, done.log
     handed_on = {path.name: path for path in artifacts.rglob("*") if path.is_file()}
