@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 from installable_project import write_project
+from toolkits import found_python
 
 ACTIONS = Path(__file__).parents[2] / "actions"
 BASH = shutil.which("bash")
@@ -111,14 +112,17 @@ def test_an_extra_that_is_none_is_told(job) -> None:
 
 
 @pytest.fixture
-def installing(job, toolkits) -> dict[str, str]:
+def installing(job, toolkits, torch_environment) -> dict[str, str]:
     """A job whose runner keeps the wheels of earlier ones, reaches no package index, and has settings of uv."""
-    python = (toolkits.parent / "output").read_text().splitlines()[0].removeprefix("python=")
     keep = Path(job["RUNNER_TEMP"]) / "tool cache"
     keep.mkdir()
     none = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_FIND_LINKS": ""}
     none |= {"UV_INDEX": "https://nowhere.invalid", "UV_LINK_MODE": "symlink"}
-    found = {"PATH": os.environ["PATH"], "PYTHON": python, "RUNNER_TOOL_CACHE": str(keep)}
+    found = {
+        "PATH": os.environ["PATH"],
+        "PYTHON": found_python(torch_environment),
+        "RUNNER_TOOL_CACHE": str(keep),
+    }
     for wheels in toolkits.parent.glob("torchperf-wheels-*"):
         shutil.copytree(wheels, keep / wheels.name, copy_function=os.link)
     return {**job, **none, **found}

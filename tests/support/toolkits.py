@@ -86,6 +86,12 @@ def copy_project(copy: Path) -> None:
     )
 
 
+def found_python(torch: Path) -> str:
+    """The Python of the environment ``torch``, as a job finds it that has no other."""
+    (python,) = torch.glob("bin/python3.*")
+    return str(python)
+
+
 def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
     """Install the toolkit in ``folder`` where no other process of these tests has done it yet; the script to link it.
 
@@ -93,14 +99,13 @@ def install_toolkits(project: Path, torch: Path, folder: Path) -> Path:
     ``torch``.
     """
     folder.mkdir(exist_ok=True)
-    script, output = folder / "link.sh", folder / "output"
+    script = folder / "link.sh"
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if script.exists():
             return script
-        (python,) = torch.glob("bin/python3.*")
-        environ = {**os.environ, "PATH": f"{torch}/bin:{os.environ['PATH']}", "PYTHON": str(python)}
-        environ |= {"RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(output)}
+        environ = {**os.environ, "PATH": f"{torch}/bin:{os.environ['PATH']}", "PYTHON": found_python(torch)}
+        environ |= {"RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(folder / "output")}
         install = ["bash", str(project / "actions/setup/install.sh")]
         subprocess.run(install, env={**environ, "TORCHPERF_NEEDS": "store"}, check=True, timeout=600)
         (with_store,) = folder.glob("torchperf-*-store")
