@@ -51,7 +51,7 @@ _NO_PACKAGES = {
 }
 _SUITE = r"^(from|import) torchperf_ci\.suite"
 
-_DATA_FOLDERS = {"v3", "packed"}  # all that a data branch has at its top
+_DATA_FOLDERS = {"v3", "judged", "packed"}  # all that a data branch has at its top
 
 # Existing benchmarks: the tool's name, a pattern that identifies it (also in a file of results), and where to search.
 _OTHER_TOOLS: Mapping[str, tuple[str, Sequence[str]]] = {
