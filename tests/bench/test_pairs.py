@@ -212,6 +212,24 @@ def test_a_block_is_calibrated_by_as_many_steps_as_a_sample_has() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("seconds", "samples"), [((0.105, 0.005, 0.005), 3), ((0.005, 0.105, 0.005), 3), ((0.5, 0.1, 0.1), 1)]
+)
+def test_a_sample_that_waited_for_a_cpu_shortens_no_block(seconds: tuple[float, ...], samples: int) -> None:
+    class Waiting:
+        def __init__(self) -> None:
+            self.samples = iter(seconds)
+
+        def ask(self, verb: str, kind: type[Block], steps: int) -> Block:
+            assert verb == "block"
+            return kind(next(self.samples) / steps)
+
+    base, head = Waiting(), Waiting()
+    expected = min(seconds[:samples]) / 10
+    assert calibrated_steps((base, 10), (head, 10)) == pytest.approx(BLOCK_SECONDS / expected, abs=1)
+    assert [len(list(worker.samples)) for worker in (base, head)] == [len(seconds) - samples] * 2
+
+
 def test_the_pair_is_one_observation_that_a_spoiled_quad_does_not_move() -> None:
     assert Pair((0.01, 0.011, 0.012, 5.0, 0.01), 1.0, 1.01).log_ratio == 0.011
 
