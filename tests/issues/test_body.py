@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields, replace
+from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,14 +20,15 @@ from made_night import (
     REGRESSED,
     RESNET,
     RUN_URL,
+    a_large_night,
     hostile_night,
 )
 from markdown_it import MarkdownIt
 
-from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
+from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
-from torchperf_ci.issues.memory import MEMORY_MARKER, memory_line, parse_memory
+from torchperf_ci.issues.memory import parse_memory
 from torchperf_ci.issues.table import TABLE_MARKERS
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import CommitRange, Evidence, RangeEnd, RepeatOptions, evidence_of
@@ -283,24 +283,9 @@ def test_a_hostile_table_has_as_many_cells_as_columns() -> None:
     assert {line.count(" | ") for line in table.splitlines() if line.startswith("|")} == {5}
 
 
-def large(rows: int) -> tuple[Judgement, Bisection]:
-    """A night of which everything is too long, and of escapes."""
-    judgement, location = hostile_night(all_at_once)
-    verdicts = [
-        replace(one, series=replace(one.series, model=f"{number}{'@|' * 200}"))
-        for number in range(rows)
-        for one in judgement.verdicts
-    ]
-    lists = {field.name: getattr(location, field.name) for field in fields(location)}
-    many = {
-        name: value * 400 for name, value in lists.items() if isinstance(value, tuple) and name != "culprits"
-    }
-    return replace(judgement, verdicts=verdicts), replace(location, **many)
-
-
 @pytest.mark.parametrize("rows", [1, 300])
 def test_it_always_fits(rows: int) -> None:
-    judgement, location = large(rows)
+    judgement, location = a_large_night(rows)
     culprit, *others = found(location, judgement)
     text = written(culprit)
     assert BODY_LIMIT - 8000 < len(text.encode()) <= BODY_LIMIT
@@ -338,70 +323,3 @@ def test_a_culprit_of_which_nothing_else_is_known_is_told() -> None:
     (finding,) = found(alone, replace(JUDGEMENT, verdicts=[]))
     assert issue_title(finding) == "Something got slower since 1a2b3c4d5e"
     assert parse_memory(written(finding)) is not None
-
-
-def test_a_renewed_issue_keeps_what_people_wrote() -> None:
-    finding = found()[0]
-    before = remember_finding(None, finding, NIGHT)
-    edited = f"Please look at this.\n\n{issue_body(finding, before, CONTEXT)}\n\nI did. -- Ada\n"
-    after = remember_finding(
-        before,
-        replace(finding, rows=(replace(finding.rows[0], series=replace(RESNET, model="new")),)),
-        "2026-11-22",
-    )
-    text = renewed_body(edited, after)
-    assert parse_memory(text) == parse_memory(memory_line(after))
-    assert text.startswith("Please look at this.")
-    assert text.endswith("I did. -- Ada\n")
-    assert "| new | latency |" in text
-    without = [TABLE_MARKERS.sub("", re.sub("<!-- torchperf:memory.*", "", one)) for one in (edited, text)]
-    assert without[0] == without[1]
-    assert renewed_body(text, after) == text, "again changes nothing"
-
-
-def test_where_the_markers_are_gone_they_come_back() -> None:
-    memory = remember_finding(None, found()[0], NIGHT)
-    text = renewed_body("Only this.", memory)
-    assert text.startswith(memory_line(memory))
-    assert "Only this." in text
-    assert TABLE_MARKERS.search(text)
-    assert renewed_body(text, memory) == text
-
-
-def test_two_memories_become_one() -> None:
-    memory = remember_finding(None, found()[0], NIGHT)
-    quoted = f"{memory_line(memory)}\n\n{memory_line(memory)}\n"
-    assert parse_memory(quoted) is None
-    assert parse_memory(renewed_body(quoted, memory)) == parse_memory(memory_line(memory))
-
-
-def test_lines_that_a_browser_sent_are_found() -> None:
-    finding = found()[0]
-    memory = remember_finding(None, finding, NIGHT)
-    text = issue_body(finding, memory, CONTEXT).replace("\n", "\r\n")
-    assert len(TABLE_MARKERS.findall(renewed_body(text, memory))) == 1
-
-
-def test_an_issue_of_an_earlier_version_is_read_and_updated() -> None:
-    """This one escaped more than is escaped now, and had its notes in a table."""
-    before = (Path(__file__).parent / "issue-of-earlier-version.md").read_text()
-    memory = parse_memory(before)
-    assert memory is not None
-    assert memory == parse_memory(memory_line(remember_finding(None, found()[0], NIGHT)))
-    text = renewed_body(before, replace(memory, reported="2026-11-22"))
-    assert parse_memory(text) == replace(memory, reported="2026-11-22")
-    assert len(TABLE_MARKERS.findall(text)) == 1
-    assert TABLE_MARKERS.sub("", MEMORY_MARKER.sub("", text)) == TABLE_MARKERS.sub(
-        "", MEMORY_MARKER.sub("", before)
-    ), "the rest stays"
-    assert "| +7.1% (+6.7…" in text.replace("\N{WORD JOINER}", "").replace("\N{NO-BREAK SPACE}", " ")
-
-
-@pytest.mark.parametrize("words", [10_000, 200_000])
-def test_a_renewed_issue_always_fits(words: int) -> None:
-    judgement, location = large(300)
-    memory = remember_finding(None, found(location, judgement)[0], NIGHT)
-    for end in ("", memory_line(memory)):
-        text = renewed_body(f"{'word ' * words}\n{end}\n", memory)
-        assert len(text.encode()) <= BODY_LIMIT
-        assert parse_memory(text) is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
+
+from hostile import all_at_once
 
 from torchperf_ci.culprits.culprit import (
     Bisection,
@@ -217,3 +219,18 @@ def _of(series: Series, verdict: Verdict, text: str) -> Verdict:
     end = RangeEnd(text, text, 1)
     evidence = replace(verdict.evidence, commits=CommitRange(end, end))
     return replace(verdict, series=series, why=text, evidence=evidence)
+
+
+def a_large_night(rows: int) -> tuple[Judgement, Bisection]:
+    """A night of which everything is too long, and of escapes."""
+    judgement, location = hostile_night(all_at_once)
+    verdicts = [
+        replace(one, series=replace(one.series, model=f"{number}{'@|' * 200}"))
+        for number in range(rows)
+        for one in judgement.verdicts
+    ]
+    lists = {field.name: getattr(location, field.name) for field in fields(location)}
+    many = {
+        name: value * 400 for name, value in lists.items() if isinstance(value, tuple) and name != "culprits"
+    }
+    return replace(judgement, verdicts=verdicts), replace(location, **many)

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from made_night import JUDGEMENT, LOCATION, NIGHT, RESNET, RUN_URL, a_large_night
+
+from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, renewed_body
+from torchperf_ci.issues.findings import findings_of
+from torchperf_ci.issues.lifecycle import remember_finding
+from torchperf_ci.issues.memory import MEMORY_MARKER, memory_line, parse_memory
+from torchperf_ci.issues.table import TABLE_MARKERS
+
+CONTEXT = IssueContext(NIGHT, RUN_URL)
+FINDING = findings_of([JUDGEMENT], [LOCATION], NIGHT, 3)[0]
+
+
+def test_a_renewed_issue_keeps_what_people_wrote() -> None:
+    before = remember_finding(None, FINDING, NIGHT)
+    edited = f"Please look at this.\n\n{issue_body(FINDING, before, CONTEXT)}\n\nI did. -- Ada\n"
+    after = remember_finding(
+        before,
+        replace(FINDING, rows=(replace(FINDING.rows[0], series=replace(RESNET, model="new")),)),
+        "2026-11-22",
+    )
+    text = renewed_body(edited, after)
+    assert parse_memory(text) == parse_memory(memory_line(after))
+    assert text.startswith("Please look at this.")
+    assert text.endswith("I did. -- Ada\n")
+    assert "| new | latency |" in text
+    without = [TABLE_MARKERS.sub("", re.sub("<!-- torchperf:memory.*", "", one)) for one in (edited, text)]
+    assert without[0] == without[1]
+    assert renewed_body(text, after) == text, "again changes nothing"
+
+
+def test_where_the_markers_are_gone_they_come_back() -> None:
+    memory = remember_finding(None, FINDING, NIGHT)
+    text = renewed_body("Only this.", memory)
+    assert text.startswith(memory_line(memory))
+    assert "Only this." in text
+    assert TABLE_MARKERS.search(text)
+    assert renewed_body(text, memory) == text
+
+
+def test_two_memories_become_one() -> None:
+    memory = remember_finding(None, FINDING, NIGHT)
+    quoted = f"{memory_line(memory)}\n\n{memory_line(memory)}\n"
+    assert parse_memory(quoted) is None
+    assert parse_memory(renewed_body(quoted, memory)) == parse_memory(memory_line(memory))
+
+
+def test_lines_that_a_browser_sent_are_found() -> None:
+    memory = remember_finding(None, FINDING, NIGHT)
+    text = issue_body(FINDING, memory, CONTEXT).replace("\n", "\r\n")
+    assert len(TABLE_MARKERS.findall(renewed_body(text, memory))) == 1
+
+
+def test_an_issue_of_an_earlier_version_is_read_and_updated() -> None:
+    """This one escaped more than is escaped now, and had its notes in a table."""
+    before = (Path(__file__).parent / "issue-of-earlier-version.md").read_text()
+    memory = parse_memory(before)
+    assert memory is not None
+    assert memory == parse_memory(memory_line(remember_finding(None, FINDING, NIGHT)))
+    text = renewed_body(before, replace(memory, reported="2026-11-22"))
+    assert parse_memory(text) == replace(memory, reported="2026-11-22")
+    assert len(TABLE_MARKERS.findall(text)) == 1
+    assert TABLE_MARKERS.sub("", MEMORY_MARKER.sub("", text)) == TABLE_MARKERS.sub(
+        "", MEMORY_MARKER.sub("", before)
+    ), "the rest stays"
+    assert "| +7.1% (+6.7…" in text.replace("\N{WORD JOINER}", "").replace("\N{NO-BREAK SPACE}", " ")
+
+
+@pytest.mark.parametrize("words", [10_000, 200_000])
+def test_a_renewed_issue_always_fits(words: int) -> None:
+    judgement, location = a_large_night(300)
+    memory = remember_finding(None, findings_of([judgement], [location], NIGHT, 3)[0], NIGHT)
+    for end in ("", memory_line(memory)):
+        text = renewed_body(f"{'word ' * words}\n{end}\n", memory)
+        assert len(text.encode()) <= BODY_LIMIT
+        assert parse_memory(text) is not None
