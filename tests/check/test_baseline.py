@@ -96,6 +96,19 @@ def test_an_update_replaces_only_its_own_fingerprint_line_by_line(tmp_path: Path
     assert [line.split('"')[1] for line in changed if '"date"' not in line] == ["reason", "command", "repo"]
 
 
+@pytest.mark.parametrize("metric", ["latency(ms)", "latency_vs_anchor(ratio)"])
+def test_machines_of_one_fingerprint_are_told_apart_by_their_name(tmp_path: Path, metric: str) -> None:
+    """Results of other tools have no facts of the machine, and anchored series leave them out."""
+    facts = {} if metric == "latency(ms)" else OLD_DRIVER
+    for arch, value in [("H100", 10.0), ("A100", 20.0), ("H100", 11.0)]:
+        runners = [{"name": "cuda", "type": arch, "extra_info": facts}]
+        (tmp_path / arch).mkdir(exist_ok=True)
+        (tmp_path / arch / "a.json").write_text(json.dumps(record(metric, [value]) | {"runners": runners}))
+        update(tmp_path / arch)
+    kept = {row["arch"]: row["values"] for one in baselines() for row in one["series"]}
+    assert kept == {"A100": [20.0], "H100": [11.0]}
+
+
 def test_few_runs_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     update(measure(tmp_path / "runs", [10.0] * 2))
     assert "at least 5 runs to estimate the noise" in capsys.readouterr().err
