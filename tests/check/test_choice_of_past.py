@@ -130,6 +130,9 @@ def test_an_old_run_is_judged_as_it_was_then(dsn: str, tmp_path: Path) -> None:
     assert check(old, "--store", dsn) == 0
     (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
     assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 29)
+    first = run(tmp_path, "first", [record("latency(ms)", 10.02, -1)])
+    assert check(first, "--store", dsn) == 0
+    assert notes(tmp_path) == ["all that the past has is newer than the new records"]
 
 
 def test_a_past_of_something_else_is_told(history: Path, dsn: str, tmp_path: Path) -> None:
