@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
     """Return the branch that the job merges into, else the records' branch, else the job's; empty if unknown."""
     base = base_branch(environ)
+    branches = {point.branch for row in new.values() for point in row}
     # A ref such as a tag is not a branch that the past could be on.
-    own = {"" if point.branch.startswith("refs/") else point.branch for row in new.values() for point in row}
-    if base or own != {""}:
+    own = {branch for branch in branches if branch and not branch.startswith("refs/")}
+    if base or own:
         return base or (own.pop() if len(own) == 1 else "")
     return branch_of_job(environ)
 
