@@ -233,8 +233,11 @@ def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> li
 
 
 def _take_turns(one: Sequence[Point], other: Sequence[Point]) -> bool:
-    """Whether no run has measured both."""
-    return {point.run for point in one}.isdisjoint(point.run for point in other)
+    """Whether no run has measured both; no commit where there are no workflow runs, as runs are of one machine then."""
+    ran, ran_other = (
+        {point.run if point.workflow_id else point.commit for point in points} for points in (one, other)
+    )
+    return ran.isdisjoint(ran_other)
 
 
 def _why_missing(series: Series, new: Points) -> str:
