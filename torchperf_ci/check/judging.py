@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 
 
 def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, Rule]) -> MetricRule:
-    """Return the metric's rule, adapted to its values. The level of the past shows on which side a target lies."""
+    """Return the metric's rule, adapted to its values.
+
+    The level of the past shows on which side a target lies; if the past has been on both, the target has no direction.
+    """
     values = numbers(old)
-    level = median(values) if values else None
+    level = median(values) if values and not min(values) < newest.target < max(values) else None
     rule = rule_of_metric(series.metric, policy, newest.target, level, recorded_direction([newest]))
     return suited(rule, old, (newest,))
 
