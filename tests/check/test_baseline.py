@@ -140,6 +140,23 @@ def test_a_machine_without_a_baseline_is_not_comparable(tmp_path: Path) -> None:
     ]
 
 
+def test_an_outcome_on_a_machine_without_a_baseline_is_compared_with_the_newest(tmp_path: Path) -> None:
+    update(measure(tmp_path / "old", [10.0], NEW_DRIVER))
+    update(measure(tmp_path / "new", [10.0], OLD_DRIVER))
+    file = tmp_path / "baseline.json"
+    made = json.loads(file.read_text())
+    newest, _ = made["baselines"]
+    newest["date"] = "2126-01-01T00:00:00+00:00"
+    next(row for row in newest["series"] if row["metric"] == "status")["values"] = [0.0]
+    file.write_text(json.dumps(made))
+    other = {"driver": "570", "fingerprint_of": "driver"}
+    assert (
+        cli.main(["check", str(measure(tmp_path / "now", [10.0], other)), "--against", "baseline.json"]) == 0
+    )
+    verdicts = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
+    assert [verdict["verdict"] for verdict in verdicts] == ["not-comparable", "fixed"]
+
+
 def test_a_failure_in_words_is_kept_as_one(tmp_path: Path) -> None:
     for name, word in [("good", "pass"), ("bad", "fail_accuracy")]:
         (tmp_path / name).mkdir()

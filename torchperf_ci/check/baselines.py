@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,9 @@ def _hardware(row: BaselineRow) -> tuple[str, str]:
 
 
 def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
-    """Return the points of all baselines, in the form of recorded history."""
+    """Return the points of all baselines, in the form of recorded history: oldest first."""
     points: dict[Series, list[Point]] = defaultdict(list)
-    for baseline in baselines:
+    for baseline in sorted(baselines, key=attrgetter("date")):
         when = int(datetime.datetime.fromisoformat(baseline.date).timestamp())
         for row in baseline.series:
             facts = {**baseline.machine, **row.facts}
