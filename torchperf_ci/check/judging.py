@@ -112,7 +112,7 @@ FLAPPING = 4
 
 
 def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Verdict:
-    """Judge the newest outcome. Outcomes are compared across machines, but a change of machine is mentioned.
+    """Judge the newest outcome. Outcomes are compared across machines, unless these take turns.
 
     A case that could not be measured because it is unsupported is missing, not broken. One that several jobs of a run
     have measured fails if it fails in any of them.
@@ -127,6 +127,7 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         return Verdict(
             series, "new", why, new=_outcome_value(now), evidence=Evidence(failing=_runs_failing(new))
         )
+    known = _unless_in_turns(known, now)
     verdict, why = _compare_outcomes(known, now)
     outcomes = [*known, *(point for point in new if passed(point) is not None)]
     failing = _runs_failing(outcomes)
@@ -144,6 +145,14 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
             others={"history": len(known)},
         ),
     )
+
+
+def _unless_in_turns(old: list[Point], now: Point) -> list[Point]:
+    """Return the outcomes on the machine of ``now`` if it has lately taken turns with others, else all."""
+    is_own = [point.fingerprint == now.fingerprint for point in old]
+    if any(own and not after for own, after in pairwise(is_own[-RECENT_OUTCOMES:])):
+        return [point for point, own in zip(old, is_own, strict=True) if own]
+    return old
 
 
 def _worst_of_runs(points: Sequence[Point]) -> list[Point]:
