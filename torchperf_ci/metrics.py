@@ -102,7 +102,7 @@ _BETTER: Mapping[str, str] = {
     UP: (
         r"throughput|bandwidth|gbps|[gt]?flops|flops_utilization|mfu|hfu|speedup|compression_ratio|pass_?rate|qps|rps|"
         r"tps|(tokens?|samples?|requests?|images?|iterations?|steps?)_per_sec(ond)?s?|status|accuracy|"
-        r"(free|avail(able)?)(_[a-z0-9]+)?_mem(ory)?|mem(ory)?_(free|avail(able)?)"
+        r"(free|avail(able)?)(_(gpu|cuda|device|host|system))?_mem(ory)?|mem(ory)?_(free|avail(able)?)"
     ),
     DOWN: (
         r"latency|time|runtime|duration|ttft|tpot|itl|e2el|memory|mem|memory_leak|instruction_count|"
