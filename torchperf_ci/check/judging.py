@@ -112,7 +112,7 @@ FLAPPING = 4
 
 
 def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Verdict:
-    """Judge the newest outcome. Outcomes are compared across machines, unless these take turns.
+    """Judge the newest outcome. Outcomes are compared across machines, which is mentioned, unless these take turns.
 
     A case that could not be measured because it is unsupported is missing, not broken. One that several jobs of a run
     have measured fails if it fails in any of them.
