@@ -20,6 +20,21 @@ def test_a_word_that_reverses_the_others_leaves_the_direction_open(metric: str) 
     assert (metrics.direction_of(metric), metrics.kind_of(metric)) == ("", "ratio")
 
 
+@pytest.mark.parametrize(
+    ("metric", "better"),
+    [
+        ("free_gpu_memory(MiB)", "up"),
+        ("gpu_mem_available(GB)", "up"),
+        ("avail_mem", "up"),
+        ("std_ttft_ms", "down"),
+        ("throughput_stddev(tokens/s)", "down"),
+    ],
+)
+def test_a_word_beside_the_quantity_may_turn_it(metric: str, better: str) -> None:
+    """More free memory is not more memory in use, and a throughput that varies more is not higher."""
+    assert metrics.direction_of(metric) == better
+
+
 def test_pairs_tell_what_they_measure_and_the_anchored_ratio_by_the_latency() -> None:
     assert {metric: bisected_as(metric) for metric in METRICS if bisected_as(metric)} == {
         **{metric: metric for metric in PAIRED},
@@ -60,6 +75,7 @@ def test_what_is_positive_by_nature_is_known(metric: str) -> None:
         "latency_delta(ms)",
         "Speedup (%)",
         "pass_rate",
+        "latency_std(ms)",
     ],
 )
 def test_what_may_be_zero_is_not(metric: str) -> None:

@@ -110,7 +110,7 @@ def _of_trunks(points: Points) -> Points:
     trunk = {benchmark: trunk_of(some) for benchmark, some in branches.items()}
     trunks = {series: of_trunk(row, trunk[series.repo, series.benchmark]) for series, row in points.items()}
     if others := sum(len(row) - len(trunks[series]) for series, row in points.items()):
-        names = " and ".join(sorted({*trunk.values()}))
+        names = " and ".join(sorted({*trunk.values()} - {""}))
         say(
             f"{counted(others, 'result')} of other branches than {names} left out, which --branch NAME analyzes"
         )

@@ -101,8 +101,8 @@ _KINDS: Mapping[MetricKind, str] = {
 _BETTER: Mapping[str, str] = {
     UP: (
         r"throughput|bandwidth|gbps|[gt]?flops|flops_utilization|mfu|hfu|speedup|compression_ratio|pass_?rate|qps|rps|"
-        r"tps|(tokens?|samples?|requests?|images?|iterations?|steps?)_per_sec(ond)?s?|(free|available)_mem(ory)?|"
-        r"status|accuracy"
+        r"tps|(tokens?|samples?|requests?|images?|iterations?|steps?)_per_sec(ond)?s?|status|accuracy|"
+        r"(free|avail(able)?)(_(gpu|cuda|device|host|system))?_mem(ory)?|mem(ory)?_(free|avail(able)?)"
     ),
     DOWN: (
         r"latency|time|runtime|duration|ttft|tpot|itl|e2el|memory|mem|memory_leak|instruction_count|"
@@ -111,7 +111,9 @@ _BETTER: Mapping[str, str] = {
 }
 _REVERSING = r"loss|drop|degradation|savings?|saved|reduction|improvement|efficiency|error"
 """Words of names such as ``accuracy_drop`` or ``memory_savings``, whose other words do not tell what is better."""
-_SIGNED = r"delta|diff(erence)?|change|overhead|pass_?rate"
+_SPREAD = r"std|stdev|stddev|variance"
+"""Words for how much something varies, which is better lower, whatever it is."""
+_SIGNED = rf"delta|diff(erence)?|change|overhead|pass_?rate|{_SPREAD}"
 """Words in names of metrics that may be zero, whatever the rest of the name says."""
 
 
@@ -120,6 +122,8 @@ def direction_of(metric: str) -> str:
     if metric in METRICS:
         return METRICS[metric].direction
     name = _words(metric)
+    if _has(_SPREAD, name):
+        return DOWN
     return next((direction for direction, words in _BETTER.items() if _has(words, name)), "")
 
 

@@ -96,6 +96,19 @@ def test_an_update_replaces_only_its_own_fingerprint_line_by_line(tmp_path: Path
     assert [line.split('"')[1] for line in changed if '"date"' not in line] == ["reason", "command", "repo"]
 
 
+@pytest.mark.parametrize("metric", ["latency(ms)", "latency_vs_anchor(ratio)"])
+def test_machines_of_one_fingerprint_are_told_apart_by_their_name(tmp_path: Path, metric: str) -> None:
+    """Results of other tools have no facts of the machine, and anchored series leave them out."""
+    facts = {} if metric == "latency(ms)" else OLD_DRIVER
+    for arch, value in [("H100", 10.0), ("A100", 20.0), ("H100", 11.0)]:
+        runners = [{"name": "cuda", "type": arch, "extra_info": facts}]
+        (tmp_path / arch).mkdir(exist_ok=True)
+        (tmp_path / arch / "a.json").write_text(json.dumps(record(metric, [value]) | {"runners": runners}))
+        update(tmp_path / arch)
+    kept = {row["arch"]: row["values"] for one in baselines() for row in one["series"]}
+    assert kept == {"A100": [20.0], "H100": [11.0]}
+
+
 def test_few_runs_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     update(measure(tmp_path / "runs", [10.0] * 2))
     assert "at least 5 runs to estimate the noise" in capsys.readouterr().err
@@ -125,6 +138,23 @@ def test_a_machine_without_a_baseline_is_not_comparable(tmp_path: Path) -> None:
         ("not-comparable", "earlier runs differ in driver: 550 → 560"),
         ("unchanged", "passes as before"),
     ]
+
+
+def test_an_outcome_on_a_machine_without_a_baseline_is_compared_with_the_newest(tmp_path: Path) -> None:
+    update(measure(tmp_path / "old", [10.0], NEW_DRIVER))
+    update(measure(tmp_path / "new", [10.0], OLD_DRIVER))
+    file = tmp_path / "baseline.json"
+    made = json.loads(file.read_text())
+    newest, _ = made["baselines"]
+    newest["date"] = "2126-01-01T00:00:00+00:00"
+    next(row for row in newest["series"] if row["metric"] == "status")["values"] = [0.0]
+    file.write_text(json.dumps(made))
+    other = {"driver": "570", "fingerprint_of": "driver"}
+    assert (
+        cli.main(["check", str(measure(tmp_path / "now", [10.0], other)), "--against", "baseline.json"]) == 0
+    )
+    verdicts = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
+    assert [verdict["verdict"] for verdict in verdicts] == ["not-comparable", "fixed"]
 
 
 def test_a_failure_in_words_is_kept_as_one(tmp_path: Path) -> None:

@@ -130,6 +130,23 @@ def test_an_old_run_is_judged_as_it_was_then(dsn: str, tmp_path: Path) -> None:
     assert check(old, "--store", dsn) == 0
     (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
     assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 29)
+    first = run(tmp_path, "first", [record("latency(ms)", 10.02, -1)])
+    assert check(first, "--store", dsn) == 0
+    assert notes(tmp_path) == ["all that the past has is newer than the new records"]
+
+
+def test_runs_whose_times_are_in_milliseconds_have_a_past(tmp_path: Path) -> None:
+    def measured(day: int) -> dict[str, object]:
+        seconds = record("latency(ms)", 10 + day / 100, day)
+        return {**seconds, "timestamp": seconds["timestamp"] * 1000}
+
+    store = f"chdb://{tmp_path}/store"
+    for day in range(9):
+        run(tmp_path / "past", f"run-{day}", [measured(day)])
+    assert cli.main(["ingest", str(tmp_path / "past"), "--store", store]) == 0
+    assert check(run(tmp_path, "now", [measured(9)]), "--store", store) == 0
+    (verdict,) = verdicts(tmp_path)
+    assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 9)
 
 
 def test_a_past_of_something_else_is_told(history: Path, dsn: str, tmp_path: Path) -> None:

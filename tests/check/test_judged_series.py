@@ -101,6 +101,26 @@ def test_what_a_machine_of_the_same_label_has_measured_instead_is_not_missing() 
     ]
 
 
+@pytest.mark.parametrize("commit", ["", "c" * 40])
+def test_machines_outside_of_workflows_take_no_turns(commit: str) -> None:
+    """Their runs have names of their own, such as the folder of each."""
+    models = {arch: (series(model="both", arch=arch), series(arch=arch)) for arch in ("A100", "H100")}
+    old = {
+        name: [point(10.0, day, workflow_id=0, run=f"{arch}/{day}", commit=commit) for day in range(9)]
+        for arch, names in models.items()
+        for name in names
+    }
+    (lost, _), measured = (
+        models["H100"],
+        {name: row([10.0], 9) for names in models.values() for name in names},
+    )
+    del measured[lost]
+    missing = [
+        item.series for item in judge_all(old, measured, default_policy()) if item.verdict == "missing"
+    ]
+    assert missing == [lost]
+
+
 def test_a_status_tells_why_something_was_not_measured() -> None:
     lost = series("memory_leak(KiB/iter)")
     told = {"status": "pass", "not_measured": '{"memory_leak(KiB/iter)": "too few steps"}'}

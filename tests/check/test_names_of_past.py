@@ -98,6 +98,7 @@ PUSH = {"GITHUB_ACTIONS": "true", "GITHUB_BASE_REF": "", "GITHUB_REF": "refs/hea
         (["release/2.13"], PUSH, "release/2.13"),
         ([""], PUSH, "nightly"),
         (["main", "release/2.13"], PUSH, ""),
+        (["main", ""], {}, "main"),
         ([""], {}, ""),
         ([""], {"GITHUB_REF": "refs/heads/main"}, ""),
         ([""], {**PUSH, "GITHUB_REF": "refs/tags/v1"}, ""),

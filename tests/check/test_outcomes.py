@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from made_points import noisy, point, row, series
+from made_points import MACHINE, noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
 if TYPE_CHECKING:
@@ -101,6 +101,21 @@ def test_a_failure_on_another_machine_counts_and_says_so() -> None:
     verdict = judged({STATUS: row([1.0])}, {STATUS: row([0.0], 1, fingerprint=OTHER)})["status"]
     assert verdict.verdict == "broken"
     assert verdict.why == "failed (also changed: driver: 550 → 560)"
+
+
+@pytest.mark.parametrize(
+    ("now", "facts", "verdict"),
+    [(1.0, MACHINE, "unchanged"), (0.0, MACHINE, "broken"), (0.0, OTHER, "unchanged"), (1.0, OTHER, "fixed")],
+)
+@pytest.mark.parametrize("nights", [2, 3, 12])
+def test_machines_that_take_turns_are_judged_by_their_own_outcomes(
+    now: float, facts: dict[str, str], verdict: str, nights: int
+) -> None:
+    """One host of a label may lack what another has."""
+    old = [
+        point(1.0 - night % 2, night, fingerprint=OTHER if night % 2 else MACHINE) for night in range(nights)
+    ]
+    assert judged({STATUS: old}, {STATUS: row([now], nights, fingerprint=facts)})["status"].verdict == verdict
 
 
 def test_a_case_that_fails_from_its_first_run_on_is_new() -> None:

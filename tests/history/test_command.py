@@ -133,7 +133,9 @@ def test_a_throughput_is_not_judged_beside_its_latency(
 def test_results_of_other_branches_are_left_out_and_counted(
     records: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (records / "unnamed.json").write_text(json.dumps([record("resnet | *50*", "latency(ms)", 20.1, 95, "")]))
+    unnamed = record("resnet | *50*", "latency(ms)", 20.1, 95, "")
+    imported = {**record("imported", "latency(ms)", 1, 95, ""), "benchmark": {"name": "other"}}
+    (records / "unnamed.json").write_text(json.dumps([unnamed, imported]))
     expected = printed_json(capsys, "--records", records)
     tried = [record("resnet | *50*", "latency(ms)", 20, day, "try") for day in range(5, 25)]
     (records / "try.json").write_text(json.dumps(tried))

@@ -11,6 +11,7 @@ import pytest
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_records import points_of_records
+from torchperf_ci.series.points import runs_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +54,14 @@ def test_times_come_before_paths(tmp_path: Path) -> None:
     write(tmp_path, "a.json", record(2, timestamp=20), record(3, timestamp=30))
     write(tmp_path, "b.json", record(1, timestamp=10))
     assert values(points_of_records([tmp_path]).points) == [1, 2, 3]
+
+
+def test_runs_whose_times_are_in_milliseconds_are_several_and_in_order(tmp_path: Path) -> None:
+    nights = [record(night, timestamp=1_790_000_000_000 + night) for night in (2, 10, 9)]
+    write(tmp_path, "a.json", *nights)
+    (row,) = points_of_records([tmp_path]).points.values()
+    assert [point.value for point in row] == [2, 9, 10]
+    assert runs_of(row) == [point.run for point in row]
 
 
 def test_files_may_be_packed_and_hidden_ones_are_left_out(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from itertools import chain
+from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -75,18 +75,32 @@ def baselines_of(points: Points, provenance: Mapping[str, str]) -> list[Baseline
     return [_baseline_of_points(rows, provenance) for rows in rows_of_machine.values()]
 
 
-def updated_baselines(old: Iterable[Baseline], new: Iterable[Baseline]) -> list[Baseline]:
-    """Replace baselines of ``old`` by those of ``new`` with the same fingerprint; the result is sorted by machine."""
-    by_digest = {baseline.digest: baseline for baseline in chain(old, new)}
+def updated_baselines(old: Iterable[Baseline], new: Sequence[Baseline]) -> list[Baseline]:
+    """Replace what ``old`` has of the machines in ``new``; the result is sorted by machine.
+
+    Machines without facts, and anchored series, have the same fingerprint everywhere: device and architecture tell
+    them apart.
+    """
+    renewed = {(baseline.digest, *_hardware(row)) for baseline in new for row in baseline.series}
+    kept = [
+        replace(baseline, series=rows)
+        for baseline in old
+        if (rows := [row for row in baseline.series if (baseline.digest, *_hardware(row)) not in renewed])
+    ]
     return sorted(
-        by_digest.values(), key=lambda baseline: (sorted(baseline.machine.items()), baseline.digest)
+        [*kept, *new],
+        key=lambda baseline: (sorted(baseline.machine.items()), baseline.digest, baseline.series[0].series),
     )
 
 
+def _hardware(row: BaselineRow) -> tuple[str, str]:
+    return row.series.device, row.series.arch
+
+
 def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
-    """Return the points of all baselines, in the form of recorded history."""
+    """Return the points of all baselines, in the form of recorded history: oldest first."""
     points: dict[Series, list[Point]] = defaultdict(list)
-    for baseline in baselines:
+    for baseline in sorted(baselines, key=attrgetter("date")):
         when = int(datetime.datetime.fromisoformat(baseline.date).timestamp())
         for row in baseline.series:
             facts = {**baseline.machine, **row.facts}

@@ -30,6 +30,7 @@ from torchperf_ci.errors import PlaceForbiddenError, RecordsError, RecordsRefuse
 from torchperf_ci.options import is_given
 from torchperf_ci.places import is_api
 from torchperf_ci.records.files import ARTIFACT_PREFIX, check_writable, job_folder
+from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances
 from torchperf_ci.stats.past import MIN_HISTORY
@@ -206,8 +207,7 @@ def _past(new: Points, options: CheckOptions, config: Config) -> RecordedPast:
     knows_branches = against == STORE or is_remote(against) or is_of_uploads
     branch = options.branch or (branch_of(new) if knows_branches else "")
     points = [point for row in new.values() for point in row]
-    times = {point.timestamp for point in points}
-    stop = max(times) + 1 if times and all(times) else int(time.time())
+    stop = _end_of_past({point.timestamp for point in points})
     dsn = options.store or config.store
     branch = branch.removeprefix("refs/heads/")
     # The first run of a new branch has no past on it, so --branch may then name a branch without points.
@@ -222,6 +222,13 @@ def _past(new: Points, options: CheckOptions, config: Config) -> RecordedPast:
         {group.benchmark for group in groups},
         lambda known: {*groups_of_past(groups, known, options.repo_name or "").values()} if groups else known,
     )
+
+
+def _end_of_past(times: Collection[int]) -> int:
+    """Return the second after the newest of ``times``, or now if some are unknown; 0, no end, if they are no dates."""
+    if LATEST_SECOND in times:  # capped, as one in milliseconds is
+        return 0
+    return max(times) + 1 if times and all(times) else int(time.time())
 
 
 def _head_name(folder: str, new: Points) -> str:

@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 
 
 def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, Rule]) -> MetricRule:
-    """Return the metric's rule, adapted to its values. The level of the past shows on which side a target lies."""
+    """Return the metric's rule, adapted to its values.
+
+    The level of the past shows on which side a target lies; if the past has been on both, the target has no direction.
+    """
     values = numbers(old)
-    level = median(values) if values else None
+    level = median(values) if values and not min(values) < newest.target < max(values) else None
     rule = rule_of_metric(series.metric, policy, newest.target, level, recorded_direction([newest]))
     return suited(rule, old, (newest,))
 
@@ -109,7 +112,7 @@ FLAPPING = 4
 
 
 def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Verdict:
-    """Judge the newest outcome. Outcomes are compared across machines, but a change of machine is mentioned.
+    """Judge the newest outcome. Outcomes are compared across machines, which is mentioned, unless these take turns.
 
     A case that could not be measured because it is unsupported is missing, not broken. One that several jobs of a run
     have measured fails if it fails in any of them.
@@ -124,6 +127,7 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         return Verdict(
             series, "new", why, new=_outcome_value(now), evidence=Evidence(failing=_runs_failing(new))
         )
+    known = _unless_in_turns(known, now)
     verdict, why = _compare_outcomes(known, now)
     outcomes = [*known, *(point for point in new if passed(point) is not None)]
     failing = _runs_failing(outcomes)
@@ -141,6 +145,14 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
             others={"history": len(known)},
         ),
     )
+
+
+def _unless_in_turns(old: list[Point], now: Point) -> list[Point]:
+    """Return the outcomes on the machine of ``now`` if it has lately taken turns with others, else all."""
+    is_own = [point.fingerprint == now.fingerprint for point in old]
+    if any(own and not after for own, after in pairwise(is_own[-RECENT_OUTCOMES:])):
+        return [point for point, own in zip(old, is_own, strict=True) if own]
+    return old
 
 
 def _worst_of_runs(points: Sequence[Point]) -> list[Point]:
@@ -233,8 +245,11 @@ def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> li
 
 
 def _take_turns(one: Sequence[Point], other: Sequence[Point]) -> bool:
-    """Whether no run has measured both."""
-    return {point.run for point in one}.isdisjoint(point.run for point in other)
+    """Whether no run has measured both; no commit where there are no workflow runs, as runs are of one machine then."""
+    ran, ran_other = (
+        {point.run if point.workflow_id else point.commit for point in points} for points in (one, other)
+    )
+    return ran.isdisjoint(ran_other)
 
 
 def _why_missing(series: Series, new: Points) -> str:

@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 def branch_of(new: Points, environ: Mapping[str, str] = os.environ) -> str:
     """Return the branch that the job merges into, else the records' branch, else the job's; empty if unknown."""
     base = base_branch(environ)
+    branches = {point.branch for row in new.values() for point in row}
     # A ref such as a tag is not a branch that the past could be on.
-    own = {"" if point.branch.startswith("refs/") else point.branch for row in new.values() for point in row}
-    if base or own != {""}:
+    own = {branch for branch in branches if branch and not branch.startswith("refs/")}
+    if base or own:
         return base or (own.pop() if len(own) == 1 else "")
     return branch_of_job(environ)
 
@@ -174,6 +175,7 @@ _OTHER_PAST = (
 )
 PACKED_MONTHS = 7
 """Months before the judged one whose packs are read, which hold about as many nights."""
+_ALL_NEWER = "all that the past has is newer than the new records"
 _SHOWN_NAMES = 3
 """Most names that are shown if the past has nothing of the requested one."""
 
@@ -242,9 +244,7 @@ class PastSource:
             known = groups_of_store(store, benchmarks) or groups_of_store(store)
             groups = chosen(known)
             points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST_POINTS)
-            note = ""
-            if not points and self.branch:
-                note = self._other_branches(points_of_store(store, groups, last=1))
+            note = "" if points else self._why_none(points_of_store(store, groups, last=1))
             return RecordedPast(store.name, known, points, note)
 
     def _of_place(self, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
@@ -271,9 +271,7 @@ class PastSource:
             raise RecordsError(msg)
         past = self._of_points(collected.points, chosen)
         earlier = _points_where(past.points, self._is_before)
-        note = (
-            past.note if earlier or not past.points else "all that the past has is newer than the new records"
-        )
+        note = past.note if earlier or not past.points else _ALL_NEWER
         return replace(past, points=earlier, note=note, refused=collected.refused)
 
     def _of_points(self, points: Points, chosen: GroupChoice) -> RecordedPast:
@@ -281,7 +279,7 @@ class PastSource:
         groups = chosen(known)
         wanted = {series: row for series, row in points.items() if series.group in groups}
         own = _points_where(wanted, self._is_of_branch)
-        return RecordedPast(self.against, known, own, "" if own else self._other_branches(wanted))
+        return RecordedPast(self.against, known, own, "" if own else self._why_none(wanted))
 
     def _nothing_yet(self) -> str:
         return f"{self.against} holds no record yet, so there is no past"
@@ -293,10 +291,13 @@ class PastSource:
     def _is_of_branch(self, point: Point) -> bool:
         return not (self.branch and point.branch) or point.branch == self.branch
 
-    def _other_branches(self, points: Points) -> str:
+    def _why_none(self, points: Points) -> str:
+        """Return why none of ``points`` is of the branch and before the end; empty without any."""
         branches = sorted({point.branch for row in points.values() for point in row})
         if not branches:
             return ""
+        if not self.branch or not {"", self.branch}.isdisjoint(branches):
+            return _ALL_NEWER
         if self.is_named:
             what = "--branch"
             raise UnknownNameError(what, self.branch, branches)

@@ -91,7 +91,10 @@ def points_of_records(paths: Iterable[Path], format_name: str = "") -> RecordedP
                 problems.append(_bug(located, error))
             else:
                 points[series].append(point)
-    ordered = {series: sorted(row, key=lambda point: point.timestamp) for series, row in points.items()}
+    ordered = {
+        series: [_capped(point) for point in sorted(row, key=lambda point: point.timestamp)]
+        for series, row in points.items()
+    }
     return RecordedPoints(without_failed(ordered), records, duplicates, problems, files)
 
 
@@ -152,7 +155,6 @@ def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:
     )
     repetitions = measured_values(series.metric, about_metric, metric.get("benchmark_values"))
     ids = {name: int(record.get(name) or 0) % 2**bits for name, bits in _IDS.items()}
-    ids["timestamp"] = min(ids["timestamp"], LATEST_SECOND)
     commit, torch = _text(record, "head_sha"), (record.get("dependencies") or {}).get("pytorch") or {}
     return series, Point(
         value=median(repetitions) if repetitions else None,
@@ -165,6 +167,11 @@ def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:
         info=kept_info(about_metric, _text(torch, "sha")),
         run=run_of(ids["timestamp"], commit, ids["workflow_id"], ids["run_attempt"], file.parent.as_posix()),
     )
+
+
+def _capped(point: Point) -> Point:
+    """Return the point with a time that is a date, which one in milliseconds is not."""
+    return point if point.timestamp <= LATEST_SECOND else point._replace(timestamp=LATEST_SECOND)
 
 
 def _strings(part: Mapping[str, Any]) -> dict[str, str]:
