@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
-from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, run_id, trunk_of
+from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, natural, run_id, trunk_of
 
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
@@ -96,8 +96,9 @@ def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalo
         spans = store.rows(store.statement("catalogue"), parameters)
         runs = store.rows(store.statement("runs"), parameters)
         machines = machines_of_group(store, group)
+    entries = [RunEntry(run_id(group, name), name, *group, *about) for name, *about in runs]
     return GroupCatalogue(
         [(Series(*names), SeriesSpan(first, last, years)) for *names, first, last, years in spans],
-        [RunEntry(run_id(group, name), name, *group, *about) for name, *about in runs],
+        sorted(entries, key=lambda run: (run.time, natural(run.name)), reverse=True),
         machines,
     )

@@ -1,4 +1,4 @@
--- All runs on a kind of machine, newest first, under the names that `run_of` gives them. A run may have several branches and
+-- All runs on a kind of machine, in no order, under the names that `run_of` gives them. A run may have several branches and
 -- commits, such as before and after a branch was renamed: the first one counts. Its commit is PyTorch's, unless the commits of
 -- the repository whose jobs measured are more: then that repository uses PyTorch, and is what is measured.
 SELECT
@@ -31,4 +31,3 @@ FROM (
     GROUP BY branch, commit, workflow_id, run_attempt, moment, place
 )
 GROUP BY run
-ORDER BY begun DESC, run DESC

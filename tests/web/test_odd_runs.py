@@ -1,0 +1,43 @@
+"""Runs whose records have no time, or one in milliseconds, and runs of no job at GitHub."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from torchperf_ci.config import Config
+from torchperf_ci.places import open_place
+from torchperf_ci.store.ingest import ingest_place
+from torchperf_ci.store.migrations import open_store
+from torchperf_ci.web.documents import Documents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+RUNS = 12
+
+
+def documents_of(folder: Path, runs: Iterator[Mapping[str, object]]) -> dict[str, Any]:
+    """The documents of a store with runs that have these members, in the folders run-1, run-2 and so on."""
+    for number, members in enumerate(runs, start=1):
+        record = {
+            "benchmark": {"name": "nightly"},
+            "model": {"name": "add"},
+            "metric": {"name": "latency(ms)", "benchmark_values": [1 + number / 1000]},
+            "runners": [{"name": "cpu", "type": "Xeon"}],
+            **members,
+        }
+        run = folder / f"records/run-{number}"
+        run.mkdir(parents=True)
+        (run / "add.json").write_text(json.dumps(record))
+    with open_store(f"chdb://{folder}/store") as store:
+        ingest_place(store, open_place(str(folder / "records")))
+        return {path: json.loads(content) for path, content in Documents(store, Config()).everything()}
+
+
+def test_runs_without_a_time_are_in_the_order_of_the_numbers_in_their_names(tmp_path: Path) -> None:
+    documents = documents_of(tmp_path, ({} for _ in range(RUNS)))
+    names = [run["name"].rpartition("/")[2] for run in documents["index.json"]["runs"]]
+    assert names == [f"run-{number}" for number in range(RUNS, 0, -1)]
+    assert documents["overview.json"]["groups"][0]["run"]["name"].endswith(f"run-{RUNS}")
