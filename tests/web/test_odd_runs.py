@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from dashboard_nights import DAY, START
+
 from torchperf_ci.config import Config
 from torchperf_ci.places import open_place
 from torchperf_ci.store.ingest import ingest_place
@@ -41,3 +43,18 @@ def test_runs_without_a_time_are_in_the_order_of_the_numbers_in_their_names(tmp_
     names = [run["name"].rpartition("/")[2] for run in documents["index.json"]["runs"]]
     assert names == [f"run-{number}" for number in range(RUNS, 0, -1)]
     assert documents["overview.json"]["groups"][0]["run"]["name"].endswith(f"run-{RUNS}")
+
+
+def test_runs_with_times_in_milliseconds_have_their_results(tmp_path: Path) -> None:
+    documents = documents_of(
+        tmp_path,
+        (
+            {"timestamp": (START + night * DAY) * 1000, "workflow_id": night, "run_attempt": 1}
+            for night in range(1, RUNS + 1)
+        ),
+    )
+    (series,) = (row[0] for row in documents["index.json"]["series"])
+    values = [documents[f"run/{run['id']}.json"]["values"]["value"] for run in documents["index.json"]["runs"]]
+    assert values == [[1 + number / 1000] for number in range(RUNS, 0, -1)]
+    newest = documents["compare/{}/{}.json".format(*documents["index.json"]["comparisons"][0])]["rows"]
+    assert (newest["series"], newest["word"]) == ([series], ["within noise"])

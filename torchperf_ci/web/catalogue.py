@@ -15,10 +15,15 @@ from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, natural
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
+_NEVER = 2**62
+
 
 @dataclass(frozen=True)
 class RunEntry:
-    """A run on one kind of machine; ``time`` and ``end`` are Unix seconds, ``url`` is its page on GitHub, if any."""
+    """A run on one kind of machine; ``time`` and ``end`` are Unix seconds, ``url`` is its page on GitHub, if any.
+
+    Both are :data:`LATEST_SECOND` where its records have later times, as those in milliseconds are.
+    """
 
     id: str
     name: str
@@ -36,6 +41,11 @@ class RunEntry:
     def group(self) -> SeriesGroup:
         """The group of the series that the run measured."""
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
+
+    @property
+    def last(self) -> int:
+        """A time in the store after which there is no result of the run."""
+        return self.end if self.end < LATEST_SECOND else _NEVER
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ class Documents:
 
     def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
-        times = [(compared.time, compared.end) for compared in (run, other)]
+        times = [(compared.time, compared.last) for compared in (run, other)]
         machines = self.catalogue.groups[run.group].machines
         return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
 
@@ -190,7 +190,7 @@ class Documents:
             {series: span.first for series, span in known.series},
             branch=run.branch,
             since=min(begun[:BASELINE]),
-            stop=run.end + 1,
+            stop=run.last + 1,
             last=BASELINE,
             machines=known.machines,
         )
