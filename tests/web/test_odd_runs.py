@@ -9,6 +9,7 @@ from dashboard_nights import DAY, START
 
 from torchperf_ci.config import Config
 from torchperf_ci.places import open_place
+from torchperf_ci.records.record import synthetic_id
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web.documents import Documents
@@ -54,7 +55,17 @@ def test_runs_with_times_in_milliseconds_have_their_results(tmp_path: Path) -> N
         ),
     )
     (series,) = (row[0] for row in documents["index.json"]["series"])
-    values = [documents[f"run/{run['id']}.json"]["values"]["value"] for run in documents["index.json"]["runs"]]
+    values = [
+        documents[f"run/{run['id']}.json"]["values"]["value"] for run in documents["index.json"]["runs"]
+    ]
     assert values == [[1 + number / 1000] for number in range(RUNS, 0, -1)]
     newest = documents["compare/{}/{}.json".format(*documents["index.json"]["comparisons"][0])]["rows"]
     assert (newest["series"], newest["word"]) == ([series], ["within noise"])
+
+
+def test_a_run_with_an_id_of_ours_has_no_page_at_github(tmp_path: Path) -> None:
+    run = {"repo": "octo/perf", "timestamp": START, "run_attempt": 1}
+    ids = (7, synthetic_id("octo/perf", "main", "1f", "content"))
+    documents = documents_of(tmp_path, ({**run, "workflow_id": number} for number in ids))
+    urls = {run["name"]: run["url"] for run in documents["index.json"]["runs"]}
+    assert urls == {"7.1": "https://github.com/octo/perf/actions/runs/7", f"{ids[1]}.1": ""}

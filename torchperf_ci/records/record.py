@@ -144,14 +144,14 @@ def _utf8_text(text: str) -> str:
 
 SYNTHETIC = "torchperf_job_id"
 """Key in ``benchmark.extra_info``: the value ``synthetic`` means that ``job_id`` was not assigned by GitHub."""
-_SYNTHETIC_FROM = 2**52
+SYNTHETIC_FROM = 2**52
 """Synthetic ids lie from here to 2**53: exact in JavaScript, and far above any id of GitHub's."""
 
 
 def synthetic_id(*parts: str) -> int:
     """Return an id for what has none at GitHub: always the same for the same ``parts``, and never one of GitHub's."""
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()
-    return _SYNTHETIC_FROM + int.from_bytes(digest[:8], "big") % _SYNTHETIC_FROM
+    return SYNTHETIC_FROM + int.from_bytes(digest[:8], "big") % SYNTHETIC_FROM
 
 
 def write_records(path: Path, records: Iterable[Mapping[str, object]]) -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from torchperf_ci.records.record import SYNTHETIC_FROM
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
 from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, natural, run_id, trunk_of
@@ -101,7 +102,7 @@ class StoreCatalogue:
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:
     """Read the catalogue of a kind of machine; ``server`` is GitHub's URL. Raises what reading the store raises."""
-    parameters = group._asdict() | {"latest": LATEST_SECOND, "server": server}
+    parameters = group._asdict() | {"latest": LATEST_SECOND, "server": server, "synthetic": SYNTHETIC_FROM}
     with store.keep_open():
         spans = store.rows(store.statement("catalogue"), parameters)
         runs = store.rows(store.statement("runs"), parameters)

@@ -12,7 +12,11 @@ SELECT
     argMin(measured, (first, branch, commit)),
     least(min(first), {latest:UInt64}) AS begun,
     least(max(last), {latest:UInt64}),
-    if(any(workflow_id) = 0, '', concat({server:String}, '/', {repo:String}, '/actions/runs/', toString(any(workflow_id))))
+    -- Ids that GitHub did not assign have no page there.
+    if(
+        any(workflow_id) = 0 OR any(workflow_id) >= {synthetic:UInt64}, '',
+        concat({server:String}, '/', {repo:String}, '/actions/runs/', toString(any(workflow_id)))
+    )
 FROM (
     SELECT
         branch, commit, workflow_id, run_attempt,
