@@ -164,11 +164,13 @@ class Documents:
         return [(recent[0].id, head.id) for head in heads if (recent := self.catalogue.recent(head))]
 
     def _points_of(self, series: Series) -> Sequence[Point]:
-        """Return all points of a series."""
-        if series in self._points:
-            return self._points[series]
-        machines = self.catalogue.groups[series.group].machines
-        return points_of_store(self._store, series=[series], machines=machines)[series]
+        """Return all points of a series, but those of runs that are newer than the catalogue."""
+        group = self.catalogue.groups[series.group]
+        points = self._points
+        if series not in points:
+            points = points_of_store(self._store, series=[series], machines=group.machines)
+        runs = {run.name for run in group.runs}
+        return [point for point in points[series] if point.run in runs]
 
     def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
