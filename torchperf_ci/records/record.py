@@ -102,7 +102,7 @@ def extra_info_strings(extra_info: ExtraInfo) -> dict[str, str]:
 
     A value of ``None`` is left out, since the database reads an absent key as the empty string.
     """
-    return {_utf8_text(key): _string(value) for key, value in extra_info.items() if value is not None}
+    return {utf8_text(key): _string(value) for key, value in extra_info.items() if value is not None}
 
 
 def _part(part: Benchmark | Model | Dependency) -> dict[str, object]:
@@ -134,10 +134,10 @@ def _number(value: float) -> float:
 
 
 def _string(value: object) -> str:
-    return _utf8_text(value) if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return utf8_text(value) if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _utf8_text(text: str) -> str:
+def utf8_text(text: str) -> str:
     """Escape lone surrogates, which UTF-8 cannot encode: Python decodes invalid bytes of a process's output to them."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
