@@ -208,3 +208,8 @@ _PATHS: Mapping[str, Callable[..., object]] = {
     rf"compare/{_ID}/{_ID}\.json": Documents.comparison,
 }
 """What makes the document of a path, by the path's pattern; the groups of the pattern are the arguments."""
+
+
+def is_document(path: str) -> bool:
+    """Whether a document can have this path."""
+    return any(re.fullmatch(pattern, path) for pattern in _PATHS)
