@@ -340,9 +340,8 @@ class _S3Ingester:
         except RefusedStatementError:
             listed, ingest = self._listed_in_process(), self._read_in_process
         outcome = IngestOutcome()
-        for batch in in_batches(
-            (item for item in listed if is_records(item.key)), BATCH_BYTES, BATCH_OBJECTS
-        ):
+        objects = (item for item in listed if is_records(item.key.removeprefix(self._reader.prefix)))
+        for batch in in_batches(objects, BATCH_BYTES, BATCH_OBJECTS):
             with self._store.keep_open():
                 known = self._ingester.known([item.key for item in batch])
                 new = [item for item in batch if (item.key, item.tag) not in known]
