@@ -34,6 +34,12 @@ def test_pauses_double_up_to_the_longest(pauses: list[float], monkeypatch: pytes
     assert pauses == [min(FIRST_PAUSE * 2**number, MAX_PAUSE) for number in range(1, 10)]
 
 
+def test_hours_of_tries_have_no_end_of_their_own(pauses: list[float]) -> None:
+    deadline = Deadline.after(3 * 3600)
+    assert len(list(deadline.tries())) > 1024
+    assert 0 < deadline.left < MAX_PAUSE
+
+
 def test_those_who_collided_wait_differently(pauses: list[float]) -> None:
     for _ in range(20):
         list(Deadline.after(100).tries(most=2))

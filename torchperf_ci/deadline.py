@@ -39,10 +39,11 @@ class Deadline:
         The pauses are random up to a limit that doubles each time ("full jitter"), so that competing clients spread
         out: https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
         """
-        number = 1
+        number, longest = 1, FIRST_PAUSE
         yield number
         while most is None or number < most:
-            pause = random.uniform(0, min(FIRST_PAUSE * 2**number, MAX_PAUSE))
+            longest = min(2 * longest, MAX_PAUSE)
+            pause = random.uniform(0, longest)
             if pause >= self.left:
                 return
             time.sleep(pause)

@@ -194,6 +194,13 @@ def test_asvs_own_folder_is_taken_in_with_all_that_lies_in_it(
 CUSTOM = [{"name": "decode", "unit": "tokens/s", "value": 100.0}]
 
 
+def test_what_else_asv_keeps_is_not_told_as_a_file_that_lacks_its_records(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["upload", str(MADE / "asv/ci"), "--to", "kept"]) == 0
+    assert "no record" not in "".join(capsys.readouterr())
+
+
 def test_a_direction_that_nobody_told_is_asked_for_and_then_counts(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

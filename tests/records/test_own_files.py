@@ -84,6 +84,25 @@ def test_what_is_judged_after_an_upload_does_not_make_it_another_one(
 
 
 @pytest.mark.parametrize(
+    "command", [["upload", "{}", "--to", "kept", *CHANGE], ["ingest", "{}", "--store", "chdb://store"]]
+)
+def test_one_with_damaged_text_stops_nothing_else(
+    command: list[str],
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (folder / "damaged.json").write_bytes(b'{"version": 1, "verdicts": ["\xff"]}')
+    assert cli.main([part.format(folder) for part in command]) == 3
+    shown = "".join(capsys.readouterr())
+    assert "damaged.json:1: $.verdicts[0]: holds bytes or escapes that are not valid Unicode" in shown
+    assert "1 record in 1 object" in shown or "1 record of 1 object" in shown
+
+
+@pytest.mark.parametrize(
     "text",
     [
         '{"version": 1}',

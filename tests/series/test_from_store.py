@@ -88,6 +88,12 @@ FILES = {
         record("none"),
         record("no binary fraction", 0.1, 27.823, 16777.3, 1e-7),
         record("zero", 0.0, -1.0),
+        record("too large", 1.7e308, 1.7e308),
+        record("too large, and uploaded", metric={
+            "name": "latency(ms)", "benchmark_values": [1.7e308, 1.7e308],
+            "extra_info": {"benchmark_values_exact": "[1.7e308, 1.7e308]"},
+        }),
+        record("too small", 1e-60),
         record("partly zero", 0.0, 2.0, 3.0),
         record("large", 16777216, metric={
             "name": "flops", "benchmark_values": [16777216],
@@ -130,7 +136,7 @@ def by_model(points: Points) -> dict[str, list[float | None]]:
 
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
     files, stored = points_of_records([folder]).points, points_of_store(store)
-    assert len(stored) == 20
+    assert len(stored) == 23
     assert stored == files
     assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
     (nameless,) = (row for series, row in stored.items() if series.model == "nameless")

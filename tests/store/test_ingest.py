@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -336,3 +337,15 @@ def test_what_a_batch_unpacks_to_is_taken_in_part_by_part(
     put(str(tmp_path / "records"), OBJECTS)
     assert ingest_place(store, open_place(str(tmp_path / "records"))).records == len(MODELS)
     assert models(store) == MODELS
+
+
+def test_names_that_are_not_utf8_are_escaped(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"r\xe9sultats")
+    folder.mkdir()
+    (folder / os.fsdecode(b"\xe9t\xe9.json")).write_text(json.dumps(record("a")))
+    (folder / os.fsdecode(b"bad\xff.json")).write_text("{")
+    for known in range(2):
+        outcome = ingest_place(store, open_place(str(folder)))
+        assert (outcome.objects, outcome.known, len(outcome.refused)) == (1 - known, 2 * known, 1 - known)
+    meta = store.rows("SELECT _meta.bucket, _meta.key FROM oss_ci_benchmark_v3")
+    assert meta == [(f"{tmp_path}/r\\udce9sultats", "\\udce9t\\udce9.json")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -115,3 +116,15 @@ def test_other_content_than_the_pack_s_is_told_each_time(store, place, remote, g
     for _ in range(2):
         assert len(ingest_place(store, place).conflicts) == 1
     assert kept(store) == RECORDS
+
+
+def test_a_name_that_is_not_utf8_is_escaped(store, place, remote, git, tmp_path) -> None:
+    git(tmp_path, "clone", "--quiet", "--branch=perf", str(remote), "clone")
+    (tmp_path / "clone" / os.fsdecode(b"\xe9t\xe9.json")).write_bytes(body(OLD, "by hand"))
+    git(tmp_path / "clone", "add", ".")
+    git(tmp_path / "clone", "commit", "--quiet", "-m", "by hand")
+    git(tmp_path / "clone", "push", "--quiet")
+    ingest_place(store, place)
+    place.pack("2026-05")
+    assert ingest_place(store, place).objects == 0
+    assert kept(store) == sorted([*RECORDS, ("\\xe9t\\xe9.json", 1)])

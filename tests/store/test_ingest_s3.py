@@ -55,6 +55,12 @@ def test_a_bucket_with_nothing_in_it(store: Store, objects: Objects) -> None:
     assert take(store, objects) == ingest_objects(store, "bucket", [])
 
 
+def test_a_hidden_folder_is_read_if_it_is_named(store: Store, objects: Objects) -> None:
+    objects.put(".perf/v3/a.json", line("a"))
+    assert take(store, objects).records == 0
+    assert ingest_place(store, open_place(f"{objects.target}/.perf")).records == 1
+
+
 def test_plain_and_gzip_and_bad_ones_in_any_order(store: Store, objects: Objects) -> None:
     """Clean ones come in together, in halves around those that are not; each ends as it would alone."""
     names = [f"m{number:02}" for number in range(24)]

@@ -59,6 +59,25 @@ def test_what_is_taken_in_is_told_from_then_on(nights: str, tmp_path: Path) -> N
         )
 
 
+def test_results_that_come_meanwhile_are_told_by_the_next_documents(nights: str, tmp_path: Path) -> None:
+    """Neither do they stop these, nor is what they change kept by halves."""
+    shutil.copytree(nights.removeprefix("chdb://"), tmp_path / "store", symlinks=True)
+    with open_store(f"chdb://{tmp_path}/store") as store:
+        meanwhile = Documents(store, config.Config())
+        known = {run["id"] for run in json.loads(meanwhile.document("index.json"))["runs"]}
+        put_nights(tmp_path / "records", 40, 41)
+        night = [{**one, "runners": [{"name": "rocm", "type": "MI300"}]} for one in night_records(40)]
+        (tmp_path / "records/rocm.json").write_text(json.dumps(night))
+        ingest_place(store, open_place(str(tmp_path / "records")))
+        told = {path: json.loads(content) for path, content in meanwhile.everything()}
+        runs = {run for path, one in told.items() if "series/" in path for run in one["points"]["run"]}
+        assert runs == known == {run["id"] for run in told["index.json"]["runs"]}
+
+        after = Documents(store, config.Config()).document("overview.json")
+        store.run("TRUNCATE TABLE torchperf_kept")
+        assert Documents(store, config.Config()).document("overview.json") == after
+
+
 def test_values_that_come_after_their_results_are_told_too(nights: str, tmp_path: Path) -> None:
     shutil.copytree(nights.removeprefix("chdb://"), tmp_path / "store", symlinks=True)
     with open_store(f"chdb://{tmp_path}/store") as store:

@@ -202,8 +202,8 @@ class DataRepository:
         return set(self.git("log", "--format=%cn <%ce>", BASE).decode(errors="replace").splitlines())
 
     def files(self, commit: str) -> dict[str, BranchFile]:
-        """Return every file in ``commit`` by its path."""
-        listing = self.git("ls-tree", "-r", "-z", "--full-tree", commit).decode(errors="surrogateescape")
+        """Return every file in ``commit`` by its path, in which bytes that are not UTF-8 are escaped."""
+        listing = self.git("ls-tree", "-r", "-z", "--full-tree", commit).decode(errors="backslashreplace")
         entries = (entry.partition("\t") for entry in listing.split("\0") if entry)
         parts = ((path, *about.split()) for about, _, path in entries)
         return {path: BranchFile(blob, mode == _LINK) for path, mode, kind, blob in parts if kind == "blob"}

@@ -23,7 +23,7 @@ from torchperf_ci.records.files import (
 )
 from torchperf_ci.records.parser import Broken, Element, recover, whole
 from torchperf_ci.records.record import parsed_json
-from torchperf_ci.records.schema import Problem, Severity, check_record, path_text
+from torchperf_ci.records.schema import Problem, Severity, check_record, is_text, path_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,8 +35,11 @@ _TORCHPERF_MEMBERS = ("baselines", "costs", "culprits", "verdicts")
 
 
 def is_torchperf_file(reading: RecordsReading) -> bool:
-    """Whether a file holds verdicts, culprits, costs or a baseline, which must not be reported as bad records."""
-    if reading.records or len(reading.refused) != 1:
+    """Whether a file holds verdicts, culprits, costs or a baseline, which must not be reported as bad records.
+
+    One with bytes that are not UTF-8 is damaged, and reported.
+    """
+    if reading.records or len(reading.refused) != 1 or not is_text(reading.refused[0].text):
         return False
     found = parsed_json(reading.refused[0].text)
     return (

@@ -102,7 +102,7 @@ def extra_info_strings(extra_info: ExtraInfo) -> dict[str, str]:
 
     A value of ``None`` is left out, since the database reads an absent key as the empty string.
     """
-    return {_utf8_text(key): _string(value) for key, value in extra_info.items() if value is not None}
+    return {utf8_text(key): _string(value) for key, value in extra_info.items() if value is not None}
 
 
 def _part(part: Benchmark | Model | Dependency) -> dict[str, object]:
@@ -134,24 +134,24 @@ def _number(value: float) -> float:
 
 
 def _string(value: object) -> str:
-    return _utf8_text(value) if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return utf8_text(value) if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
-def _utf8_text(text: str) -> str:
+def utf8_text(text: str) -> str:
     """Escape lone surrogates, which UTF-8 cannot encode: Python decodes invalid bytes of a process's output to them."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 SYNTHETIC = "torchperf_job_id"
 """Key in ``benchmark.extra_info``: the value ``synthetic`` means that ``job_id`` was not assigned by GitHub."""
-_SYNTHETIC_FROM = 2**52
+SYNTHETIC_FROM = 2**52
 """Synthetic ids lie from here to 2**53: exact in JavaScript, and far above any id of GitHub's."""
 
 
 def synthetic_id(*parts: str) -> int:
     """Return an id for what has none at GitHub: always the same for the same ``parts``, and never one of GitHub's."""
     digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).digest()
-    return _SYNTHETIC_FROM + int.from_bytes(digest[:8], "big") % _SYNTHETIC_FROM
+    return SYNTHETIC_FROM + int.from_bytes(digest[:8], "big") % SYNTHETIC_FROM
 
 
 def write_records(path: Path, records: Iterable[Mapping[str, object]]) -> None:

@@ -169,7 +169,7 @@ def is_plain_json(value: Any, depth: int) -> bool:
     """Whether a value has JSON's types only, valid Unicode, finite numbers, and at most ``depth`` levels of nesting."""
     kind = type(value)
     if kind is str:
-        return _is_text(value)
+        return is_text(value)
     if kind is float:
         return math.isfinite(value)
     if kind is not dict and kind is not list:
@@ -178,11 +178,12 @@ def is_plain_json(value: Any, depth: int) -> bool:
     if depth == 0:
         return not value
     if kind is dict:
-        return all(map(_is_text, value)) and all(map(is_plain_json, value.values(), repeat(depth - 1)))
+        return all(map(is_text, value)) and all(map(is_plain_json, value.values(), repeat(depth - 1)))
     return all(map(is_plain_json, value, repeat(depth - 1)))
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
+    """Whether a text is valid Unicode, which UTF-8 can encode."""
     return value.isascii() or not _LONE_SURROGATE.search(value)
 
 
@@ -202,7 +203,7 @@ def _defects_of_value(steps: Steps, value: object) -> Iterator[str]:
     if isinstance(value, RepeatedKeys):
         yield f"the key {excerpt(value.repeated)} occurs more than once; keep the intended one"
     texts = value if isinstance(value, dict) else [value]
-    if any(isinstance(text, str) and not _is_text(text) for text in texts):
+    if any(isinstance(text, str) and not is_text(text) for text in texts):
         yield "holds bytes or escapes that are not valid Unicode text; write it as UTF-8"
     if isinstance(value, float) and not math.isfinite(value) and steps[:2] not in _FLOAT_COLUMNS:
         yield f"{excerpt(value)} is not a JSON number; only benchmark_values and target_value may hold it"

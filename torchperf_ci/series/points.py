@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import isfinite
 from typing import NamedTuple
 
 from torchperf_ci.metrics import ANCHORED, METRICS, is_positive
@@ -285,12 +284,21 @@ def measured_values(metric: str, about_metric: Mapping[str, str], values: object
     return tuple(numbers)
 
 
+_FLOAT32 = 1e-45, 3.4028235e38
+"""The smallest and the largest positive number of a Float32."""
+
+
 def finite_numbers(values: object) -> list[float]:
-    """Return the finite numbers in ``values``, including those written as text; null does not count as 0."""
+    """Return the finite numbers in ``values``, including those written as text; null does not count as 0.
+
+    As in the database, those beyond a Float32, such as the largest double for "nothing measured", are not finite, and
+    those too small for one are 0.
+    """
     if not isinstance(values, list):
         return []
     numbers = values if {*map(type, values)} == {float} else [_float_of(value) for value in values]
-    return numbers if all(map(isfinite, numbers)) else [number for number in numbers if isfinite(number)]
+    least, most = _FLOAT32
+    return [number if abs(number) >= least else 0.0 for number in numbers if abs(number) <= most]
 
 
 def _float_of(value: object) -> float:

@@ -20,6 +20,7 @@ from torchperf_ci.places.packs import is_pack, month_of_pack
 from torchperf_ci.places.place import ListedObject, PlacedObject, RecordPlace, check_keys, in_batches
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
 from torchperf_ci.records.reading import RefusedElement, is_torchperf_file, refused_file
+from torchperf_ci.records.record import utf8_text
 from torchperf_ci.store.client import RefusedStatementError, Store
 from torchperf_ci.store.judged_files import add_judged_files
 from torchperf_ci.store.loading import S3Reader, StagingTable, UnparsedObject, lines_of_records
@@ -79,9 +80,9 @@ def is_records(key: str) -> bool:
 
 def _object(place: RecordPlace, key: str) -> PlacedObject:
     try:
-        return PlacedObject.of(key, place.get(key))
+        return PlacedObject.of(utf8_text(key), place.get(key))
     except InvalidObjectError as error:
-        return PlacedObject(key, f"unfit:{error.reason}", b"", error.reason)
+        return PlacedObject(utf8_text(key), f"unfit:{error.reason}", b"", error.reason)
 
 
 def ingest_place(
@@ -149,10 +150,10 @@ class _BatchIngester:
 
     def __init__(self, store: Store, bucket: str, format_name: str) -> None:
         self._store = store
-        self._bucket = bucket
+        self._bucket = utf8_text(bucket)
         self._format_name = format_name
         self._read_as = f" as {format_name}" if format_name else ""  # what was refused before may be read now
-        self.incoming = StagingTable(store, bucket)
+        self.incoming = StagingTable(store, self._bucket)
         self._judged: dict[str, str] = {}
         self._up_to_date: set[str] = set()
         """Keys of objects that the store has with the content that they have now."""
@@ -339,9 +340,8 @@ class _S3Ingester:
         except RefusedStatementError:
             listed, ingest = self._listed_in_process(), self._read_in_process
         outcome = IngestOutcome()
-        for batch in in_batches(
-            (item for item in listed if is_records(item.key)), BATCH_BYTES, BATCH_OBJECTS
-        ):
+        objects = (item for item in listed if is_records(item.key.removeprefix(self._reader.prefix)))
+        for batch in in_batches(objects, BATCH_BYTES, BATCH_OBJECTS):
             with self._store.keep_open():
                 known = self._ingester.known([item.key for item in batch])
                 new = [item for item in batch if (item.key, item.tag) not in known]

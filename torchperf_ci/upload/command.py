@@ -217,7 +217,10 @@ def _about(source: RecordsSource, route: UploadRoute) -> UploadReport:
         changed=tuple(source.problems("changed")),
         judged_left_out=len(source.judged) if is_api(route.to) else 0,
         unread=source.unread,
-        without_records=tuple(file.name for file in source.files if file.reading.is_empty),
+        # asv's files about the machine and the benchmarks have no problem, either
+        without_records=tuple(
+            file.name for file in source.files if file.reading.is_empty and file.reading.problems
+        ),
     )
 
 

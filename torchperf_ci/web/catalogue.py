@@ -8,17 +8,23 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from torchperf_ci.records.record import SYNTHETIC_FROM
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_store import machines_of_group
-from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, run_id, trunk_of
+from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, natural, run_id, trunk_of
 
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
+_NEVER = 2**62
+
 
 @dataclass(frozen=True)
 class RunEntry:
-    """A run on one kind of machine; ``time`` and ``end`` are Unix seconds, ``url`` is its page on GitHub, if any."""
+    """A run on one kind of machine; ``time`` and ``end`` are Unix seconds, ``url`` is its page on GitHub, if any.
+
+    Both are :data:`LATEST_SECOND` where its records have later times, as those in milliseconds are.
+    """
 
     id: str
     name: str
@@ -36,6 +42,11 @@ class RunEntry:
     def group(self) -> SeriesGroup:
         """The group of the series that the run measured."""
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
+
+    @property
+    def last(self) -> int:
+        """A time in the store after which there is no result of the run."""
+        return self.end if self.end < LATEST_SECOND else _NEVER
 
 
 @dataclass(frozen=True)
@@ -91,13 +102,14 @@ class StoreCatalogue:
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:
     """Read the catalogue of a kind of machine; ``server`` is GitHub's URL. Raises what reading the store raises."""
-    parameters = group._asdict() | {"latest": LATEST_SECOND, "server": server}
+    parameters = group._asdict() | {"latest": LATEST_SECOND, "server": server, "synthetic": SYNTHETIC_FROM}
     with store.keep_open():
         spans = store.rows(store.statement("catalogue"), parameters)
         runs = store.rows(store.statement("runs"), parameters)
         machines = machines_of_group(store, group)
+    entries = [RunEntry(run_id(group, name), name, *group, *about) for name, *about in runs]
     return GroupCatalogue(
         [(Series(*names), SeriesSpan(first, last, years)) for *names, first, last, years in spans],
-        [RunEntry(run_id(group, name), name, *group, *about) for name, *about in runs],
+        sorted(entries, key=lambda run: (run.time, natural(run.name)), reverse=True),
         machines,
     )

@@ -14,7 +14,7 @@ from torchperf_ci.errors import OutputDirectoryError, RecordsRefusedError, Torch
 from torchperf_ci.records.files import replace_by
 from torchperf_ci.store import command
 from torchperf_ci.store.migrations import open_existing
-from torchperf_ci.web.documents import Documents
+from torchperf_ci.web.documents import Documents, is_document
 
 if TYPE_CHECKING:
     from torchperf_ci.options.storage_commands import IngestOptions, SiteOptions
@@ -64,8 +64,9 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
     """Write pages and documents; return how many files were new or changed, and how many there are.
 
     Documents come first, so that a new page never meets documents that lack what it needs. Those about data that is no
-    longer in the store are removed. Raises :class:`OutputDirectoryError`.
+    longer in the store are removed, but no other file. Raises :class:`OutputDirectoryError`.
     """
+    data = folder / "data"
     contents = chain(
         ((f"data/{path}", content) for path, content in documents.everything()),
         ((str(page.relative_to(PAGES)), page.read_bytes()) for page in PAGES.rglob("*") if page.is_file()),
@@ -79,8 +80,9 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 replace_by(target, methodcaller("write", content))
                 written += 1
-        for old in {*(folder / "data").rglob("*.json")} - files:
-            old.unlink()
+        for old in {*data.rglob("*.json")} - files:
+            if is_document(old.relative_to(data).as_posix()):
+                old.unlink()
     except OSError as error:
         msg = f"{folder}: the site cannot be written: {error.strerror}; name a directory that is writable"
         raise OutputDirectoryError(msg) from error

@@ -164,15 +164,17 @@ class Documents:
         return [(recent[0].id, head.id) for head in heads if (recent := self.catalogue.recent(head))]
 
     def _points_of(self, series: Series) -> Sequence[Point]:
-        """Return all points of a series."""
-        if series in self._points:
-            return self._points[series]
-        machines = self.catalogue.groups[series.group].machines
-        return points_of_store(self._store, series=[series], machines=machines)[series]
+        """Return all points of a series, but those of runs that are newer than the catalogue."""
+        group = self.catalogue.groups[series.group]
+        points = self._points
+        if series not in points:
+            points = points_of_store(self._store, series=[series], machines=group.machines)
+        runs = {run.name for run in group.runs}
+        return [point for point in points[series] if point.run in runs]
 
     def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
-        times = [(compared.time, compared.end) for compared in (run, other)]
+        times = [(compared.time, compared.last) for compared in (run, other)]
         machines = self.catalogue.groups[run.group].machines
         return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
 
@@ -190,7 +192,7 @@ class Documents:
             {series: span.first for series, span in known.series},
             branch=run.branch,
             since=min(begun[:BASELINE]),
-            stop=run.end + 1,
+            stop=run.last + 1,
             last=BASELINE,
             machines=known.machines,
         )
@@ -206,3 +208,8 @@ _PATHS: Mapping[str, Callable[..., object]] = {
     rf"compare/{_ID}/{_ID}\.json": Documents.comparison,
 }
 """What makes the document of a path, by the path's pattern; the groups of the pattern are the arguments."""
+
+
+def is_document(path: str) -> bool:
+    """Whether a document can have this path."""
+    return any(re.fullmatch(pattern, path) for pattern in _PATHS)

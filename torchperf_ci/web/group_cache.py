@@ -23,7 +23,8 @@ _PACKAGE = Path(__file__).parents[1]
 class GroupCache:
     """A cache, in an open store, of values computed for each kind of machine.
 
-    ``inputs`` identifies everything that they depend on besides the results and the code.
+    ``inputs`` identifies everything that they depend on besides the results and the code. Kinds of machines without
+    results when it is first used are left out, because values may depend on others that were read then.
     """
 
     def __init__(self, store: Store, inputs: str) -> None:
@@ -39,7 +40,7 @@ class GroupCache:
         values: dict[SeriesGroup, T] = {}
         for group, made_of, text in self._cached_texts(value_type):
             values[group] = msgspec.json.decode(text, type=value_type) if text else compute(group)
-            if self._has_table and not text:
+            if self._has_table and not text and made_of == self._states[group]:
                 made = {"made_of": made_of, "text": as_json(values[group]).decode()}
                 row = {"kind": value_type.__name__, **group._asdict(), **made}
                 with suppress(
@@ -59,9 +60,22 @@ class GroupCache:
 
     def _cached_texts(self, value_type: type[object]) -> Iterator[tuple[SeriesGroup, str, str]]:
         """Yield each kind of machine, what its value is made of, and the value as JSON, empty where none is cached."""
-        sql = self._store.statement("cached_values" if self._has_table else "group_states")
+        known = self._states
+        query = "cached_values" if self._has_table else "group_states"
+        for group, made_of, text in self._listed(query, value_type.__name__):
+            if group in known:
+                yield group, made_of, text
+
+    @cached_property
+    def _states(self) -> Mapping[SeriesGroup, str]:
+        """What the values of each kind of machine are made of when this is first used."""
+        return {group: made_of for group, made_of, _ in self._listed("group_states")}
+
+    def _listed(self, query: str, kind: str = "") -> Iterator[tuple[SeriesGroup, str, str]]:
         inputs = hashlib.sha256(f"{_code_digest()} {self._inputs}".encode()).hexdigest()
-        for *names, made_of, text in self._store.rows(sql, {"kind": value_type.__name__, "inputs": inputs}):
+        for *names, made_of, text in self._store.rows(
+            self._store.statement(query), {"kind": kind, "inputs": inputs}
+        ):
             yield SeriesGroup(*names), made_of, text
 
 

@@ -1,4 +1,4 @@
--- All runs on a kind of machine, newest first, under the names that `run_of` gives them. A run may have several branches and
+-- All runs on a kind of machine, in no order, under the names that `run_of` gives them. A run may have several branches and
 -- commits, such as before and after a branch was renamed: the first one counts. Its commit is PyTorch's, unless the commits of
 -- the repository whose jobs measured are more: then that repository uses PyTorch, and is what is measured.
 SELECT
@@ -12,7 +12,11 @@ SELECT
     argMin(measured, (first, branch, commit)),
     least(min(first), {latest:UInt64}) AS begun,
     least(max(last), {latest:UInt64}),
-    if(any(workflow_id) = 0, '', concat({server:String}, '/', {repo:String}, '/actions/runs/', toString(any(workflow_id))))
+    -- Ids that GitHub did not assign have no page there.
+    if(
+        any(workflow_id) = 0 OR any(workflow_id) >= {synthetic:UInt64}, '',
+        concat({server:String}, '/', {repo:String}, '/actions/runs/', toString(any(workflow_id)))
+    )
 FROM (
     SELECT
         branch, commit, workflow_id, run_attempt,
@@ -31,4 +35,3 @@ FROM (
     GROUP BY branch, commit, workflow_id, run_attempt, moment, place
 )
 GROUP BY run
-ORDER BY begun DESC, run DESC
