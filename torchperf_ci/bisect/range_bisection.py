@@ -135,7 +135,9 @@ def _search_commits(
     known, url = {commit.sha: commit for commit in commits.suspects}, origin_page(commits.repo)
     culprits = tuple(with_commit_details(culprit, known, url) for culprit in bisection.culprits)
     setup = result.setup
-    moved = [note for one in culprits if one.commit for note in submodule_notes(commits.repo, one.commit)]
+    steps = [(before.sha, after.sha) for before, after in pairwise(commits.commits)]
+    guilty = {one.commit for one in culprits}
+    moved = [note for step in steps if step[1] in guilty for note in submodule_notes(commits.repo, *step)]
     notes = (*bisection.notes, *moved)
     bisection = replace(bisection, culprits=culprits, machine=setup.machine, torch=setup.torch, notes=notes)
     return CombinedResult(bisection, limits.after(result.investigation.facts))
