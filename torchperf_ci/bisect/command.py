@@ -28,8 +28,10 @@ from torchperf_ci.verdicts.verdict import Judgement, read_verdicts, write_verdic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from torchperf_ci.config import Config
     from torchperf_ci.culprits.culprit import Bisection, Culprit
     from torchperf_ci.options.comparison_commands import BisectOptions
+    from torchperf_ci.verdicts.verdict import Verdict
 
 
 _REPEATED_OPTIONS = (
@@ -92,8 +94,9 @@ def bisect_command(options: BisectOptions) -> int:
     if options.command:
         check_command(options.command, builder)
     asked = options
-    least = options.min_effect or policy.rule_of_metric(options.metric or LATENCY, config.policy).min_effect
-    options = replace(options, out=str(out), min_effect=least)
+    options = replace(
+        options, out=str(out), min_effect=options.min_effect or _least(options, config, judgement)
+    )
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     bisection = _earlier_answer(state, asked, judgement) if is_nightly else None
     bisection = bisection or bisect(BisectRequest(options, config, judgement), state, limits)
@@ -105,6 +108,18 @@ def bisect_command(options: BisectOptions) -> int:
     publish_bisection(bisection, out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
     return 0 if is_answered else INCONCLUSIVE
+
+
+def _least(options: BisectOptions, config: Config, judgement: Judgement | None) -> float:
+    """The smallest change that matters to any of the metrics that are bisected."""
+    bisected = [verdict.series.metric for verdict in _bisected(judgement)] if judgement else []
+    metrics = bisected or [options.metric or LATENCY]
+    return min(policy.rule_of_metric(metric, config.policy).min_effect for metric in metrics)
+
+
+def _bisected(judgement: Judgement) -> list[Verdict]:
+    """The verdicts on what got worse and pairs of builds can measure."""
+    return [verdict for verdict in judgement.worse if bisected_as(verdict.series.metric)]
 
 
 def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -> Judgement:
