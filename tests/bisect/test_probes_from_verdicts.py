@@ -151,6 +151,14 @@ def test_a_bisection_is_repeated_by_a_metric_that_got_worse() -> None:
     assert _options_from_verdicts(judged(*compiled, verdict()))["metric"] is None, "it is the default"
 
 
+@pytest.mark.parametrize(("sizes", "repeated"), [((8, 8), 8), ((8, 16), None), ((None,), None)])
+def test_a_bisection_is_repeated_with_the_batch_size_of_all_that_got_worse(
+    sizes: tuple[int | None, ...], repeated: int | None
+) -> None:
+    verdicts = [verdict(evidence={"batch_size": size}) for size in sizes]
+    assert _options_from_verdicts(judged(*verdicts))["batch_size"] == repeated
+
+
 def test_what_matters_is_the_least_that_matters_to_any_metric_that_is_bisected() -> None:
     """Where 5% of a latency matter, 4% more memory was called not reproduced."""
     config = Config(policy={**default_policy(), "latency(ms)": Rule("down", 0.05)})

@@ -59,7 +59,9 @@ def with_repeat_command(
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
     """Options that select the series which the verdicts report as worse and pairs of builds can measure."""
-    worse = [verdict.series for verdict in judgement.worse if bisected_as(verdict.series.metric)]
+    verdicts = _bisected(judgement)
+    worse = [verdict.series for verdict in verdicts]
+    sizes = {verdict.evidence.batch_size for verdict in verdicts}
     metrics = _distinct(bisected_as(series.metric) for series in worse)
     return {
         "workload": _distinct(series.model for series in worse),
@@ -67,6 +69,7 @@ def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
         "mode": _distinct(series.mode for series in worse),
         "dtype": _distinct(series.dtype for series in worse),
         "backend": _distinct(series.backend for series in worse),
+        "batch_size": sizes.pop() if len(sizes) == 1 else None,
     }
 
 
