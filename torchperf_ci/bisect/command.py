@@ -20,6 +20,7 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import JsonFileError, UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import LATENCY, bisected_as
+from torchperf_ci.options import is_given
 from torchperf_ci.records.files import check_writable
 from torchperf_ci.series import policy
 from torchperf_ci.verdicts.reproduction import PYTHON_OPTION, portable_options
@@ -168,6 +169,9 @@ def _beside(state: Path, name: str) -> Path:
     return state.with_name(f"{state.name}.{name}.json")
 
 
+_SAID_BY_VERDICTS = ("workload", "metric", "mode", "dtype", "backend", "batch_size")
+
+
 def _check_options(options: BisectOptions) -> None:
     """Raise :class:`UsageError` if nothing is to be measured, options contradict each other, or one end is missing."""
     values = vars(options)
@@ -179,9 +183,9 @@ def _check_options(options: BisectOptions) -> None:
         other = next(way for way in ways if way != "command")
         msg = f"--command and --{other} exclude each other: give only one"
         raise UsageError(msg)
-    flags = [flag for flag in ("workload", "metric") if values[flag]]
+    flags = [name.replace("_", "-") for name in _SAID_BY_VERDICTS if is_given(options, name)]
     if options.verdicts and flags:
-        msg = f"--verdicts already says which workloads and metrics got worse: remove --{flags[0]} or --verdicts"
+        msg = f"--verdicts already says what got worse, and how it was measured: remove --{flags[0]} or --verdicts"
         raise UsageError(msg)
     if options.metric and not options.command:
         check_metric(options.metric)
