@@ -74,6 +74,30 @@ def test_a_number_that_fell_asks_whether_lower_is_better(bisect, history) -> Non
     )
 
 
+def test_records_that_say_themselves_that_higher_is_better_are_believed(bisect, history) -> None:
+    """What the name says is the contrary."""
+
+    def free(number: float) -> str:
+        return json.dumps(
+            {
+                "benchmark": {"name": "b"},
+                "model": {"name": "net"},
+                "metric": {
+                    "name": "memory_headroom(MiB)",
+                    "benchmark_values": [number],
+                    "extra_info": {"direction": "up"},
+                },
+            }
+        )
+
+    shas = history.costs(*(f"echo '{free(number)}'" for number in (100, 100, 50, 50)))
+    ends = ("--good", shas[0], "--bad", shas[-1])
+    for _ in ("measured", "resumed"):
+        [named] = bisect(*ends).culprits
+        assert named.commit == shas[2]
+        assert named.effect.ratio == pytest.approx(0.5, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("limit", "said"),
     [

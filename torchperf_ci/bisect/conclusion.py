@@ -12,6 +12,7 @@ from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import MeasurementSetup, moved_under_good
 from torchperf_ci.bisect.probes import UNNAMED_SERIES, CommandProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, SuspectRange
+from torchperf_ci.config import Rule
 from torchperf_ci.culprits.culprit import (
     Bisection,
     Culprit,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.investigation import Investigation
     from torchperf_ci.bisect.reasoning.proof import Proof
     from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
-    from torchperf_ci.config import Rule
     from torchperf_ci.culprits.culprit import BisectionStatus
     from torchperf_ci.stats.effect import Effect
 
@@ -207,6 +207,7 @@ def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
     """Summarize one search. ``rules`` come from the configuration and give the direction of each metric."""
     investigation, names = result.investigation, result.sequence.ids
     facts = investigation.facts
+    rules = {**{metric: Rule(better) for metric, better in facts.directions.items()}, **rules}
     word, why = bisection_status(result)
     return Bisection(
         status=word,

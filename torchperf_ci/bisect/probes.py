@@ -43,7 +43,8 @@ def read_command_output(output: Path, metric: str, rules: Mapping[str, Rule]) ->
 
     A number in the last line is the ``metric``; if that is empty or unknown, lower is better. Otherwise v3 records
     are read: those of the metric, or, if it is empty, all whose direction is known from ``rules``, those of the
-    configuration, or from the built-in table. Raises :class:`ValueError` if the output has no usable number.
+    configuration, from the records themselves, or from the built-in table. Raises :class:`ValueError` if the output has
+    no usable number.
     """
     last = _last_line(output)
     number = _number(last)
@@ -76,16 +77,19 @@ def _costs_of_records(output: Path, metric: str, rules: Mapping[str, Rule]) -> M
     costs: dict[str, list[float]] = defaultdict(list)
     for series, row in points.items():
         if metric in ("", series.metric):
-            found = [_cost(point.value, series.metric, rules) for point in row if point.value is not None]
+            how = (series.metric, rules, policy.recorded_direction(row))
+            found = [_cost(point.value, *how) for point in row if point.value is not None]
             costs[str(series)] += [cost for cost in found if cost is not None]
     if usable := {name: median(found) for name, found in costs.items() if found}:
         return usable
     raise ValueError(_unusable(points, metric))
 
 
-def _cost(value: float, metric: str, rules: Mapping[str, Rule], otherwise: str = "") -> float | None:
+def _cost(
+    value: float, metric: str, rules: Mapping[str, Rule], recorded: str = "", otherwise: str = ""
+) -> float | None:
     """A positive number that grows as things get worse; None if the value is unusable or its direction unknown."""
-    rule = policy.rule_of_metric(metric, rules)
+    rule = policy.rule_of_metric(metric, rules, recorded=recorded)
     direction = rule.direction or otherwise
     size = value + 1 if rule.kind == "count" else value
     if rule.kind in ("outcome", "amount") or not direction or not isfinite(size) or size <= 0:
@@ -184,6 +188,12 @@ class CommandProbe:
     def costs(self, output: Path) -> Mapping[str, float]:
         """The costs that a run printed, by series, growing as things get worse; raises :class:`ValueError`."""
         return read_command_output(output, self.metric, self.rules)
+
+    def directions(self, output: Path) -> Mapping[str, str]:
+        """The better direction of each metric whose records say it themselves; empty if a number was printed."""
+        points = points_of_records([output]).points if _number(_last_line(output)) is None else {}
+        told = ((series.metric, policy.recorded_direction(row)) for series, row in points.items())
+        return {metric: direction for metric, direction in told if direction}
 
     def resolution(self, output: Path) -> float:
         """How far the logarithm of the printed number may be off, because it ends with some digit; 0 for a count."""
