@@ -16,7 +16,7 @@ from torchperf_ci.bench.process import MAX_BATCH_SIZE
 from torchperf_ci.bench.selection import Selection, select_cases
 from torchperf_ci.config import Rule, Suite
 from torchperf_ci.errors import UsageError
-from torchperf_ci.metrics import DOWN, LATENCY, OF_COMPILED_CODE, PAIRED, UP, bisected_as
+from torchperf_ci.metrics import DOWN, LATENCY, OF_COMPILED_CODE, PAIRED, UP, bisected_as, direction_of
 from torchperf_ci.options.option import BACKENDS, DTYPES
 from torchperf_ci.series import policy
 from torchperf_ci.series.from_records import points_of_records
@@ -188,6 +188,21 @@ class CommandProbe:
     def costs(self, output: Path) -> Mapping[str, float]:
         """The costs that a run printed, by series, growing as things get worse; raises :class:`ValueError`."""
         return read_command_output(output, self.metric, self.rules)
+
+    @property
+    def guessed(self) -> str:
+        """The series of a printed number of which lower counts as better, as nothing says what is; else empty."""
+        is_known = policy.rule_of_metric(self.metric, self.rules).direction
+        return "" if is_known else self.metric or UNNAMED_SERIES
+
+    @property
+    def configured(self) -> Mapping[str, str]:
+        """The directions of the metrics that may be printed, where the configuration says what their names do not."""
+        return {
+            name: rule.direction
+            for name, rule in self.rules.items()
+            if self.metric in ("", name) and rule.direction != direction_of(name)
+        }
 
     def directions(self, output: Path) -> Mapping[str, str]:
         """The better direction of each metric whose records say it themselves; empty if a number was printed."""

@@ -15,7 +15,7 @@ from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes
 from torchperf_ci.bisect.culprit_profile import CulpritProfiler
 from torchperf_ci.bisect.laboratory import GOOD, Laboratory, attempt_build, with_batch_size
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, MeasurementSetup, builder_kind
-from torchperf_ci.bisect.probes import WorkloadProbe
+from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import (
     TRIES,
     BisectNote,
@@ -263,6 +263,9 @@ def _state_plan(
     if options.suite:
         top = top_of_checkout(Path(options.repo))
         asked["suite"] = [_suite_in(top, suite) for suite in options.suite]
+    for probe in setup.probes:
+        if isinstance(probe, CommandProbe) and probe.configured:
+            asked["directions"] = probe.configured
     if options.verdicts:
         asked["metrics"] = [[*probe.metrics] for probe in setup.probes if isinstance(probe, WorkloadProbe)]
     return {
