@@ -102,10 +102,11 @@ def _rebuild(build: BuildSource, options: BisectOptions) -> str:
     worktree = f"git worktree add --detach {place} {build.sha}"
     if not options.build:
         return worktree
-    command = re.sub(r"\{(sha|worktree|env)\}", lambda found: f'"${found[1].upper()}"', options.build)
-    variables = f"export SHA={build.sha} WORKTREE={place} ENV={place}-env"
+    submodules = f"git -C {place} submodule update --init --recursive"
+    command = re.sub(r"\{(sha|worktree|env|seed)\}", lambda found: f'"${found[1].upper()}"', options.build)
+    variables = f"export SHA={build.sha} WORKTREE={place} ENV={place}-env SEED=0"
     build_it = f'cd "$WORKTREE" && . "$ENV"/bin/activate && sh -c {shlex.quote(without_secrets(command))}'
-    return f"{worktree} && {environment} && ({variables}; {build_it})"
+    return f"{worktree} && {submodules} && {environment} && ({variables}; {build_it})"
 
 
 def _wheel(build: BuildSource, wheels: str) -> str:
