@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
-from torchperf_ci.bisect.probes import asks_for_clearest, check_metric
+from torchperf_ci.bisect.probes import asks_for_clearest, bisected, check_metric
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from torchperf_ci.config import Config
     from torchperf_ci.culprits.culprit import Bisection, Culprit
     from torchperf_ci.options.comparison_commands import BisectOptions
-    from torchperf_ci.verdicts.verdict import Verdict
 
 
 _REPEATED_OPTIONS = (
@@ -60,7 +59,7 @@ def with_repeat_command(
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
     """Options that select the series which the verdicts report as worse and pairs of builds can measure."""
-    verdicts = _bisected(judgement)
+    verdicts = bisected(judgement)
     worse = [verdict.series for verdict in verdicts]
     sizes = {verdict.evidence.batch_size for verdict in verdicts}
     metrics = _distinct(bisected_as(series.metric) for series in worse)
@@ -116,14 +115,9 @@ def bisect_command(options: BisectOptions) -> int:
 
 def _least(options: BisectOptions, config: Config, judgement: Judgement | None) -> float:
     """The smallest change that matters to any of the metrics that are bisected."""
-    bisected = [verdict.series.metric for verdict in _bisected(judgement)] if judgement else []
-    metrics = bisected or [options.metric or LATENCY]
+    worse = [verdict.series.metric for verdict in bisected(judgement)] if judgement else []
+    metrics = worse or [options.metric or LATENCY]
     return min(policy.rule_of_metric(metric, config.policy).min_effect for metric in metrics)
-
-
-def _bisected(judgement: Judgement) -> list[Verdict]:
-    """The verdicts on what got worse and pairs of builds can measure."""
-    return [verdict for verdict in judgement.worse if bisected_as(verdict.series.metric)]
 
 
 def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -> Judgement:

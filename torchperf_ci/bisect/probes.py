@@ -250,15 +250,18 @@ def probes_from_verdicts(judgement: Judgement, known: KnownWorkloads, device: st
     return VerdictProbes(tuple(probes), tuple(left_out))
 
 
+def bisected(judgement: Judgement) -> list[Verdict]:
+    """The verdicts on what got worse, or may have, and pairs of builds can measure."""
+    return [verdict for verdict in judgement.worse if bisected_as(verdict.series.metric)]
+
+
 def commit_ranges(judgement: Judgement) -> Sequence[CommitEnds]:
     """The commit ranges in which everything that can be bisected got worse; empty if the verdicts do not say.
 
     Ranges in the repository whose job measured come first, then those in PyTorch; the caller knows which repository
     it bisects. Several ranges of one repository are combined into one that contains them all.
     """
-    return commit_ends_of(
-        [verdict.evidence.commits for verdict in judgement.worse if bisected_as(verdict.series.metric)]
-    )
+    return commit_ends_of([verdict.evidence.commits for verdict in bisected(judgement)])
 
 
 def asks_for_clearest(earlier: Judgement, judgement: Judgement) -> bool:
