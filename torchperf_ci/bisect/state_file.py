@@ -159,6 +159,8 @@ STATE_VERSION = 1
 
 _OTHERWISE = "repeat its options, name another file with --state, or delete this one to start anew"
 
+_BEGIN = b'{"plan": {'
+
 MAX_BYTES = 32 * 2**20
 MAX_EVENTS = 20_000
 """Limits of a state file: more than a week of pairs of half a minute each, at a few hundred bytes per event."""
@@ -304,12 +306,18 @@ def _events_or_anew(
         return _events(file, plan), ""
     except ResumeError as error:
         is_other = isinstance(error, json_files.OtherPlanError) and "state" not in error.changed
-        if is_other and not forget_others:
+        if (is_other or not _is_state(file)) and not forget_others:
             raise
         why = str(error).removesuffix(f"; {_OTHERWISE}")
     file.truncate(0)
     json_files.read_entries(file, {"state": STATE_VERSION, **plan}, _OTHERWISE)
     return [], f"{why}: it was dropped, and this bisection starts anew"
+
+
+def _is_state(file: IO[bytes]) -> bool:
+    """Whether the file begins as states do, however it goes on; else it is somebody's own, named by mistake."""
+    file.seek(0)
+    return file.read(len(_BEGIN)) == _BEGIN
 
 
 def _events(file: IO[bytes], plan: Mapping[str, object]) -> list[StateEvent]:
