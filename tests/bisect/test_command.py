@@ -64,14 +64,54 @@ def test_a_range_that_got_no_slower_is_not_reproduced(bisect, history) -> None:
     assert found.why.endswith("An installed copy is the same for every commit")
 
 
-def test_a_number_that_fell_asks_whether_lower_is_better(bisect, history) -> None:
+@pytest.mark.parametrize("named", [(), ("--metric", "examples/s")])
+def test_a_number_that_fell_asks_whether_lower_is_better(bisect, history, named: tuple[str, ...]) -> None:
     """As the throughput that somebody's own script prints, and that got slower."""
     good, *_, bad = history.costs(100, 100, 50)
-    found = bisect("--good", good, "--bad", bad)
+    found = bisect("--good", good, "--bad", bad, *named)
     assert found.status == "not-reproduced"
     assert found.why.endswith(
-        "Lower numbers count as better; if that is wrong, name the metric with --metric"
+        "Lower numbers count as better; if not, name the --metric, or its direction in torchperf.yml"
     )
+
+
+def test_a_search_is_not_resumed_once_the_configuration_says_that_higher_is_better(
+    bisect, history, tmp_path: Path, capsys
+) -> None:
+    """It gave the same wrong answer from its earlier readings, without measuring anything."""
+    config = tmp_path / "torchperf.yml"
+    config.write_text('version: 1\npolicy: {"examples/s": {direction: up}}\n')
+    good, *_, bad = history.costs(100, 100, 50)
+    call = ("--good", good, "--bad", bad, "--metric", "examples/s")
+    assert bisect(*call).status == "not-reproduced"
+    assert bisect.code(*call, "--config", str(config)) == 2
+    assert "directions changed" in capsys.readouterr().err
+    anew = bisect(*call, "--config", str(config), "--state", str(tmp_path / "another"))
+    assert anew.culprits[0].effect.ratio == pytest.approx(0.5, rel=0.01)
+
+
+def test_records_that_say_themselves_that_higher_is_better_are_believed(bisect, history) -> None:
+    """What the name says is the contrary."""
+
+    def free(number: float) -> str:
+        return json.dumps(
+            {
+                "benchmark": {"name": "b"},
+                "model": {"name": "net"},
+                "metric": {
+                    "name": "memory_headroom(MiB)",
+                    "benchmark_values": [number],
+                    "extra_info": {"direction": "up"},
+                },
+            }
+        )
+
+    shas = history.costs(*(f"echo '{free(number)}'" for number in (100, 100, 50, 50)))
+    ends = ("--good", shas[0], "--bad", shas[-1])
+    for _ in ("measured", "resumed"):
+        [named] = bisect(*ends).culprits
+        assert named.commit == shas[2]
+        assert named.effect.ratio == pytest.approx(0.5, rel=0.01)
 
 
 @pytest.mark.parametrize(

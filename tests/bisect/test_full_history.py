@@ -39,7 +39,8 @@ def test_the_culprit_is_the_merge_unless_asked_what_it_brought_in(bisect, merged
     assert (first.commit, first.pull_request) == (merge, 7)
     found = bisect(*ends, "--full-history")
     [named] = found.culprits
-    assert (named.commit, named.subject) == (side[1], "side 1")
+    assert (named.commit, named.subject, named.pull_request) == (side[1], "side 1", 7)
+    assert not any("suspect for the rest" in note for note in found.notes)
     assert found.runs == len(found.readings)
     assert {side[0], merge} <= {one.base for one in found.readings} | {one.head for one in found.readings}
 

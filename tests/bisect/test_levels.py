@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchperf_ci.bisect.measurement_setup import levels_from_verdicts, moved_under_good
+from torchperf_ci.bisect.measurement_setup import levels_from_verdicts, moved_under_good, other_machines
 from torchperf_ci.bisect.reasoning.evidence import BisectReading
 from torchperf_ci.config import Rule
 from torchperf_ci.machine.devices.interface import DeviceIdentity
@@ -74,3 +74,12 @@ def test_all_series_must_have_moved() -> None:
     both = verdict(10.0, 11.0), verdict(100.0, 200.0, "peak_memory(MiB)")
     assert moved({"latency(ms)": [11.0], "peak_memory(MiB)": [200.0]}, *both) == [11.0, 200.0]
     assert moved({"latency(ms)": [11.0], "peak_memory(MiB)": [100.0]}, *both) == []
+
+
+def test_what_got_worse_on_another_machine_is_said_to_be_bisected_on_this_one() -> None:
+    here, elsewhere = verdict(10.0, 11.0, arch=""), verdict(10.0, 11.0, device="cpu", arch="Xeon_8c")
+    assert other_machines(Judgement(verdicts=[here, verdict(10.0, 11.0)]), HERE) == ()
+    [note] = other_machines(Judgement(verdicts=[here, elsewhere, elsewhere]), HERE)
+    assert note.startswith(
+        "⚠ what got worse was measured on Xeon_8c (cpu), and is bisected on NVIDIA H100 (cuda)"
+    )

@@ -42,7 +42,7 @@ def bump(history, library: Path, git) -> str:
 
 
 def test_the_commits_are_listed(bump: str, history, git, library: Path) -> None:
-    (note,) = submodule_notes(history.folder, bump)
+    (note,) = submodule_notes(history.folder, f"{bump}~", bump)
     new, slow, old = git(library, "log", "--format=%h").split()
     assert f"{bump[:10]} moves the submodule lib rary from {old}" in note
     assert note.endswith(f", 2 commits: {new} Docs; {slow} Slow | the <loop>")
@@ -50,19 +50,30 @@ def test_the_commits_are_listed(bump: str, history, git, library: Path) -> None:
 
 def test_a_long_list_is_cut(bump: str, history, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commits, "MAX_COMMITS", 1)
-    (note,) = submodule_notes(history.folder, bump)
+    (note,) = submodule_notes(history.folder, f"{bump}~", bump)
     assert " Docs; and 1 more" in note
 
 
 def test_where_the_submodule_is_not_checked_out_it_says_what_brings_it(bump: str, history) -> None:
     history.git("submodule", "--quiet", "deinit", "--force", "--all")
-    (note,) = submodule_notes(history.folder, bump)
+    (note,) = submodule_notes(history.folder, f"{bump}~", bump)
     assert note.endswith("; git submodule update --init brings the commits between them")
 
 
 def test_other_commits_have_no_note(bump: str, history) -> None:
-    assert submodule_notes(history.folder, history.commit("Else")) == ()
-    assert submodule_notes(history.folder, "0" * 40) == ()
+    assert submodule_notes(history.folder, bump, history.commit("Else")) == ()
+    assert submodule_notes(history.folder, bump, "0" * 40) == ()
+
+
+def test_a_merge_of_good_moves_what_differs_from_good(bump: str, history) -> None:
+    """The commit before it in the range is its second parent."""
+    history.start("fork", f"{bump}~")
+    history.git("commit", "--quiet", "--allow-empty", "--message", "Good")
+    good = history.git("rev-parse", "HEAD")
+    history.go_to("main")
+    merge = history.merge("fork")
+    (note,) = submodule_notes(history.folder, good, merge)
+    assert note.startswith(f"{merge[:10]} moves the submodule lib rary from")
 
 
 def test_a_culprit_that_moves_a_submodule_has_the_note(history, library: Path, git, bisect) -> None:

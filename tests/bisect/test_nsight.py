@@ -78,11 +78,18 @@ def test_another_device_is_not_looked_at(tools, revisions) -> None:
 
 def test_a_build_runs_as_the_bisection_runs_it(tools, tmp_path: Path, git, monkeypatch) -> None:
     """The line is run; what it would install is looked at instead."""
-    git(tmp_path, "init", "--quiet", "a repo")
+    for variable, value in (("COUNT", "1"), ("KEY_0", "protocol.file.allow"), ("VALUE_0", "always")):
+        monkeypatch.setenv(f"GIT_CONFIG_{variable}", value)
     where = repo = tmp_path / "a repo"
-    git(repo, "commit", "--quiet", "--allow-empty", "--message", "First")
+    for folder in (tmp_path / "library", repo):
+        git(tmp_path, "init", "--quiet", folder.name)
+        (folder / "source").touch()
+        git(folder, "add", "source")
+        git(folder, "commit", "--quiet", "--message", "First")
+    git(repo, "submodule", "--quiet", "add", (tmp_path / "library").as_uri(), "library")
+    git(repo, "commit", "--quiet", "--message", "Add the library")
     sha = git(repo, "rev-parse", "HEAD").strip()
-    build = "printf '%s\\n' {sha} {worktree} {env} \"$VIRTUAL_ENV\" > {env}/told"
+    build = "printf '%s\\n' {sha} {worktree} {env} \"$VIRTUAL_ENV\" {seed} library/* > {env}/told"
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     options = replace(OPTIONS, build=build)
     [line, run] = nsight_commands([Revision(repo, sha, "")], CASE, "", ON_GPU, options)
@@ -94,6 +101,8 @@ def test_a_build_runs_as_the_bisection_runs_it(tools, tmp_path: Path, git, monke
         str(where / f"torchperf-{sha[:10]}"),
         str(env),
         str(env),
+        "0",
+        "library/source",
     ]
     assert not run.startswith("PYTHONPATH")
     assert f'--python "$PWD"/torchperf-{sha[:10]}-env/bin/python' in run

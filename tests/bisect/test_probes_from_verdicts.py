@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.worker.protocol import DescribedWorkload, KnownWorkloads
-from torchperf_ci.bisect.command import _options_from_verdicts
+from torchperf_ci.bisect.command import _least, _options_from_verdicts
 from torchperf_ci.bisect.probes import (
     NO_NUMBER,
     WorkloadProbe,
@@ -14,6 +14,8 @@ from torchperf_ci.bisect.probes import (
     expected_build_variance,
     probes_from_verdicts,
 )
+from torchperf_ci.config import Config, Rule, default_policy
+from torchperf_ci.options.comparison_commands import BisectOptions
 from torchperf_ci.series.points import Series
 from torchperf_ci.verdicts.verdict import BuildVariance, Judgement, Verdict, evidence_of
 
@@ -147,3 +149,22 @@ def test_a_bisection_is_repeated_by_a_metric_that_got_worse() -> None:
     compiled = [verdict(metric, backend="inductor") for metric in ("compile_time(s)", "compile_cpu_time(s)")]
     assert _options_from_verdicts(judged(*compiled))["metric"] == "compile_time(s)"
     assert _options_from_verdicts(judged(*compiled, verdict()))["metric"] is None, "it is the default"
+
+
+@pytest.mark.parametrize(("sizes", "repeated"), [((8, 8), 8), ((8, 16), None), ((None,), None)])
+def test_a_bisection_is_repeated_with_the_batch_size_of_all_that_got_worse(
+    sizes: tuple[int | None, ...], repeated: int | None
+) -> None:
+    verdicts = [verdict(evidence={"batch_size": size}) for size in sizes]
+    assert _options_from_verdicts(judged(*verdicts))["batch_size"] == repeated
+
+
+def test_what_matters_is_the_least_that_matters_to_any_metric_that_is_bisected() -> None:
+    """Where 5% of a latency matter, 4% more memory was called not reproduced."""
+    config = Config(policy={**default_policy(), "latency(ms)": Rule("down", 0.05)})
+    memory, asked = verdict("peak_memory(MiB)"), BisectOptions()
+    assert _least(asked, config, judged(memory)) == 0.03
+    assert _least(asked, config, judged(memory, verdict())) == 0.03
+    assert _least(asked, config, judged(verdict())) == 0.05
+    assert _least(asked, config, judged(verdict("status", "broken"))) == 0.05
+    assert _least(replace(asked, metric="peak_memory(MiB)"), config, None) == 0.03

@@ -73,6 +73,19 @@ def test_a_night_whose_dependency_moved_is_named_with_it_and_its_commits_are_not
     assert found.notes[-1].endswith("; suspect is triton 1 → 2")
 
 
+def test_a_commit_that_explains_only_part_of_a_night_leaves_the_rest_to_the_dependency(nights) -> None:
+    shas = [nights.commit(cost) for cost in (100, 105, 105)]
+    nights.publish(1, 100, shas[0])
+    nights.publish(2, 105, shas[2], triton=2, extra=15000)
+    found = nights(2)
+    [named] = found.culprits
+    assert (named.commit, named.effect.ratio) == (shas[1], pytest.approx(1.05, rel=0.01))
+    [note] = (note for note in found.notes if "suspect for the rest" in note)
+    assert note.startswith("the command's number changes by +")
+    assert ", of which +" in note
+    assert note.endswith("; suspect for the rest is triton 1 → 2")
+
+
 def test_a_night_whose_commits_are_not_known_is_named_itself(nights) -> None:
     for day, cost in ((1, 100), (2, 120)):
         nights.publish(day, cost, "Unknown", triton=day)

@@ -20,6 +20,10 @@ NIGHTLY = ("--builder", "nightly", "--wheels", ".")
         (("--verdicts", "x", "--command", "y"), "--command and --verdicts exclude each other"),
         (("--verdicts", "x", "--workload", "y"), "remove --workload"),
         (("--verdicts", "x", "--metric", "graph_breaks"), "remove --metric"),
+        (
+            ("--verdicts", "x", "--batch-size", "auto"),
+            "how it was measured: remove --batch-size or --verdicts",
+        ),
         (("--verdicts", "x"), "x: cannot be read"),
         (("--workload", "x", "--metric", "speed"), "but latency(ms), throughput(samples/s)"),
         (("--command", "x", "--builder", "wheel"), "give --wheels"),

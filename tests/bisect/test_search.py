@@ -207,16 +207,16 @@ def test_a_search_is_resumed_with_the_same_suite_only_wherever_the_checkout_is(
 ) -> None:
     """A workload of the same name in another file is another workload."""
 
-    def plan(checkout: str, *suites: str) -> dict[str, object]:
+    def plan(checkout: str, *suites: str, configured: str = "") -> dict[str, object]:
         folder = tmp_path / checkout / "benchmarks"
         folder.mkdir(parents=True, exist_ok=True)
         git(folder.parent, "init", "--quiet")
         monkeypatch.chdir(folder)
         ends = [Revision(folder, sha, "") for sha in ("a", "b")]
         options = BisectOptions(suite=suites, workload=["made/a"], repo=str(folder))
-        return dict(
-            _state_plan(BuildSequence(ends, uniform(1)), MeasurementSetup((), Settings("", "cpu")), options)
-        )
+        read = [str(folder / file) for file in (*suites, configured) if file.endswith(".py")]
+        setup = MeasurementSetup((), Settings("", "cpu", tuple(read)))
+        return dict(_state_plan(BuildSequence(ends, uniform(1)), setup, options))
 
     first = plan("one", "core", "suite.py")
     assert first["suite"] == ["core", "benchmarks/suite.py"]
@@ -225,3 +225,5 @@ def test_a_search_is_resumed_with_the_same_suite_only_wherever_the_checkout_is(
     assert first != plan("one", "core", "other.py")
     assert plan("one", "/anywhere/suite.py")["suite"] == ["suite.py"]
     assert "suite" not in plan("one")
+    assert plan("one", "mine", configured="suite.py") != plan("one", "mine", configured="other.py")
+    assert plan("one", configured="suite.py") == plan("two", configured="suite.py")

@@ -144,6 +144,17 @@ def test_another_bisection_is_refused_with_what_differs(path) -> None:
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("content", ["what I noted\n", '{\n "version": 1,\n "culprits": []\n}\n', "\0" * 99])
+def test_a_file_of_another_kind_that_is_named_by_mistake_is_refused_and_kept(path, content: str) -> None:
+    path.parent.mkdir()
+    path.write_text(content)
+    with pytest.raises(ResumeError, match="name another file with --state"):
+        StateFile.open(path, PLAN)
+    assert path.read_text() == content
+    with StateFile.open(path, PLAN, forget_others=True) as state:
+        assert "it was dropped" in state.anew, "in a job, it comes from a cache"
+
+
 def test_the_file_of_another_version_makes_way(path, monkeypatch) -> None:
     StateFile.open(path, PLAN).close()
     monkeypatch.setattr("torchperf_ci.bisect.state_file.STATE_VERSION", 2)

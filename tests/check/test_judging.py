@@ -9,7 +9,7 @@ import statistics
 
 import numpy as np
 import pytest
-from made_points import DAY, START, noisy, point, row, series
+from made_points import DAY, MACHINE, START, noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, judged, one
 
 from torchperf_ci import config
@@ -360,6 +360,20 @@ def test_the_evidence_tells_machines_apart_whose_numbers_cannot_be_compared(metr
     here, again, elsewhere = (judged({name: past}, {name: new})[metric].evidence.machine for new in nights)
     assert here == again != elsewhere
     assert re.fullmatch("[0-9a-f]{10}", here)
+
+
+@pytest.mark.parametrize("metric", ["latency(ms)", "graph_breaks"])
+@pytest.mark.parametrize(
+    ("recorded", "size"), [("512", 512), ("auto", None), ("9" * 5000, None), (None, None)]
+)
+def test_the_evidence_has_the_batch_size_with_which_a_bisection_measures(
+    metric: str, recorded: str | None, size: int | None
+) -> None:
+    """A bisection with the workload's own may measure nothing that got worse."""
+    facts, name = {**MACHINE, **({"batch_size": recorded} if recorded else {})}, series(metric)
+    old, new = row([2.0] * 20, fingerprint=facts), row([4.0] * 3, 20, fingerprint=facts)
+    verdict = judged({name: old}, {name: new})[metric]
+    assert (verdict.verdict, verdict.evidence.batch_size) == ("regressed", size)
 
 
 def test_all_are_judged_together_under_false_discovery_control() -> None:

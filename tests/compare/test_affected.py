@@ -86,7 +86,9 @@ def test_only_python_and_text_whose_content_alone_changes_can_be_followed(repo: 
     (repo / "kind.py").unlink()
     (repo / "kind.py").symlink_to("parts/fast.py")
     (repo / "mode.py").chmod(0o755)
-    change = tree_change(Revision(repo, base, ""), Revision(repo, commit(git, repo), ""))
+    git(repo, "config", "diff.relative", "true")
+    at = repo / "parts"
+    change = tree_change(Revision(at, base, ""), Revision(at, commit(git, repo), ""))
     assert change.followed == ("notes.md", "parts/fast.py")
     unknown = {"config.json", "gone.py", "kind.py", "mode.py", "moved.py", "moved_here.py", "new é.py"}
     assert {

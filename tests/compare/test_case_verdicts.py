@@ -200,8 +200,10 @@ def test_a_control_that_shows_none_leaves_them(judged, a_compared_case, control)
     ],
 )
 def test_memory_regresses_where_every_pair_shows_it(judged, a_case, a_pair, peaks, word) -> None:
-    verdict = judged(ComparedCase(a_case(), [a_pair(peaks=each) for each in peaks]))["peak_memory(MiB)"]
+    case = a_case()
+    verdict = judged(ComparedCase(case, [a_pair(peaks=each) for each in peaks]))["peak_memory(MiB)"]
     assert verdict.verdict == word
+    assert verdict.evidence.batch_size == case.batch_size, "a bisection measures with it"
     assert verdict.effect.pairs == len(peaks)
 
 

@@ -113,6 +113,10 @@ def test_that_compile_time_is_not_judged_is_said_where_something_is_compiled(
         (["--base", "x"], "with --head"),
         (["--base", "records", "--head", sys.executable], "--base records contains records"),
         (["--base", "records", "--head", "recrods"], "--head recrods is no directory that contains some"),
+        (
+            ["--base", "records", "--head", "20261101"],
+            "--head 20261101 names a commit; if you mean the directory",
+        ),
         (["--base", "nonsense", "--head", "nonsense"], "'nonsense' is not a file that can be run"),
         (
             ["--base", "/bin/false", "--head", "/bin/false"],
@@ -123,8 +127,9 @@ def test_that_compile_time_is_not_judged_is_said_where_something_is_compiled(
 )
 def test_a_call_that_makes_no_sense_is_told(tmp_path, monkeypatch, capsys, arguments, message) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "records").mkdir()
-    (tmp_path / "records/one.json").write_text("[]")
+    for name in ("records", "20261101"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "one.json").write_text("[]")
     assert cli.main(["compare", *arguments]) == 2
     assert message in capsys.readouterr().err
 

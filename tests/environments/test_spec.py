@@ -102,6 +102,16 @@ def test_an_empty_directory_is_refused_as_one(tmp_path, checkout) -> None:
         parse_build_spec(str(tmp_path), checkout.folder)
 
 
+def test_a_directory_named_like_a_commit_is_not_said_to_be_without_records(
+    tmp_path, checkout, monkeypatch
+) -> None:
+    """Such as one a day."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "20261101").mkdir()
+    with pytest.raises(UsageError, match=r"if you mean the directory: \./20261101"):
+        parse_build_spec("20261101", checkout.folder)
+
+
 @pytest.mark.parametrize("given", ["--help", "--output=/tmp/x", "$(touch x)", "main; touch x"])
 def test_what_looks_like_an_option_or_a_shells_line_is_only_a_name(checkout, given) -> None:
     before = checkout.state()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
-from torchperf_ci.bisect.probes import asks_for_clearest, check_metric
+from torchperf_ci.bisect.probes import asks_for_clearest, bisected, check_metric
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
@@ -20,6 +20,7 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import JsonFileError, UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import LATENCY, bisected_as
+from torchperf_ci.options import is_given
 from torchperf_ci.records.files import check_writable
 from torchperf_ci.series import policy
 from torchperf_ci.verdicts.reproduction import PYTHON_OPTION, portable_options
@@ -28,6 +29,7 @@ from torchperf_ci.verdicts.verdict import Judgement, read_verdicts, write_verdic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from torchperf_ci.config import Config
     from torchperf_ci.culprits.culprit import Bisection, Culprit
     from torchperf_ci.options.comparison_commands import BisectOptions
 
@@ -57,7 +59,9 @@ def with_repeat_command(
 
 def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
     """Options that select the series which the verdicts report as worse and pairs of builds can measure."""
-    worse = [verdict.series for verdict in judgement.worse if bisected_as(verdict.series.metric)]
+    verdicts = bisected(judgement)
+    worse = [verdict.series for verdict in verdicts]
+    sizes = {verdict.evidence.batch_size for verdict in verdicts}
     metrics = _distinct(bisected_as(series.metric) for series in worse)
     return {
         "workload": _distinct(series.model for series in worse),
@@ -65,6 +69,7 @@ def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
         "mode": _distinct(series.mode for series in worse),
         "dtype": _distinct(series.dtype for series in worse),
         "backend": _distinct(series.backend for series in worse),
+        "batch_size": sizes.pop() if len(sizes) == 1 else None,
     }
 
 
@@ -92,8 +97,9 @@ def bisect_command(options: BisectOptions) -> int:
     if options.command:
         check_command(options.command, builder)
     asked = options
-    least = options.min_effect or policy.rule_of_metric(options.metric or LATENCY, config.policy).min_effect
-    options = replace(options, out=str(out), min_effect=least)
+    options = replace(
+        options, out=str(out), min_effect=options.min_effect or _least(options, config, judgement)
+    )
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     bisection = _earlier_answer(state, asked, judgement) if is_nightly else None
     bisection = bisection or bisect(BisectRequest(options, config, judgement), state, limits)
@@ -105,6 +111,13 @@ def bisect_command(options: BisectOptions) -> int:
     publish_bisection(bisection, out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
     return 0 if is_answered else INCONCLUSIVE
+
+
+def _least(options: BisectOptions, config: Config, judgement: Judgement | None) -> float:
+    """The smallest change that matters to any of the metrics that are bisected."""
+    worse = [verdict.series.metric for verdict in bisected(judgement)] if judgement else []
+    metrics = worse or [options.metric or LATENCY]
+    return min(policy.rule_of_metric(metric, config.policy).min_effect for metric in metrics)
 
 
 def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -> Judgement:
@@ -150,6 +163,9 @@ def _beside(state: Path, name: str) -> Path:
     return state.with_name(f"{state.name}.{name}.json")
 
 
+_SAID_BY_VERDICTS = ("workload", "metric", "mode", "dtype", "backend", "batch_size")
+
+
 def _check_options(options: BisectOptions) -> None:
     """Raise :class:`UsageError` if nothing is to be measured, options contradict each other, or one end is missing."""
     values = vars(options)
@@ -161,9 +177,9 @@ def _check_options(options: BisectOptions) -> None:
         other = next(way for way in ways if way != "command")
         msg = f"--command and --{other} exclude each other: give only one"
         raise UsageError(msg)
-    flags = [flag for flag in ("workload", "metric") if values[flag]]
+    flags = [name.replace("_", "-") for name in _SAID_BY_VERDICTS if is_given(options, name)]
     if options.verdicts and flags:
-        msg = f"--verdicts already says which workloads and metrics got worse: remove --{flags[0]} or --verdicts"
+        msg = f"--verdicts already says what got worse, and how it was measured: remove --{flags[0]} or --verdicts"
         raise UsageError(msg)
     if options.metric and not options.command:
         check_metric(options.metric)

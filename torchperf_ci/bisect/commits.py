@@ -256,22 +256,25 @@ MAX_COMMITS = 20
 _SUBJECT_LENGTH = 100
 
 
-def submodule_notes(repo: Path, sha: str) -> tuple[str, ...]:
-    """One note for each submodule that the commit moves; none if the commit cannot be read."""
+def submodule_notes(repo: Path, before: str, sha: str) -> tuple[str, ...]:
+    """One note for each submodule that the commit moves; none if the commit cannot be read.
+
+    ``before`` is the commit before it in the range, which is one of its parents.
+    """
     try:
-        moves = list(_moves(Git(repo, Deadline.after(SUBMODULE_SECONDS)), sha))
+        moves = list(_moves(Git(repo, Deadline.after(SUBMODULE_SECONDS)), before, sha))
     except GitError:
         return ()
     return tuple(_note(repo, sha, path, old, new) for path, old, new in moves)
 
 
-def _moves(git: Git, sha: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the path of each submodule that the commit moves, and its commits before and after."""
+def _moves(git: Git, before: str, sha: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the path of each submodule that differs between two commits, and its commits in both."""
     options = ("-r", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
-    fields = git("diff-tree", *options, f"{sha}^1", sha, "--").split(b"\0")
+    fields = git("diff-tree", *options, before, sha, "--").split(b"\0")
     for about, path in zip(fields[::2], fields[1::2], strict=False):
-        before, after, old, new, _ = about.decode().removeprefix(":").split(" ")
-        if before == after == _GITLINK:
+        old_mode, new_mode, old, new, _ = about.decode().removeprefix(":").split(" ")
+        if old_mode == new_mode == _GITLINK:
             yield os.fsdecode(path), old, new
 
 

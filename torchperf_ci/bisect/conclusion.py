@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import MeasurementSetup, moved_under_good
-from torchperf_ci.bisect.probes import UNNAMED_SERIES, CommandProbe
+from torchperf_ci.bisect.probes import CommandProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, SuspectRange
+from torchperf_ci.config import Rule
 from torchperf_ci.culprits.culprit import (
     Bisection,
     Culprit,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.investigation import Investigation
     from torchperf_ci.bisect.reasoning.proof import Proof
     from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
-    from torchperf_ci.config import Rule
     from torchperf_ci.culprits.culprit import BisectionStatus
     from torchperf_ci.stats.effect import Effect
 
@@ -144,9 +144,9 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     readings, levels = result.investigation.facts.readings, result.setup.levels
     now = moved_under_good(readings, levels)
     if not now:
-        unnamed = any(UNNAMED_SERIES in reading.log_ratios for reading in readings)
-        is_command = any(isinstance(probe, CommandProbe) for probe in result.setup.probes)
-        return "not-reproduced", _not_slower(proofs, unnamed=unnamed, is_command=is_command)
+        commands = [probe for probe in result.setup.probes if isinstance(probe, CommandProbe)]
+        is_guess = any(probe.guessed in reading.log_ratios for probe in commands for reading in readings)
+        return "not-reproduced", _not_slower(proofs, is_guess=is_guess, is_command=bool(commands))
     changes = (
         f"{name} is {value:.4g}, was {levels[name][0]:.4g} and then {levels[name][1]:.4g}"
         for name, value in now.items()
@@ -155,18 +155,20 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     return "environment", f"{why} ({'; '.join(changes)})"
 
 
-_WRONG_DIRECTION = ". Lower numbers count as better; if that is wrong, name the metric with --metric"
+_WRONG_DIRECTION = (
+    ". Lower numbers count as better; if not, name the --metric, or its direction in torchperf.yml"
+)
 _SAME_CODE = ". Does the command import the commit's code? An installed copy is the same for every commit"
 
 
-def _not_slower(proofs: Sequence[Proof], *, unnamed: bool, is_command: bool) -> str:
+def _not_slower(proofs: Sequence[Proof], *, is_guess: bool, is_command: bool) -> str:
     decisions = [proof.decision for proof in proofs if proof.decision]
     most = max(decisions, key=lambda decision: decision.effect.ratio)
     low, middle, high = (
         change_text(end - 1) for end in (most.effect.low, most.effect.ratio, most.effect.high)
     )
     change = f"{middle} ({low}…{high})"
-    fell = unnamed and most.effect.high < 1
+    fell = is_guess and most.effect.high < 1
     hint = _WRONG_DIRECTION if fell else _SAME_CODE if is_command else ""
     return (
         f"bad is not slower than good on this machine: the largest change of {len(decisions)} series is {change}, and "
@@ -207,6 +209,7 @@ def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
     """Summarize one search. ``rules`` come from the configuration and give the direction of each metric."""
     investigation, names = result.investigation, result.sequence.ids
     facts = investigation.facts
+    rules = {**{metric: Rule(better) for metric, better in facts.directions.items()}, **rules}
     word, why = bisection_status(result)
     return Bisection(
         status=word,

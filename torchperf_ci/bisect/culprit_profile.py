@@ -19,7 +19,7 @@ from torchperf_ci.bisect.probes import WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import ProfiledStep, SuspectRange
 from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.culprits.culprit_text import short_sha
-from torchperf_ci.environments.revisions import Revision
+from torchperf_ci.environments.revisions import Revision, top_of_checkout
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import COMPILE_TIMES
@@ -102,10 +102,13 @@ def _rebuild(build: BuildSource, options: BisectOptions) -> str:
     worktree = f"git worktree add --detach {place} {build.sha}"
     if not options.build:
         return worktree
-    command = re.sub(r"\{(sha|worktree|env)\}", lambda found: f'"${found[1].upper()}"', options.build)
-    variables = f"export SHA={build.sha} WORKTREE={place} ENV={place}-env"
+    top = top_of_checkout(build.repo)
+    has_submodules = top and (top / ".gitmodules").is_file()
+    submodules = f" && git -C {place} submodule update --init --recursive" if has_submodules else ""
+    command = re.sub(r"\{(sha|worktree|env|seed)\}", lambda found: f'"${found[1].upper()}"', options.build)
+    variables = f"export SHA={build.sha} WORKTREE={place} ENV={place}-env SEED=0"
     build_it = f'cd "$WORKTREE" && . "$ENV"/bin/activate && sh -c {shlex.quote(without_secrets(command))}'
-    return f"{worktree} && {environment} && ({variables}; {build_it})"
+    return f"{worktree}{submodules} && {environment} && ({variables}; {build_it})"
 
 
 def _wheel(build: BuildSource, wheels: str) -> str:

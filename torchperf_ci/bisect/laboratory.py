@@ -48,13 +48,15 @@ class MeasurableBuild:
 class PairNumbers:
     """The results of a pair by series: ln(head/base), positive where head is worse, and base in the series' unit.
 
-    ``observed`` describes interference on the machine during the pair. ``resolution`` is as in a reading.
+    ``observed`` describes interference on the machine during the pair. ``resolution`` and ``directions`` are as in a
+    reading.
     """
 
     log_ratios: Mapping[str, float]
     values: Mapping[str, float] = field(default_factory=dict)
     observed: Mapping[str, str] = field(default_factory=dict)
     resolution: Mapping[str, float] = field(default_factory=dict)
+    directions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,12 @@ class CommandPairing:
         probe, builds = self._probe, (base.installed, head.installed)
         printed: list[Mapping[str, float]] = []
         units: list[float] = []
+        directions: dict[str, str] = {}
 
         def read(output: Path) -> Mapping[str, float]:
             costs = probe.costs(output)
+            if not printed:
+                directions.update(probe.directions(output))
             units.append(probe.resolution(output))
             printed.append(costs)
             return costs
@@ -139,7 +144,7 @@ class CommandPairing:
             ratios = measure_command_pair(run_on, *builds, head_first=head_first)
         tied = [name for name in ratios if len({costs[name] for costs in printed}) < len(printed)]
         resolution = dict.fromkeys(tied, max(units)) if max(units) else {}
-        return PairNumbers(ratios, observed=observed, resolution=resolution)
+        return PairNumbers(ratios, observed=observed, resolution=resolution, directions=directions)
 
     def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build whose run failed; the two never run at the same time."""
@@ -283,6 +288,7 @@ class Laboratory:
             (builds[0].draw, builds[1].draw),
             step.head_first,
             reading.resolution,
+            reading.directions,
         )
 
     def _pair(

@@ -16,6 +16,7 @@ from torchperf_ci.bench.user_command import InstalledBuild, filled_in
 from torchperf_ci.bisect.probes import (
     CommandProbe,
     WorkloadProbe,
+    bisected,
     expected_build_variance,
     probes_from_verdicts,
 )
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.machine.devices.interface import DeviceIdentity
     from torchperf_ci.options.comparison_commands import BisectOptions
+    from torchperf_ci.series.points import Series
     from torchperf_ci.verdicts.verdict import Judgement
 
 
@@ -97,7 +99,7 @@ def levels_from_verdicts(
     for verdict in judgement.verdicts:
         series, old, new = verdict.series, verdict.old or 0.0, verdict.new or 0.0
         direction = policy.rule_of_metric(series.metric, rules).direction
-        if series.device != machine.name or series.arch not in ("", machine.type):
+        if not _is_of(series, machine):
             continue
         if (
             direction
@@ -106,6 +108,24 @@ def levels_from_verdicts(
         ):
             found[str(series)] = (old, new)
     return found
+
+
+def other_machines(judgement: Judgement, machine: DeviceIdentity) -> tuple[str, ...]:
+    """A note if what got worse was measured on other kinds of machines than this one."""
+    series = [verdict.series for verdict in bisected(judgement)]
+    others = dict.fromkeys(
+        f"{one.arch} ({one.device})".lstrip() for one in series if not _is_of(one, machine)
+    )
+    if not others:
+        return ()
+    here = f"{machine.type} ({machine.name})"
+    return (
+        f"⚠ what got worse was measured on {', '.join(others)}, and is bisected on {here} under the same names",
+    )
+
+
+def _is_of(series: Series, machine: DeviceIdentity) -> bool:
+    return series.device == machine.name and series.arch in ("", machine.type)
 
 
 def moved_under_good(readings: Sequence[BisectReading], levels: Mapping[str, Levels]) -> Mapping[str, float]:
@@ -241,11 +261,12 @@ def _setup_from_verdicts(
         why = "; ".join(probes.left_out or ["nothing is worse in them"])
         msg = f"the verdicts contain no regression that can be bisected: {why}"
         raise UsageError(msg)
-    levels = levels_from_verdicts(judgement, setup.settings.hardware.identity(), config.policy, min_effect)
+    machine = setup.settings.hardware.identity()
+    levels = levels_from_verdicts(judgement, machine, config.policy, min_effect)
     return replace(
         setup,
         probes=probes.probes,
-        notes=probes.left_out,
+        notes=(*other_machines(judgement, machine), *probes.left_out),
         levels=levels,
         luck=expected_build_variance(judgement),
     )

@@ -16,7 +16,7 @@ from torchperf_ci.bench.process import MAX_BATCH_SIZE
 from torchperf_ci.bench.selection import Selection, select_cases
 from torchperf_ci.config import Rule, Suite
 from torchperf_ci.errors import UsageError
-from torchperf_ci.metrics import DOWN, LATENCY, OF_COMPILED_CODE, PAIRED, UP, bisected_as
+from torchperf_ci.metrics import DOWN, LATENCY, OF_COMPILED_CODE, PAIRED, UP, bisected_as, direction_of
 from torchperf_ci.options.option import BACKENDS, DTYPES
 from torchperf_ci.series import policy
 from torchperf_ci.series.from_records import points_of_records
@@ -43,7 +43,8 @@ def read_command_output(output: Path, metric: str, rules: Mapping[str, Rule]) ->
 
     A number in the last line is the ``metric``; if that is empty or unknown, lower is better. Otherwise v3 records
     are read: those of the metric, or, if it is empty, all whose direction is known from ``rules``, those of the
-    configuration, or from the built-in table. Raises :class:`ValueError` if the output has no usable number.
+    configuration, from the records themselves, or from the built-in table. Raises :class:`ValueError` if the output has
+    no usable number.
     """
     last = _last_line(output)
     number = _number(last)
@@ -76,16 +77,19 @@ def _costs_of_records(output: Path, metric: str, rules: Mapping[str, Rule]) -> M
     costs: dict[str, list[float]] = defaultdict(list)
     for series, row in points.items():
         if metric in ("", series.metric):
-            found = [_cost(point.value, series.metric, rules) for point in row if point.value is not None]
+            how = (series.metric, rules, policy.recorded_direction(row))
+            found = [_cost(point.value, *how) for point in row if point.value is not None]
             costs[str(series)] += [cost for cost in found if cost is not None]
     if usable := {name: median(found) for name, found in costs.items() if found}:
         return usable
     raise ValueError(_unusable(points, metric))
 
 
-def _cost(value: float, metric: str, rules: Mapping[str, Rule], otherwise: str = "") -> float | None:
+def _cost(
+    value: float, metric: str, rules: Mapping[str, Rule], recorded: str = "", otherwise: str = ""
+) -> float | None:
     """A positive number that grows as things get worse; None if the value is unusable or its direction unknown."""
-    rule = policy.rule_of_metric(metric, rules)
+    rule = policy.rule_of_metric(metric, rules, recorded=recorded)
     direction = rule.direction or otherwise
     size = value + 1 if rule.kind == "count" else value
     if rule.kind in ("outcome", "amount") or not direction or not isfinite(size) or size <= 0:
@@ -185,6 +189,27 @@ class CommandProbe:
         """The costs that a run printed, by series, growing as things get worse; raises :class:`ValueError`."""
         return read_command_output(output, self.metric, self.rules)
 
+    @property
+    def guessed(self) -> str:
+        """The series of a printed number of which lower counts as better, as nothing says what is; else empty."""
+        is_known = policy.rule_of_metric(self.metric, self.rules).direction
+        return "" if is_known else self.metric or UNNAMED_SERIES
+
+    @property
+    def configured(self) -> Mapping[str, str]:
+        """The directions of the metrics that may be printed, where the configuration says what their names do not."""
+        return {
+            name: rule.direction
+            for name, rule in self.rules.items()
+            if self.metric in ("", name) and rule.direction != direction_of(name)
+        }
+
+    def directions(self, output: Path) -> Mapping[str, str]:
+        """The better direction of each metric whose records say it themselves; empty if a number was printed."""
+        points = points_of_records([output]).points if _number(_last_line(output)) is None else {}
+        told = ((series.metric, policy.recorded_direction(row)) for series, row in points.items())
+        return {metric: direction for metric, direction in told if direction}
+
     def resolution(self, output: Path) -> float:
         """How far the logarithm of the printed number may be off, because it ends with some digit; 0 for a count."""
         is_count = policy.rule_of_metric(self.metric, self.rules).kind == "count"
@@ -225,15 +250,18 @@ def probes_from_verdicts(judgement: Judgement, known: KnownWorkloads, device: st
     return VerdictProbes(tuple(probes), tuple(left_out))
 
 
+def bisected(judgement: Judgement) -> list[Verdict]:
+    """The verdicts on what got worse, or may have, and pairs of builds can measure."""
+    return [verdict for verdict in judgement.worse if bisected_as(verdict.series.metric)]
+
+
 def commit_ranges(judgement: Judgement) -> Sequence[CommitEnds]:
     """The commit ranges in which everything that can be bisected got worse; empty if the verdicts do not say.
 
     Ranges in the repository whose job measured come first, then those in PyTorch; the caller knows which repository
     it bisects. Several ranges of one repository are combined into one that contains them all.
     """
-    return commit_ends_of(
-        [verdict.evidence.commits for verdict in judgement.worse if bisected_as(verdict.series.metric)]
-    )
+    return commit_ends_of([verdict.evidence.commits for verdict in bisected(judgement)])
 
 
 def asks_for_clearest(earlier: Judgement, judgement: Judgement) -> bool:

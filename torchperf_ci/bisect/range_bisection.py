@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
+from math import log, log1p
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,7 @@ from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.bisect.search import search
 from torchperf_ci.culprits.culprit import Bisection, Culprit, DependencyChange, MachineTime
 from torchperf_ci.culprits.culprit_text import versions
+from torchperf_ci.document import change_text
 from torchperf_ci.environments.wheels import (
     TORCH,
     Nightlies,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.environments.wheels import Distribution, Nightly
     from torchperf_ci.options.comparison_commands import BisectOptions
+    from torchperf_ci.stats.effect import Effect
     from torchperf_ci.verdicts.verdict import Judgement
 
 
@@ -135,7 +138,9 @@ def _search_commits(
     known, url = {commit.sha: commit for commit in commits.suspects}, origin_page(commits.repo)
     culprits = tuple(with_commit_details(culprit, known, url) for culprit in bisection.culprits)
     setup = result.setup
-    moved = [note for one in culprits if one.commit for note in submodule_notes(commits.repo, one.commit)]
+    steps = [(before.sha, after.sha) for before, after in pairwise(commits.commits)]
+    guilty = {one.commit for one in culprits}
+    moved = [note for step in steps if step[1] in guilty for note in submodule_notes(commits.repo, *step)]
     notes = (*bisection.notes, *moved)
     bisection = replace(bisection, culprits=culprits, machine=setup.machine, torch=setup.torch, notes=notes)
     return CombinedResult(bisection, limits.after(result.investigation.facts))
@@ -202,12 +207,37 @@ def _name_inside(
         return
     combined.add_up(within)
     bisection = within.bisection
-    if bisection.culprits:
-        combined.name(*(replace(suspect, moved=culprit.moved) for suspect in bisection.culprits))
-        return
     others = ", ".join(f"{change.name} {versions(change)}" for change in culprit.moved) or otherwise
+    if bisection.culprits:
+        rest = _unexplained(culprit, bisection.confirmed, request.options.min_effect or 0.0)
+        note = f"{rest} by the commits {which}; suspect for the rest is {others}" if rest else ""
+        combined.name(*(_brought_by(culprit, suspect) for suspect in bisection.culprits), note=note)
+        return
     suspect = "" if bisection.status == "inconclusive" else f"; suspect is {others}"
     combined.name(culprit, note=f"{note}{bisection.why}{suspect}")
+
+
+def _brought_by(culprit: Culprit, suspect: Culprit) -> Culprit:
+    """A suspect inside a merge or a night, with the pull request that was merged, and what else changed that night."""
+    number = suspect.pull_request or culprit.pull_request
+    return replace(suspect, moved=culprit.moved, pull_request=number)
+
+
+def _unexplained(culprit: Culprit, inside: Mapping[str, Effect], min_effect: float) -> str:
+    """Compare the culprit's effect on a series with that of all commits ``inside`` it; empty if these explain it."""
+    for series in culprit.series:
+        part, whole = inside.get(series.name), series.effect
+        if part and whole and _exceeds(whole, part, min_effect):
+            changes = change_text(whole.ratio - 1), change_text(part.ratio - 1)
+            return f"{series.name} changes by {changes[0]}, of which {changes[1]}"
+    return ""
+
+
+def _exceeds(whole: Effect, part: Effect, min_effect: float) -> bool:
+    """Whether a part is less than the whole by what matters and by a quarter, and outside of its interval."""
+    is_outside = part.ratio < whole.low if whole.ratio > 1 else part.ratio > whole.high
+    least = max(log1p(min_effect), whole.size / 4)  # few pairs may confirm a part, so that it has no interval
+    return is_outside and abs(log(whole.ratio / part.ratio)) >= least
 
 
 @dataclass(frozen=True)

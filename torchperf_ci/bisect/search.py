@@ -15,7 +15,7 @@ from torchperf_ci.bisect.conclusion import SearchResult, clearest_probes
 from torchperf_ci.bisect.culprit_profile import CulpritProfiler
 from torchperf_ci.bisect.laboratory import GOOD, Laboratory, attempt_build, with_batch_size
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, MeasurementSetup, builder_kind
-from torchperf_ci.bisect.probes import WorkloadProbe
+from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import (
     TRIES,
     BisectNote,
@@ -260,9 +260,15 @@ def _state_plan(
     """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
     identity = setup.settings.hardware.identity()
     asked = {name: vars(options)[name] for name in _OPTIONS_OF_PLAN if vars(options)[name] not in (None, ())}
-    if options.suite:
+    files = (
+        () if options.command else setup.settings.files
+    )  # also those that suites of the configuration name
+    if suites := (*options.suite, *(file for file in files if file.endswith(".py"))):
         top = top_of_checkout(Path(options.repo))
-        asked["suite"] = [_suite_in(top, suite) for suite in options.suite]
+        asked["suite"] = [*dict.fromkeys(_suite_in(top, suite) for suite in suites)]
+    for probe in setup.probes:
+        if isinstance(probe, CommandProbe) and probe.configured:
+            asked["directions"] = probe.configured
     if options.verdicts:
         asked["metrics"] = [[*probe.metrics] for probe in setup.probes if isinstance(probe, WorkloadProbe)]
     return {

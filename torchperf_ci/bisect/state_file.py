@@ -64,7 +64,9 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
 }
 """The smallest and the largest value of the numbers of a member; those of positions come from the plan."""
 
-_ADDED = frozenset({"values", "draw", "draws", "repeated", "head_first", "resolution", "contents"})
+_ADDED = frozenset(
+    {"values", "draw", "draws", "repeated", "head_first", "resolution", "contents", "directions"}
+)
 """Members that older files may lack."""
 
 
@@ -156,6 +158,8 @@ STATE_VERSION = 1
 """The version of the file format. It is part of every plan, so that a file of another version is never resumed."""
 
 _OTHERWISE = "repeat its options, name another file with --state, or delete this one to start anew"
+
+_BEGIN = b'{"plan": {'
 
 MAX_BYTES = 32 * 2**20
 MAX_EVENTS = 20_000
@@ -302,12 +306,18 @@ def _events_or_anew(
         return _events(file, plan), ""
     except ResumeError as error:
         is_other = isinstance(error, json_files.OtherPlanError) and "state" not in error.changed
-        if is_other and not forget_others:
+        if (is_other or not _is_state(file)) and not forget_others:
             raise
         why = str(error).removesuffix(f"; {_OTHERWISE}")
     file.truncate(0)
     json_files.read_entries(file, {"state": STATE_VERSION, **plan}, _OTHERWISE)
     return [], f"{why}: it was dropped, and this bisection starts anew"
+
+
+def _is_state(file: IO[bytes]) -> bool:
+    """Whether the file begins as states do, however it goes on; else it is somebody's own, named by mistake."""
+    file.seek(0)
+    return file.read(len(_BEGIN)) == _BEGIN
 
 
 def _events(file: IO[bytes], plan: Mapping[str, object]) -> list[StateEvent]:

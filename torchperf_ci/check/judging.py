@@ -79,6 +79,7 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
         evidence=Evidence(
             commits_around(points[:begin], points[begin:]),
             chart_points(pairing) if is_worse else (),
+            batch_size=pairing.batch_size,
             machine=pairing.machine,
             others={"history": len(pairing.old), "runs": len({point.run for point in pairing.new})},
         ),

@@ -264,6 +264,7 @@ def _verdict(
         evidence=Evidence(
             commits,
             chart_points(pairing) if is_worse else (),
+            batch_size=pairing.batch_size,
             machine=pairing.machine,
             too_few_runs=is_too_short(judged, row, _runs(pairing)),
             others={

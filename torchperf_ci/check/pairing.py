@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -59,6 +60,12 @@ class SeriesPairing:
     def newest(self) -> Point:
         """The last new point."""
         return self.new[-1]
+
+    @property
+    def batch_size(self) -> int | None:
+        """The batch size of all points, which a bisection uses, too; None if it is unknown."""
+        size = self.newest.fingerprint.get("batch_size", "")
+        return int(size) if re.fullmatch("[0-9]{1,9}", size) else None
 
     @property
     def machine(self) -> str:

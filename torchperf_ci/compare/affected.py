@@ -303,9 +303,9 @@ def _in_build(base: ComparedBuild, head: Revision, change: TreeChange) -> Change
 
 def tree_change(base: Revision, head: Revision) -> TreeChange:
     """Ask git how two commits differ, without detecting renames. Raises :class:`EnvironmentUnderTestError`."""
-    options = ("--raw", "--no-abbrev", "--no-renames", "--no-ext-diff", "--ignore-submodules=none", "-z")
-    try:
-        printed = _git(base.repo)("diff", *options, base.sha, head.sha, "--")
+    options = ("-r", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
+    try:  # unlike `git diff`, it does not depend on the user's configuration
+        printed = _git(base.repo)("diff-tree", *options, base.sha, head.sha, "--")
     except GitError as error:
         msg = f"what {base.sha[:10]} and {head.sha[:10]} differ in cannot be determined: {error}"
         raise EnvironmentUnderTestError(msg) from error

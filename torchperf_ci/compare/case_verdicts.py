@@ -167,7 +167,9 @@ def judge_steady(
         ]
         rule = policy.rule(metric)
         if values and (rule.kind == "count" or min(map(min, values)) > 0):
-            yield _judge_values(series(metric), values, rule, enough=has_enough_repeats(compared))
+            verdict = _judge_values(series(metric), values, rule, enough=has_enough_repeats(compared))
+            evidence = Evidence(batch_size=compared.case.batch_size, others={"pairs": len(values)})
+            yield replace(verdict, evidence=evidence)
 
 
 def _judge_values(
@@ -196,7 +198,6 @@ def _judge_values(
         effect=effect,
         old=median(base),
         new=median(head),
-        evidence=Evidence(others={"pairs": len(values)}),
     )
 
 

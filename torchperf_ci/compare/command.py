@@ -172,9 +172,12 @@ def _compared(options: CompareOptions, config: Config) -> Judgement:
     if len(records) == 1:
         [flag] = records
         other = "head" if flag == "base" else "base"
+        why_not = "is no directory that contains some"
+        if holds_records(Path(sides[other])):
+            why_not = f"names a commit; if you mean the directory: ./{sides[other]}"
         msg = (
             f"--{flag} {sides[flag]} contains records, which can only be compared with other records, and "
-            f"--{other} {sides[other]} is no directory that contains some"
+            f"--{other} {sides[other]} {why_not}"
         )
         raise UsageError(msg)
     if records and options.affected:

@@ -180,8 +180,9 @@ def parse_build_spec(text: str, repo: Path) -> BuildSpec:
         return WheelRequirement(text)
     revision, why_not = find_revision(text, repo)
     if revision is None:
-        if can_be_run:
-            msg = f"{text!r} is not a commit, branch or tag of {repo}; if you mean the file: ./{text}"
+        if can_be_run or (file.is_dir() and _DIGITS.fullmatch(text)):
+            kind = "file" if can_be_run else "directory"
+            msg = f"{text!r} is not a commit, branch or tag of {repo}; if you mean the {kind}: ./{text}"
             raise UsageError(msg)
         kind = "a directory without records" if file.is_dir() else "not a file that can be run"
         msg = (

@@ -186,7 +186,7 @@ def uncompiled_note(old: object, new: object) -> str:
         return ""
     try:
         listed = _git(old.repo, ASK_SECONDS)(
-            "diff", "--name-only", "--no-renames", "-z", old.sha, new.sha, "--"
+            "diff-tree", "-r", "--name-only", "--no-renames", "-z", old.sha, new.sha, "--"
         )
     except GitError:
         return ""

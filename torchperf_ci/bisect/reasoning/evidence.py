@@ -62,7 +62,8 @@ class BisectReading:
 
     ``seconds`` is the duration of the pair. ``values`` are those of base, in the unit of each series, where known.
     ``head_first`` means that head, and not base, went first in each turn. ``resolution`` is how far ln(head/base) may
-    be off because readings are equal for want of digits, by series.
+    be off because readings are equal for want of digits, by series. ``directions`` are the better ones that records
+    say themselves, by metric.
     """
 
     probe: str
@@ -75,6 +76,7 @@ class BisectReading:
     draws: tuple[int, int] = (0, 0)
     head_first: bool = False
     resolution: Mapping[str, float] = field(default_factory=dict)
+    directions: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,11 @@ class BisectFacts:
     def contents(self) -> Mapping[int, tuple[str, ...]]:
         """The digests of the texts and of the other files of first builds, by position."""
         return {build.position: build.contents for build in self.builds if build.contents}
+
+    @cached_property
+    def directions(self) -> Mapping[str, str]:
+        """The better direction of each metric whose records say it themselves."""
+        return {metric: better for one in self.readings for metric, better in one.directions.items()}
 
     def differ_in_texts(self, one: int, other: int) -> bool:
         """Whether two builds differ, but only in Python files and other texts, so that no code is laid out anew."""
