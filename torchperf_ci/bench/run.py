@@ -138,6 +138,8 @@ class RunPlan:
             "benchmark": self.setting.benchmark,
             "fingerprint": self.setting.fingerprint,
             "torch": self.setting.dependencies["pytorch"].sha,
+            **{f"version of {name}": used.version for name, used in self.setting.dependencies.items()},
+            "commit": self.setting.identity.get("head_sha"),
             "anchor": self.setting.anchor.build if self.setting.anchor else None,
             "cases": [case.key for case in self.cases],
             **self.setting.settings.plan(),
