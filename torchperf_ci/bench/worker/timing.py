@@ -211,20 +211,28 @@ def phase_seconds(device: Device, step: BuiltStep, budget: float) -> Mapping[str
     times: dict[str, list[float]] = defaultdict(list)
     deadline = time.perf_counter() + budget
     for _ in range(PHASE_REPEATS):
-        device.synchronize()
-        last = time.perf_counter()
-
-        def mark(phase: str) -> None:
-            nonlocal last
-            device.synchronize()
-            now = time.perf_counter()
-            times[phase].append(now - last)
-            last = now
-
-        step.phases(mark)
+        for phase, seconds in _phases_of_one(device, step).items():
+            times[phase].append(seconds)
         if time.perf_counter() > deadline:
             break
     return {phase: median(values) for phase, values in times.items()}
+
+
+def _phases_of_one(device: Device, step: BuiltStep) -> Mapping[str, float]:
+    """Return the seconds by phase of one step, which may come to a phase several times."""
+    seconds: dict[str, float] = defaultdict(float)
+    device.synchronize()
+    last = time.perf_counter()
+
+    def mark(phase: str) -> None:
+        nonlocal last
+        device.synchronize()
+        now = time.perf_counter()
+        seconds[phase] += now - last
+        last = now
+
+    step.phases(mark)
+    return seconds
 
 
 EXERCISE_WARM_UP_SECONDS = 0.5
