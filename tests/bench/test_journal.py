@@ -173,6 +173,14 @@ def test_processes_of_another_commit_or_library_are_not_put_with_those_of_an_ear
         RunJournal(tmp_path, RunPlan([A], other, tmp_path).identity(), resume=True)
 
 
+def test_two_runs_do_not_write_to_the_same_journal(tmp_path: Path) -> None:
+    first, second = RunJournal(tmp_path, PLAN), RunJournal(tmp_path, PLAN, resume=True)
+    with first.locked(), pytest.raises(ResumeError, match="in use by another run"), second.locked():
+        pass
+    with second.locked():
+        second.add(JournalLine(A.key, OUTCOME))
+
+
 def test_nothing_to_resume(tmp_path: Path) -> None:
     with pytest.raises(ResumeError, match="holds no run to resume"):
         RunJournal(tmp_path, PLAN, resume=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections import defaultdict
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
 from pathlib import Path
@@ -23,7 +24,7 @@ from torchperf_ci.records.record import write_records
 from torchperf_ci.scratch import is_disk_full, refuse_full_disk, scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case
 
@@ -75,6 +76,19 @@ class RunJournal:
         except OSError as error:
             msg = f"{self._path} cannot be used ({error.strerror}): choose a directory of yours with --out"
             raise OutputDirectoryError(msg) from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the journal against other runs for the block. Raises :class:`ResumeError`."""
+        with open_journal(self._path) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                msg = f"{self._path} is in use by another run: wait for it to end, or choose another --out"
+                raise ResumeError(msg) from None
+            except OSError:
+                pass  # a file system without locks
+            yield
 
     def add(self, line: JournalLine) -> None:
         """Save one line. Raises :class:`OutputDirectoryError`."""
@@ -155,7 +169,7 @@ def run(plan: RunPlan) -> list[CaseResult]:
     # Before anything can fail, so that a later step finds what an interrupted run has saved.
     actions.set_output("records-dir", str(plan.out.absolute()))
     try:
-        with scratch_folder() as scratch:
+        with journal.locked(), scratch_folder() as scratch:
             return _measure_all(plan, journal, scratch)
     except Stopped as stopped:
         stopped.outcome = f"what was measured is in {plan.out}; to continue"
