@@ -82,7 +82,7 @@ def run_command(options: RunOptions) -> int:
         setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
         setting = replace(setting, identity=identity)
         results = run(RunPlan(cases, setting, out, options.resume))
-    _publish_results(results, setting, out, json_output=options.json)
+        _publish_results(results, setting, out, json_output=options.json)
     failed = summary.failed_cases(results)
     if failed and options.on_failure != "warn":
         msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
