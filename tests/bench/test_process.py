@@ -25,6 +25,7 @@ from torchperf_ci.bench.process import (
 )
 from torchperf_ci.bench.worker.protocol import Block, Done, FirstStep
 from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.errors import SystemRefusalError
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
 
@@ -326,3 +327,9 @@ def test_nothing_goes_on_where_torchperf_was_killed(what: str, tmp_path: Path) -
     while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_python_that_is_gone_is_one_clear_error(outcome_of: Measure, tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    with pytest.raises(SystemRefusalError, match=f"{gone} has been removed since it was first used"):
+        outcome_of("fine", python=gone)

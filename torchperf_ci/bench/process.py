@@ -25,6 +25,7 @@ from torchperf_ci.bench.worker.protocol import (
     WorkerAnswers,
 )
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
+from torchperf_ci.errors import SystemRefusalError
 from torchperf_ci.machine.examination import DeviceExercise, noise_of
 from torchperf_ci.machine.gpu_sampling import summarize_samples
 from torchperf_ci.machine.host import available_memory
@@ -211,11 +212,19 @@ def open_worker(
 ) -> Worker:
     """Start a worker with the case's own compiler cache under ``scratch``: cold the first time, then warm.
 
-    ``more`` are environment variables in addition to those of every worker.
+    ``more`` are environment variables in addition to those of every worker. Raises :class:`SystemRefusalError` if the
+    Python is gone.
     """
     folder = cache_of(case, scratch).parent
     folder.mkdir(parents=True, exist_ok=True)
-    return start_worker(settings, folder, more)
+    try:
+        return start_worker(settings, folder, more)
+    except FileNotFoundError as error:
+        msg = (
+            f"{error.filename} has been removed since it was first used: once it is there again, call torchperf again "
+            "(run with --resume)"
+        )
+        raise SystemRefusalError(msg) from error
 
 
 def start_worker(settings: Settings, folder: Path, more: Mapping[str, str] | None = None) -> Worker:
