@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from torchperf_ci.bench.pairs import (
     SIDES,
     Pair,
     SideFailure,
+    _import_torch,
     _quad,
     _refuse_another_workload,
     calibrated_steps,
@@ -210,6 +212,14 @@ def test_a_block_is_calibrated_by_as_many_steps_as_a_sample_has() -> None:
     assert calibrated_steps((Launching(), 400), (Launching(), 400)) == pytest.approx(
         BLOCK_SECONDS / 5e-6, rel=0.02
     )
+
+
+def test_a_signal_can_end_the_wait_for_torch() -> None:
+    """It raises in the main thread, which would still have to wait for others."""
+    waiting: list[threading.Thread] = []
+    worker = SimpleNamespace(ask=lambda *_: waiting.append(threading.current_thread()))
+    _import_torch(worker, worker)
+    assert waiting == [threading.main_thread()] * 2
 
 
 def test_the_pair_is_one_observation_that_a_spoiled_quad_does_not_move() -> None:
