@@ -325,7 +325,7 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
     """Double the batch size from 1 until throughput stops growing or half of the memory is used.
 
     Returns the last size that was worth it. The limit is half of the memory because in a pair two workers must fit, and
-    a case must have the same batch size alone and in a pair. Raises :class:`WorkerFailure` if not even one sample can
+    a case must have the same batch size alone and in a pair. Raises :class:`WorkerFailure` if not even two samples can
     be processed.
     """
     best, best_throughput = 0, 0.0
@@ -337,7 +337,10 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
             try:
                 throughput = _throughput(conversation, replace(case, batch_size=size), settings)
                 used = conversation.ask("peak", Peak).device
-            except WorkerFailure:
+            except WorkerFailure as failure:
+                if size == 1 and failure.status == "failed":  # a batch norm cannot train on a single sample
+                    size = 2
+                    continue
                 if not best:
                     raise
                 break
