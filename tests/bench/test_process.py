@@ -255,6 +255,15 @@ def test_what_a_gpu_showed_under_the_samples_is_kept_and_heat_voids_them(
     assert (outcome.status, outcome.void) == ("pass", True)
 
 
+def test_a_process_that_fails_beside_another_one_on_its_gpu_says_so(
+    outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Readable, "reading", lambda _: GpuReading(time.monotonic(), processes=1))
+    monkeypatch.setattr(Settings, "hardware", Readable())
+    outcome = outcome_of("raises")
+    assert (outcome.status, outcome.observed["other_gpu_processes"]) == ("failed", "1")
+
+
 def test_a_child_that_returns_into_the_worker_does_not_answer_for_it(outcome_of: Measure) -> None:
     assert outcome_of("forks").status == "pass"
 

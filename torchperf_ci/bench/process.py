@@ -154,7 +154,8 @@ def measure(
         # A process that fails before sampling, such as by a timeout, may have been disturbed, so observe all of it.
         forget_choices(cache_of(case, scratch), keep_graphs=True)  # because a warm start is measured as well
         with (
-            watch_interference(settings.hardware, closely=False) as whole,
+            # At both ends, when the GPU is read, the worker is not there.
+            watch_interference(settings.hardware, workers=0, closely=False) as whole,
             open_worker(case, settings, scratch) as worker,
         ):
             conversation = WorkerConversation(worker, settings.timeout, report_phase)
