@@ -118,6 +118,13 @@ def test_sampling_that_cannot_reach_the_target_ends_with_the_budget(on: Callable
     assert clock.now == pytest.approx(2, abs=0.2)
 
 
+def test_the_width_is_that_of_all_samples_also_where_there_are_enough(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda n: 0.01 * (2 - n / 6000 + n % 2))
+    result = timing.sample(clock, clock.step, inner=1, target=1e-9, budget=1e9)
+    assert len(result.seconds) >= timing.MAX_SAMPLES
+    assert result.half_width == timing.median_half_width(result.seconds)
+
+
 def test_a_step_longer_than_the_budget_still_gives_samples(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda _: 10.0)
     result = timing.sample(clock, clock.step, inner=1, target=0.01, budget=1)

@@ -94,13 +94,13 @@ def sample(
             steps += inner * len(new)
             elapsed = time.perf_counter() - wall
             enough = len(values) >= WINDOW or elapsed >= limit
-            out_of_time = elapsed >= max(budget, least) and enough
-            if (len(values) >= next_look and elapsed >= least) or out_of_time:
+            if elapsed >= max(budget, least) and enough:
+                break
+            if len(values) >= next_look and elapsed >= least:
                 half_width = median_half_width(values)
                 next_look = math.ceil(len(values) * 1.5)
-            if out_of_time:
-                break
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    half_width = median_half_width(values)
     return Samples(
         tuple(values), inner, half_width, half_width <= target, wall / steps, cpu / steps, settling
     )
