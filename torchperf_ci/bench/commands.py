@@ -166,7 +166,7 @@ def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
         settings = settings.on(selection.describe_environment(settings).environment)
     except (EnvironmentUnderTestError, UsageError) as error:
         if settings.device == "auto":
-            console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")
+            console.say(f"torchperf: without --device, only the CPU is examined, because {error}")
         return installed(settings.device.replace("auto", "cpu")), None
     if settings.device == "cpu":
         return settings.hardware, None
