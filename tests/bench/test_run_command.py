@@ -157,3 +157,31 @@ def test_what_fails_on_a_full_disk_is_not_broken_and_is_measured_again(
     assert re.search(r"the disk of .* is full: .*faulty/raises .*continue with --resume", done.stderr)
     assert call(*run, "--resume", cwd=tmp_path).returncode == 3
     assert records_in(tmp_path / "records")
+
+
+def test_a_pair_that_fails_on_a_full_disk_is_measured_again(
+    tmp_path: Path, call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anchor = tmp_path / "anchor-python"
+    anchor.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
+    anchor.chmod(0o755)
+    run = (
+        "run",
+        "--suite",
+        FAULTY,
+        "--filter",
+        "faulty/newer",
+        "--anchor",
+        anchor,
+        "--out",
+        "records",
+        *FAST,
+    )
+    with monkeypatch.context() as full:
+        full.setattr(scratch, "FULL_DISK", 2**62)
+        done = call(*run, cwd=tmp_path)
+    assert done.returncode == 2
+    assert re.search(
+        r"the disk of .* is full: .*faulty/newer .*the anchor: .*continue with --resume", done.stderr
+    )
+    assert "unpaired" not in (tmp_path / "records/.torchperf/journal.jsonl").read_text()

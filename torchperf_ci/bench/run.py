@@ -261,8 +261,11 @@ def _one_pair(case: Case, plan: RunPlan, journal: RunJournal, scratch: Path) -> 
         sized = journal.result(case).case
         pair = measure_against(plan.setting.anchor, sized, plan.setting.settings, scratch)
     except SideFailure as failure:
-        journal.add(JournalLine(case.key, unpaired=why_unpaired(failure)))
-        return ProcessOutcome("not measured", why_unpaired(failure))
+        why = why_unpaired(failure)
+        if is_disk_full():
+            refuse_full_disk(f"{case}: {why}; continue with --resume")
+        journal.add(JournalLine(case.key, unpaired=why))
+        return ProcessOutcome("not measured", why)
     journal.add(JournalLine(case.key, pair=pair))
     return ProcessOutcome("pass", seconds=time.monotonic() - start)
 
