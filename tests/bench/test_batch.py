@@ -64,6 +64,25 @@ def test_two_workers_fit_beside_each_other(
     assert process.find_batch_size(CASE, settings, tmp_path) == expected
 
 
+def test_a_batch_norm_that_cannot_train_on_one_sample_is_given_two(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class WithBatchNorm(Device):
+        def ask(self, verb: str, _timeout: float, _kind: type, **arguments: Any) -> object:
+            if verb == "first_step" and self.size == 1:
+                msg = "failed"
+                raise WorkerFailure(msg, "ValueError: Expected more than 1 value per channel when training")
+            return super().ask(verb, _timeout, _kind, **arguments)
+
+    @contextmanager
+    def opened(*_: object) -> Iterator[Device]:
+        yield WithBatchNorm(16, 10**6)
+
+    monkeypatch.setattr(process, "open_worker", opened)
+    monkeypatch.setattr(process, "available_memory", lambda: 0)
+    assert process.find_batch_size(CASE, SETTINGS, tmp_path) == 16
+
+
 def test_a_workload_that_does_not_fit_at_all_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     @contextmanager
     def opened(*_: object) -> Iterator[Device]:

@@ -8,15 +8,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from measuring import torchperf
 
 from torchperf_ci.bench import commands
+from torchperf_ci.bench.process import ProcessOutcome
+from torchperf_ci.bench.results import CaseResult
 from torchperf_ci.cli import main
+from torchperf_ci.errors import NotRestoredError
 from torchperf_ci.machine.examination import DoctorFinding
+from torchperf_ci.machine.tuning import TuningReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 FAULTY = Path(__file__).parent / "faulty_suite.py"
 
@@ -81,6 +90,24 @@ def test_a_dry_run_measures_nothing(tmp_path: Path, call) -> None:
     assert "faulty/hangs inference bf16 eager batch 2" in done.stdout
     assert done.stdout.endswith("; records to torchperf-records-2\n")
     assert [path.name for path in tmp_path.rglob("*")] == ["torchperf-records", "old.json"]
+
+
+def test_what_was_measured_is_told_also_where_tuning_cannot_be_undone(
+    tmp_path: Path, call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def tuned(_device: object) -> Iterator[TuningReport]:
+        yield TuningReport({"turbo": "off"})
+        msg = "tuning left this machine changed"
+        raise NotRestoredError(msg)
+
+    monkeypatch.setattr(commands, "tuned", tuned)
+    failed = [ProcessOutcome("oom", "too large")]
+    monkeypatch.setattr(commands, "run", lambda plan: [CaseResult(case, failed) for case in plan.cases])
+    done = call("run", "--suite", FAULTY, "--filter", "faulty/fine", "--tune", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "oom" in done.stdout
+    assert "tuning left this machine changed" in done.stderr
 
 
 @pytest.mark.parametrize("device", ["cuda", "xpu"])

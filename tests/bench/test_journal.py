@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from torchperf_ci.bench.case import Case
+from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bench.process import ProcessOutcome
-from torchperf_ci.bench.results import CaseResult
-from torchperf_ci.bench.run import JournalLine, RunJournal, free_folder, newest_folder
+from torchperf_ci.bench.results import CaseResult, RunSetting
+from torchperf_ci.bench.run import JournalLine, RunJournal, RunPlan, free_folder, newest_folder
 from torchperf_ci.bench.worker.protocol import Built, FirstStep, WorkerAnswers
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.records.files import OWN_FOLDER
+from torchperf_ci.records.record import Dependency
 
 PLAN = {"cases": ["a", "b"], "budget": 3.0, "files": ("x.py",)}
 A, B = (Case(name, "inference", "fp32", "eager", 0) for name in "ab")
@@ -140,6 +141,44 @@ def test_another_plan_cannot_be_resumed(tmp_path: Path) -> None:
     RunJournal(tmp_path, PLAN)
     with pytest.raises(ResumeError, match=r"budget changed \(budget: 3.0 → 5\)"):
         RunJournal(tmp_path, {**PLAN, "budget": 5}, resume=True)
+
+
+SETTING = RunSetting(
+    "nightly",
+    Settings("python", "cpu"),
+    {},
+    {"pytorch": Dependency(sha="abc", version="2.13.0"), "timm": Dependency(version="1.0.1")},
+    "f1",
+    identity={"head_sha": "a1", "run_attempt": 1},
+)
+
+
+@pytest.mark.parametrize(
+    ("other", "changed"),
+    [
+        (replace(SETTING, identity={"head_sha": "b2", "run_attempt": 1}), r'commit: "a1" → "b2"'),
+        (
+            replace(SETTING, dependencies={**SETTING.dependencies, "timm": Dependency(version="1.0.2")}),
+            r'version of timm: "1\.0\.1" → "1\.0\.2"',
+        ),
+    ],
+)
+def test_processes_of_another_commit_or_library_are_not_put_with_those_of_an_earlier_one(
+    tmp_path: Path, other: RunSetting, changed: str
+) -> None:
+    RunJournal(tmp_path, RunPlan([A], SETTING, tmp_path).identity())
+    next_attempt = replace(SETTING, identity={"head_sha": "a1", "run_attempt": 2})
+    RunJournal(tmp_path, RunPlan([A], next_attempt, tmp_path).identity(), resume=True)
+    with pytest.raises(ResumeError, match=changed):
+        RunJournal(tmp_path, RunPlan([A], other, tmp_path).identity(), resume=True)
+
+
+def test_two_runs_do_not_write_to_the_same_journal(tmp_path: Path) -> None:
+    first, second = RunJournal(tmp_path, PLAN), RunJournal(tmp_path, PLAN, resume=True)
+    with first.locked(), pytest.raises(ResumeError, match="in use by another run"), second.locked():
+        pass
+    with second.locked():
+        second.add(JournalLine(A.key, OUTCOME))
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:

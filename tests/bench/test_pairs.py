@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from torchperf_ci.bench.pairs import (
     SIDES,
     Pair,
     SideFailure,
+    _import_torch,
     _quad,
     _refuse_another_workload,
     calibrated_steps,
@@ -228,6 +230,14 @@ def test_a_sample_that_waited_for_a_cpu_shortens_no_block(seconds: tuple[float, 
     expected = min(seconds[:samples]) / 10
     assert calibrated_steps((base, 10), (head, 10)) == pytest.approx(BLOCK_SECONDS / expected, abs=1)
     assert [len(list(worker.samples)) for worker in (base, head)] == [len(seconds) - samples] * 2
+
+
+def test_a_signal_can_end_the_wait_for_torch() -> None:
+    """It raises in the main thread, which would still have to wait for others."""
+    waiting: list[threading.Thread] = []
+    worker = SimpleNamespace(ask=lambda *_: waiting.append(threading.current_thread()))
+    _import_torch(worker, worker)
+    assert waiting == [threading.main_thread()] * 2
 
 
 def test_the_pair_is_one_observation_that_a_spoiled_quad_does_not_move() -> None:

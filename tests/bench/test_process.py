@@ -25,6 +25,7 @@ from torchperf_ci.bench.process import (
 )
 from torchperf_ci.bench.worker.protocol import Block, Done, FirstStep
 from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.errors import SystemRefusalError
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
 
@@ -254,6 +255,15 @@ def test_what_a_gpu_showed_under_the_samples_is_kept_and_heat_voids_them(
     assert (outcome.status, outcome.void) == ("pass", True)
 
 
+def test_a_process_that_fails_beside_another_one_on_its_gpu_says_so(
+    outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Readable, "reading", lambda _: GpuReading(time.monotonic(), processes=1))
+    monkeypatch.setattr(Settings, "hardware", Readable())
+    outcome = outcome_of("raises")
+    assert (outcome.status, outcome.observed["other_gpu_processes"]) == ("failed", "1")
+
+
 def test_a_child_that_returns_into_the_worker_does_not_answer_for_it(outcome_of: Measure) -> None:
     assert outcome_of("forks").status == "pass"
 
@@ -326,3 +336,9 @@ def test_nothing_goes_on_where_torchperf_was_killed(what: str, tmp_path: Path) -
     while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_python_that_is_gone_is_one_clear_error(outcome_of: Measure, tmp_path: Path) -> None:
+    gone = str(tmp_path / "gone")
+    with pytest.raises(SystemRefusalError, match=f"{gone} has been removed since it was first used"):
+        outcome_of("fine", python=gone)

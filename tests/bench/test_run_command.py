@@ -25,6 +25,7 @@ PINNED = "pinned" if sys.platform == "linux" else "unpinned"
 
 
 IDENTITY = {"repo": "octo/perf", "head_branch": "refs/heads/main", "head_sha": "1f", "workflow_id": 71}
+JOB = ("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "GITHUB_RUN_ID")
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +36,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
         f"version: 1\nname: mine\nsuites:\n  ours: {{workloads: ['{FAULTY}'], modes: [inference], dtypes: [bf16]}}\n"
     )
     (folder / "temporary").mkdir()
-    names = ("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "GITHUB_RUN_ID")
     job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
-    job |= {"GITHUB_RUN_ATTEMPT": "2", **dict(zip(names, map(str, IDENTITY.values()), strict=True))}
+    job |= {"GITHUB_RUN_ATTEMPT": "2", **dict(zip(JOB, map(str, IDENTITY.values()), strict=True))}
     return folder, torchperf(*FINISHED, cwd=folder, **job, TMPDIR=str(folder / "temporary"))
 
 
@@ -114,9 +114,14 @@ def test_a_run_on_a_busy_machine_says_so(tmp_path: Path, busy_machine: None) -> 
     assert "other work" in case["disturbed"] == status["extra_info"]["disturbed"]
 
 
-def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(finished, call) -> None:
-    """Of a run that has nothing left to measure."""
+def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(
+    finished, call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a run that has nothing left to measure, in a later attempt of its job."""
     folder, _ = finished
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    for name, value in zip(JOB, IDENTITY.values(), strict=True):
+        monkeypatch.setenv(name, str(value))
     before = records_in(folder / "torchperf-records")
     resumed = ("--resume", "--out", "torchperf-records", "--on-failure", "warn", "--json")
     done = call(*FINISHED, *resumed, cwd=folder)
@@ -152,3 +157,31 @@ def test_what_fails_on_a_full_disk_is_not_broken_and_is_measured_again(
     assert re.search(r"the disk of .* is full: .*faulty/raises .*continue with --resume", done.stderr)
     assert call(*run, "--resume", cwd=tmp_path).returncode == 3
     assert records_in(tmp_path / "records")
+
+
+def test_a_pair_that_fails_on_a_full_disk_is_measured_again(
+    tmp_path: Path, call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anchor = tmp_path / "anchor-python"
+    anchor.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
+    anchor.chmod(0o755)
+    run = (
+        "run",
+        "--suite",
+        FAULTY,
+        "--filter",
+        "faulty/newer",
+        "--anchor",
+        anchor,
+        "--out",
+        "records",
+        *FAST,
+    )
+    with monkeypatch.context() as full:
+        full.setattr(scratch, "FULL_DISK", 2**62)
+        done = call(*run, cwd=tmp_path)
+    assert done.returncode == 2
+    assert re.search(
+        r"the disk of .* is full: .*faulty/newer .*the anchor: .*continue with --resume", done.stderr
+    )
+    assert "unpaired" not in (tmp_path / "records/.torchperf/journal.jsonl").read_text()

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
+from types import SimpleNamespace
 
 import pytest
 
@@ -38,8 +41,15 @@ def test_this_machine_is_looked_at():
     assert facts.condition is None
 
 
-def test_this_machine_is_examined(monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "not" / "yet" / "there"))
+def test_the_disk_is_that_of_temporary_files_where_workers_compile(monkeypatch, tmp_path):
+    """A worker has a cache of its own there, whatever inductor's cache is for the caller."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=7 * (path == str(tmp_path))))
+    assert machine_state(Cpu()).disk_free == 7
+
+
+def test_this_machine_is_examined():
     findings = examine(Cpu())
     assert {"steadiness", "governor", "compiler", "disk"} <= {finding.check for finding in findings}
     assert json.loads(json.dumps([vars(finding) for finding in findings]))

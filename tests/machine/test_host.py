@@ -5,7 +5,7 @@ import platform
 
 import pytest
 
-from torchperf_ci.machine.host import available_memory, oom_kills, read_host
+from torchperf_ci.machine.host import available_memory, oom_kills, quota_stalled, read_host
 
 CPU = "sys/devices/system/cpu"
 
@@ -79,6 +79,29 @@ def test_a_containers_own_quota_is_at_the_root_of_its_tree(server):
     (server / "proc/self/cgroup").write_text("0::/\n")
     (server / "sys/fs/cgroup/cpu.max").write_text("200000 100000\n")
     assert read_host(server).cpu_quota == 2.0
+
+
+def test_the_limits_of_a_container_count_with_cgroup_v1_too(server):
+    """As of Docker, which shows a container its own group as the whole tree, but the machine's path to it."""
+    (server / "proc/self/cgroup").write_text(
+        "4:memory:/docker/a:b\n3:cpuacct,cpu:/docker/a:b\n1:name=systemd:/x\n"
+    )
+    cpu, memory = (server / "sys/fs/cgroup" / name for name in ("cpu", "memory"))
+    cpu.mkdir()
+    memory.mkdir()
+    (cpu / "cpu.cfs_quota_us").write_text("-1\n")
+    (cpu / "cpu.cfs_period_us").write_text("100000\n")
+    (cpu / "cpu.stat").write_text("nr_periods 9\nnr_throttled 3\nthrottled_time 1500000000\n")
+    (memory / "memory.limit_in_bytes").write_text(f"{2**63 - 4096}\n")
+    (memory / "memory.usage_in_bytes").write_text(f"{3 << 29}\n")
+    (memory / "memory.stat").write_text(
+        f"active_file 1\ntotal_inactive_file {1 << 29}\ntotal_active_file {1 << 28}\n"
+    )
+    assert (read_host(server).cpu_quota, available_memory(server)) == (None, 60 << 30)
+    (cpu / "cpu.cfs_quota_us").write_text("150000\n")
+    (memory / "memory.limit_in_bytes").write_text(f"{2 << 30}\n")
+    assert (read_host(server).cpu_quota, available_memory(server)) == (1.5, 5 << 28)
+    assert quota_stalled(server) == 1.5
 
 
 def test_available_memory_is_less_than_there_is():

@@ -44,6 +44,14 @@ def test_shares_of_the_cpus_are_unknown_where_they_could_be_read_only_once():
     assert missing == {"cpu_steal", "other_cpus"}
 
 
+@pytest.mark.parametrize("events", [1, 9])
+def test_the_events_of_a_cpu_that_went_offline_or_came_back_were_not_now(events):
+    """As when another run has switched siblings off, or on again."""
+    assert "cpu_throttle_events" not in interference_between(
+        BEFORE, replace(AFTER, throttle_events=events, cpus=1)
+    )
+
+
 def test_counters_are_read(server):
     for cpu in (0, 7):
         (server / f"sys/devices/system/cpu/cpu{cpu}/thermal_throttle/core_throttle_count").write_text("3\n")

@@ -82,7 +82,7 @@ def run_command(options: RunOptions) -> int:
         setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
         setting = replace(setting, identity=identity)
         results = run(RunPlan(cases, setting, out, options.resume))
-    _publish_results(results, setting, out, json_output=options.json)
+        _publish_results(results, setting, out, json_output=options.json)
     failed = summary.failed_cases(results)
     if failed and options.on_failure != "warn":
         msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
@@ -166,7 +166,7 @@ def _to_examine(options: DoctorOptions) -> tuple[Device, DeviceExercise | None]:
         settings = settings.on(selection.describe_environment(settings).environment)
     except (EnvironmentUnderTestError, UsageError) as error:
         if settings.device == "auto":
-            console.say(f"torchperf: only the CPU is examined, because {error}, or the device with --device")
+            console.say(f"torchperf: without --device, only the CPU is examined, because {error}")
         return installed(settings.device.replace("auto", "cpu")), None
     if settings.device == "cpu":
         return settings.hardware, None

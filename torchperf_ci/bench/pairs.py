@@ -13,7 +13,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping  # noqa: TC003  # msgspec reads the types
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import NormalDist, median, stdev
@@ -222,10 +221,12 @@ def _refuse_another_workload(base: PairWorker, head: PairWorker) -> None:
 
 
 def _import_torch(*workers: PairWorker) -> None:
-    """Wait until all workers have imported torch, which they do in parallel, because it takes longer than a block."""
-    with ThreadPoolExecutor(len(workers)) as pool:
-        for answer in [pool.submit(worker.ask, "ready", Done) for worker in workers]:
-            answer.result()
+    """Wait until all workers have imported torch, which they do in parallel, because it takes longer than a block.
+
+    A signal must be able to end the wait, so no other threads wait.
+    """
+    for worker in workers:
+        worker.ask("ready", Done)
 
 
 BRIEF_SECONDS = 0.1

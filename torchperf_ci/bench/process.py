@@ -25,6 +25,7 @@ from torchperf_ci.bench.worker.protocol import (
     WorkerAnswers,
 )
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
+from torchperf_ci.errors import SystemRefusalError
 from torchperf_ci.machine.examination import DeviceExercise, noise_of
 from torchperf_ci.machine.gpu_sampling import summarize_samples
 from torchperf_ci.machine.host import available_memory
@@ -153,7 +154,8 @@ def measure(
         # A process that fails before sampling, such as by a timeout, may have been disturbed, so observe all of it.
         forget_choices(cache_of(case, scratch), keep_graphs=True)  # because a warm start is measured as well
         with (
-            watch_interference(settings.hardware, closely=False) as whole,
+            # At both ends, when the GPU is read, the worker is not there.
+            watch_interference(settings.hardware, workers=0, closely=False) as whole,
             open_worker(case, settings, scratch) as worker,
         ):
             conversation = WorkerConversation(worker, settings.timeout, report_phase)
@@ -211,11 +213,19 @@ def open_worker(
 ) -> Worker:
     """Start a worker with the case's own compiler cache under ``scratch``: cold the first time, then warm.
 
-    ``more`` are environment variables in addition to those of every worker.
+    ``more`` are environment variables in addition to those of every worker. Raises :class:`SystemRefusalError` if the
+    Python is gone.
     """
     folder = cache_of(case, scratch).parent
     folder.mkdir(parents=True, exist_ok=True)
-    return start_worker(settings, folder, more)
+    try:
+        return start_worker(settings, folder, more)
+    except FileNotFoundError as error:
+        msg = (
+            f"{error.filename} has been removed since it was first used: once it is there again, call torchperf again "
+            "(run with --resume)"
+        )
+        raise SystemRefusalError(msg) from error
 
 
 def start_worker(settings: Settings, folder: Path, more: Mapping[str, str] | None = None) -> Worker:
@@ -316,7 +326,7 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
     """Double the batch size from 1 until throughput stops growing or half of the memory is used.
 
     Returns the last size that was worth it. The limit is half of the memory because in a pair two workers must fit, and
-    a case must have the same batch size alone and in a pair. Raises :class:`WorkerFailure` if not even one sample can
+    a case must have the same batch size alone and in a pair. Raises :class:`WorkerFailure` if not even two samples can
     be processed.
     """
     best, best_throughput = 0, 0.0
@@ -328,7 +338,10 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
             try:
                 throughput = _throughput(conversation, replace(case, batch_size=size), settings)
                 used = conversation.ask("peak", Peak).device
-            except WorkerFailure:
+            except WorkerFailure as failure:
+                if size == 1 and failure.status == "failed":  # a batch norm cannot train on a single sample
+                    size = 2
+                    continue
                 if not best:
                     raise
                 break

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections import defaultdict
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
 from pathlib import Path
@@ -23,7 +24,7 @@ from torchperf_ci.records.record import write_records
 from torchperf_ci.scratch import is_disk_full, refuse_full_disk, scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case
 
@@ -75,6 +76,19 @@ class RunJournal:
         except OSError as error:
             msg = f"{self._path} cannot be used ({error.strerror}): choose a directory of yours with --out"
             raise OutputDirectoryError(msg) from None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the journal against other runs for the block. Raises :class:`ResumeError`."""
+        with open_journal(self._path) as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                msg = f"{self._path} is in use by another run: wait for it to end, or choose another --out"
+                raise ResumeError(msg) from None
+            except OSError:
+                pass  # a file system without locks
+            yield
 
     def add(self, line: JournalLine) -> None:
         """Save one line. Raises :class:`OutputDirectoryError`."""
@@ -138,6 +152,8 @@ class RunPlan:
             "benchmark": self.setting.benchmark,
             "fingerprint": self.setting.fingerprint,
             "torch": self.setting.dependencies["pytorch"].sha,
+            **{f"version of {name}": used.version for name, used in self.setting.dependencies.items()},
+            "commit": self.setting.identity.get("head_sha"),
             "anchor": self.setting.anchor.build if self.setting.anchor else None,
             "cases": [case.key for case in self.cases],
             **self.setting.settings.plan(),
@@ -153,7 +169,7 @@ def run(plan: RunPlan) -> list[CaseResult]:
     # Before anything can fail, so that a later step finds what an interrupted run has saved.
     actions.set_output("records-dir", str(plan.out.absolute()))
     try:
-        with scratch_folder() as scratch:
+        with journal.locked(), scratch_folder() as scratch:
             return _measure_all(plan, journal, scratch)
     except Stopped as stopped:
         stopped.outcome = f"what was measured is in {plan.out}; to continue"
@@ -245,8 +261,11 @@ def _one_pair(case: Case, plan: RunPlan, journal: RunJournal, scratch: Path) -> 
         sized = journal.result(case).case
         pair = measure_against(plan.setting.anchor, sized, plan.setting.settings, scratch)
     except SideFailure as failure:
-        journal.add(JournalLine(case.key, unpaired=why_unpaired(failure)))
-        return ProcessOutcome("not measured", why_unpaired(failure))
+        why = why_unpaired(failure)
+        if is_disk_full():
+            refuse_full_disk(f"{case}: {why}; continue with --resume")
+        journal.add(JournalLine(case.key, unpaired=why))
+        return ProcessOutcome("not measured", why)
     journal.add(JournalLine(case.key, pair=pair))
     return ProcessOutcome("pass", seconds=time.monotonic() - start)
 

@@ -114,14 +114,18 @@ class Worker:
         self._oom_kills = oom_kills()
         self._socket, theirs = socket.socketpair()
         with theirs, log.open("wb") as output:
-            self._group = ProcessGroup(
-                [python, str(BOOTSTRAP), str(theirs.fileno())],
-                {**without_rights(os.environ), **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=[theirs.fileno()],
-            )
+            try:
+                self._group = ProcessGroup(
+                    [python, str(BOOTSTRAP), str(theirs.fileno())],
+                    {**without_rights(os.environ), **environment},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=[theirs.fileno()],
+                )
+            except OSError:
+                self._socket.close()
+                raise
         self._process = self._group.process
         self.pin(cpus)
         # If memory runs out after all, the kernel shall kill the worker, and not the parent, which has the results.

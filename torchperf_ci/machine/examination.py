@@ -9,7 +9,6 @@ import shutil
 import tempfile
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Literal
 
@@ -110,8 +109,8 @@ def _block(work: int) -> float:
 class MachineState:
     """The state of this machine, as far as it can be told.
 
-    ``disk_free`` is in bytes, on the disk of inductor's cache. ``clock_step`` is in seconds. ``condition`` is that of
-    a GPU.
+    ``disk_free`` is in bytes, on the disk for temporary files, where workers compile. ``clock_step`` is in seconds.
+    ``condition`` is that of a GPU.
     """
 
     host: Host
@@ -127,8 +126,6 @@ class MachineState:
 
 def machine_state(device: Device, exercise: DeviceExercise | None = None) -> MachineState:
     """Examine this machine and ``device``; takes about a second, most of it to measure noise."""
-    cache = Path(os.environ.get("TORCHINDUCTOR_CACHE_DIR", tempfile.gettempdir()))
-    existing = next(path for path in (cache, *cache.absolute().parents) if path.exists())
     host = read_host()  # first, so that its load does not include the noise measurement
     return MachineState(
         host=host,
@@ -136,7 +133,7 @@ def machine_state(device: Device, exercise: DeviceExercise | None = None) -> Mac
         condition=device.condition(),
         throttling=device.throttling(),
         compiler=cxx_compiler(),
-        disk_free=shutil.disk_usage(existing).free,
+        disk_free=shutil.disk_usage(tempfile.gettempdir()).free,
         clock_step=_clock_step(),
         administrator=os.geteuid() == 0,
         exercise=exercise,

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MIB = 2**20
 GIB = 2**30
 MICROSECOND = 1e-6
+NANOSECOND = 1e-9
 IDLE, IOWAIT, STEAL = 3, 4, 7
 """Columns of the ``cpu`` line in ``/proc/stat`` (proc(5)); ``steal`` is time that the hypervisor gave to others."""
 GUEST = 8
@@ -181,10 +182,12 @@ def _hypervisor(root: Path) -> str:
 
 
 def quota_stalled(root: Path) -> float | None:
-    """Total seconds for which cgroup limits have stalled this process; None without cgroup v2."""
-    lines = [line.split() for folder in _groups(root) for line in text(folder / "cpu.stat").splitlines()]
-    waits = [int(words[1]) for words in lines if words[0] == "throttled_usec"]
-    return sum(waits) * MICROSECOND if waits else None
+    """Total seconds for which cgroup limits have stalled this process; None if unknown."""
+    units = {"throttled_usec": MICROSECOND, "throttled_time": NANOSECOND}  # the second in cgroup v1
+    folders = [*_groups(root), *_groups(root, "cpu")]
+    lines = [line.split() for folder in folders for line in text(folder / "cpu.stat").splitlines()]
+    waits = [int(words[1]) * units[words[0]] for words in lines if words[0] in units]
+    return sum(waits) if waits else None
 
 
 def oom_kills(root: Path = Path("/")) -> int | None:
@@ -200,21 +203,30 @@ def oom_kills(root: Path = Path("/")) -> int | None:
 def available_memory(root: Path = Path("/")) -> int:
     """Memory available to new work without swapping, also within control groups; 0 if the system does not say."""
     available = memory_in(text(root / "proc/meminfo"), "MemAvailable")
-    return min([available, *filter(None, (_room_in(folder) for folder in _groups(root)))])
+    rooms = [_room_in(folder, "memory.max", "memory.current") for folder in _groups(root)]
+    rooms += [
+        _room_in(folder, "memory.limit_in_bytes", "memory.usage_in_bytes")
+        for folder in _groups(root, "memory")
+    ]
+    return min([available, *filter(None, rooms)])
 
 
-def _room_in(group: Path) -> int | None:
+def _room_in(group: Path, limit_file: str, used_file: str) -> int | None:
     """What is left of a control group's memory limit, if it has one. The kernel gives up cached files first."""
-    limit, used = number(group / "memory.max"), number(group / "memory.current")
-    lines = [line.split() for line in text(group / "memory.stat").splitlines()]
-    cached = sum(int(words[1]) for words in lines if words[0] in ("active_file", "inactive_file"))
-    return None if limit is None or used is None else max(limit - used + cached, 1)
+    limit, used = number(group / limit_file), number(group / used_file)
+    cached = {
+        name.removeprefix("total_"): int(value)  # in cgroup v1, the total is that with all groups below
+        for name, _, value in (line.partition(" ") for line in text(group / "memory.stat").splitlines())
+        if name.removeprefix("total_") in ("active_file", "inactive_file")
+    }
+    return None if limit is None or used is None else max(limit - used + sum(cached.values()), 1)
 
 
-def _groups(root: Path) -> list[Path]:
-    """The folders of this process's control groups (cgroup v2), innermost first."""
-    group = text(root / "proc/self/cgroup").rpartition("::/")[2].strip("/")
-    base = root / "sys/fs/cgroup"
+def _groups(root: Path, controller: str = "") -> list[Path]:
+    """The folders of this process's control groups, innermost first: of cgroup v2, or of a controller of v1."""
+    lines = [line.split(":", 2) for line in text(root / "proc/self/cgroup").splitlines()]
+    group = next((path.strip("/") for _, names, path in lines if controller in names.split(",")), "")
+    base = root / "sys/fs/cgroup" / controller
     folders = [base / group, *(base / group).parents] if group else [base]
     return [folder for folder in folders if folder.is_relative_to(base)]
 
@@ -222,7 +234,9 @@ def _groups(root: Path) -> list[Path]:
 def _cpu_quota(root: Path) -> float | None:
     """The tightest CPU limit of this process's control groups, in CPUs."""
     limits = [text(folder / "cpu.max").split() for folder in _groups(root)]
-    quotas = [int(words[0]) / int(words[1]) for words in limits if len(words) == 2 and words[0] != "max"]
+    files = ("cpu.cfs_quota_us", "cpu.cfs_period_us")  # of cgroup v1, where -1 is no limit
+    limits += [[text(folder / name) for name in files] for folder in _groups(root, "cpu")]
+    quotas = [int(words[0]) / int(words[1]) for words in limits if len(words) == 2 and words[0].isdigit()]
     return min(quotas, default=None)
 
 

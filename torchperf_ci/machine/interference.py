@@ -119,7 +119,8 @@ def interference_between(before: CounterSnapshot, after: CounterSnapshot) -> Map
     # Either is empty if it could not be read, so that nothing is known of the time between.
     ticks = [late - early for early, late in zip(before.ticks, after.ticks, strict=False)]
     quota = _share(before.quota_stalled, after.quota_stalled, seconds)
-    heat = after.throttle_events - before.throttle_events
+    # A CPU that goes offline or comes back takes its count since boot with it.
+    heat = after.throttle_events - before.throttle_events if after.cpus == before.cpus else 0
     facts = {
         "cpu_pressure": _shown(_share(before.stalled, after.stalled, seconds), 3),
         "cpu_steal": _shown(ticks[STEAL] / sum(ticks) if sum(ticks) else None, 3),

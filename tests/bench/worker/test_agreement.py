@@ -109,11 +109,12 @@ def test_an_ill_conditioned_result_is_held_to_eagers_own_error() -> None:
     assert found.agrees
 
 
-def test_without_fp64_the_reference_is_eager() -> None:
+@pytest.mark.parametrize("refusal", [TypeError, AssertionError, KeyError])
+def test_without_fp64_the_reference_is_eager(refusal: type[Exception]) -> None:
     def single_only(x: torch.Tensor) -> torch.Tensor:
         if x.dtype == torch.float64:
             msg = "no fp64 here"
-            raise TypeError(msg)
+            raise refusal(msg)
         return x * 2
 
     single = function("test/single", single_only, torch.randn(8))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from torch import nn
 
+from torchperf_ci.bench.worker import profiling
 from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.bench.worker.step import StepRequest, build_step, compilation_counts
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError
@@ -100,6 +103,14 @@ def test_what_its_first_step_has_left_is_compared(
     assert (found.agrees, found.reference) == (agrees, "fp64")
     assert found.compared == "results and parameters"
     assert compiled.compilation().graphs == before + 2
+
+
+def test_what_was_kept_to_compare_is_not_in_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = session(two_models(), "aot_eager", monkeypatch)
+    kept = [weakref.ref(tensor) for tensor in compiled._after_first]
+    assert kept
+    monkeypatch.setattr(profiling, "peak", lambda *_, **__: [tensor() for tensor in kept])
+    assert compiled.peak() == [None] * len(kept)
 
 
 def test_it_is_counted_on_a_model_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

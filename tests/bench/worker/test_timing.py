@@ -40,6 +40,9 @@ class Clockwork:
             seconds.append(self.now - before)
         return seconds
 
+    def synchronize(self) -> None:
+        pass
+
     def step(self) -> None:
         self.now += self._duration(self.steps)
         self.steps += 1
@@ -115,6 +118,13 @@ def test_sampling_that_cannot_reach_the_target_ends_with_the_budget(on: Callable
     assert clock.now == pytest.approx(2, abs=0.2)
 
 
+def test_the_width_is_that_of_all_samples_also_where_there_are_enough(on: Callable[..., Clockwork]) -> None:
+    clock = on(lambda n: 0.01 * (2 - n / 6000 + n % 2))
+    result = timing.sample(clock, clock.step, inner=1, target=1e-9, budget=1e9)
+    assert len(result.seconds) >= timing.MAX_SAMPLES
+    assert result.half_width == timing.median_half_width(result.seconds)
+
+
 def test_a_step_longer_than_the_budget_still_gives_samples(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda _: 10.0)
     result = timing.sample(clock, clock.step, inner=1, target=0.01, budget=1)
@@ -167,7 +177,6 @@ def test_a_block_does_not_look_again_at_what_was_there_before_it() -> None:
 
 def test_a_block_is_the_mean_of_its_steps(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda n: 0.1 * (n + 1))
-    clock.synchronize = lambda: None
     assert timing.block(clock, clock.step, 3) == pytest.approx(0.2)
 
 
@@ -195,7 +204,22 @@ def test_a_worker_samples_a_step_as_long_as_its_warm_up_found_it(on: Callable[..
 @pytest.mark.parametrize(("seconds", "steps"), [(2.0, PEAK_STEPS), (25.0, 1)])
 def test_the_peak_of_a_long_step_takes_one(on: Callable[..., Clockwork], seconds: float, steps: int) -> None:
     clock = on(lambda _: seconds)
-    clock.synchronize = clock.reset_peak_memory = lambda: None
+    clock.reset_peak_memory = lambda: None
     clock.peak_memory = lambda: 1
     peak(clock, clock.step)
     assert clock.steps == steps
+
+
+def test_a_phase_that_a_step_comes_to_several_times_takes_all_of_them(on: Callable[..., Clockwork]) -> None:
+    """As in a step that accumulates gradients."""
+    clock = on(lambda n: 1.0 + n % 2)
+
+    def phases(mark: Callable[[str], None]) -> None:
+        for phase in ("forward", "backward") * 4:
+            clock.step()
+            mark(phase)
+
+    assert timing.phase_seconds(clock, SimpleNamespace(phases=phases), 1.0) == {
+        "forward": 4.0,
+        "backward": 8.0,
+    }

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
 
 import pytest
@@ -28,6 +29,14 @@ def test_cores_are_counted_once_however_many_threads(server, monkeypatch):
     found = read_processor(server)
     assert (found.cores, found.threads) == (4, 8)
     assert found.microcode == "0x2b0005c0"
+
+
+def test_cpus_whose_cores_are_not_numbered_are_cores_themselves(server, monkeypatch):
+    """As in a sandbox of gVisor."""
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    for topology in (server / "sys/devices/system/cpu").glob("cpu*/topology"):
+        shutil.rmtree(topology)
+    assert (read_processor(server).cores, read_processor(server).threads) == (8, 8)
 
 
 @pytest.mark.parametrize("indent", ["", "  "])

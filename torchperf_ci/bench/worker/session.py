@@ -192,6 +192,7 @@ class WorkerSession:
         return timing.block(self._device, self._step.run, steps)
 
     def peak(self) -> protocol.Peak:
+        self._after_first.clear()  # a copy of all parameters, of use only before
         replayed = self._request.backend in REPLAYED
         return profiling.peak(self._device, self._step.run, replayed=replayed)
 

@@ -94,13 +94,13 @@ def sample(
             steps += inner * len(new)
             elapsed = time.perf_counter() - wall
             enough = len(values) >= WINDOW or elapsed >= limit
-            out_of_time = elapsed >= max(budget, least) and enough
-            if (len(values) >= next_look and elapsed >= least) or out_of_time:
+            if elapsed >= max(budget, least) and enough:
+                break
+            if len(values) >= next_look and elapsed >= least:
                 half_width = median_half_width(values)
                 next_look = math.ceil(len(values) * 1.5)
-            if out_of_time:
-                break
         wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    half_width = median_half_width(values)
     return Samples(
         tuple(values), inner, half_width, half_width <= target, wall / steps, cpu / steps, settling
     )
@@ -211,20 +211,28 @@ def phase_seconds(device: Device, step: BuiltStep, budget: float) -> Mapping[str
     times: dict[str, list[float]] = defaultdict(list)
     deadline = time.perf_counter() + budget
     for _ in range(PHASE_REPEATS):
-        device.synchronize()
-        last = time.perf_counter()
-
-        def mark(phase: str) -> None:
-            nonlocal last
-            device.synchronize()
-            now = time.perf_counter()
-            times[phase].append(now - last)
-            last = now
-
-        step.phases(mark)
+        for phase, seconds in _phases_of_one(device, step).items():
+            times[phase].append(seconds)
         if time.perf_counter() > deadline:
             break
     return {phase: median(values) for phase, values in times.items()}
+
+
+def _phases_of_one(device: Device, step: BuiltStep) -> Mapping[str, float]:
+    """Return the seconds by phase of one step, which may come to a phase several times."""
+    seconds: dict[str, float] = defaultdict(float)
+    device.synchronize()
+    last = time.perf_counter()
+
+    def mark(phase: str) -> None:
+        nonlocal last
+        device.synchronize()
+        now = time.perf_counter()
+        seconds[phase] += now - last
+        last = now
+
+    step.phases(mark)
+    return seconds
 
 
 EXERCISE_WARM_UP_SECONDS = 0.5

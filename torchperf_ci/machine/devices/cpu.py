@@ -76,8 +76,9 @@ def cpuinfo(root: Path) -> dict[str, str]:
 
 
 def _core(root: Path, cpu: int) -> tuple[str, str]:
+    """What tells a CPU's core from others; gVisor reports no numbers, so there each CPU counts as a core."""
     topology = root / CPUS / f"cpu{cpu}" / "topology"
-    return text(topology / "physical_package_id"), text(topology / "core_id")
+    return text(topology / "physical_package_id"), text(topology / "core_id") or f"of CPU {cpu}"
 
 
 def _lscpu_model(root: Path) -> str:
