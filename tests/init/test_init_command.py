@@ -214,6 +214,16 @@ def test_suites_that_are_there_are_measured(newcomer: Newcomer) -> None:
     assert "is left out: its name has characters" in said
 
 
+@pytest.mark.parametrize("setting", [("submodule.recurse", "true"), ("color.ui", "always")])
+def test_suites_are_found_whatever_git_is_configured_to_do(
+    newcomer: Newcomer, setting: tuple[str, str]
+) -> None:
+    newcomer.git(newcomer.folder, "config", *setting)
+    newcomer.write("perf/vision.py", "from torchperf_ci.suite import workload\n")
+    newcomer.init()
+    assert inputs(newcomer, PULL_REQUEST)["suite"] == "perf/vision.py"
+
+
 def test_a_workflow_that_does_the_same_under_another_name_is_left(newcomer: Newcomer) -> None:
     call = "jobs: {night: {uses: me/torchperf-ci/.github/workflows/benchmark.yml@v1}}\n"
     newcomer.write(".github/workflows/nightly.yml", call)

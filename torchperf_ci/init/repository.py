@@ -187,7 +187,9 @@ def _paths(git: Git, *arguments: str) -> list[str]:
 
 def _files_with(git: Git, pattern: str, where: Sequence[str]) -> list[str]:
     """Return the files, except ignored ones, that contain a line matching ``pattern``. Without any, git fails."""
-    return _paths(git, "grep", "-lzE", "--untracked", pattern, "--", *where)
+    # What the user's configuration may turn on: colours in the names, and submodules, together with which it fails.
+    plain = ("--no-color", "--no-recurse-submodules")
+    return _paths(git, "grep", "-lzE", "--untracked", *plain, pattern, "--", *where)
 
 
 def _is_taken(git: Git, branch: str) -> bool:
