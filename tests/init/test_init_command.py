@@ -318,9 +318,17 @@ def test_of_several_remotes_origin_is_meant(newcomer: Newcomer) -> None:
     assert "https://github.com/octo/smallnet" in newcomer.init("--dry-run")[1]
 
 
-def test_a_branch_of_code_called_benchmarks_gets_no_records(newcomer: Newcomer) -> None:
+@pytest.mark.parametrize(
+    "ref",
+    [
+        f"{where}/{name}"
+        for where in ("refs/heads", "refs/remotes/origin")
+        for name in ("benchmarks", "benchmarks/faster")
+    ],
+)
+def test_a_branch_of_code_called_benchmarks_gets_no_records(newcomer: Newcomer, ref: str) -> None:
     newcomer.git(newcomer.folder, "commit", "--quiet", "--allow-empty", "--message", "Begin")
-    newcomer.git(newcomer.folder, "branch", "benchmarks")
+    newcomer.git(newcomer.folder, "update-ref", ref, "HEAD")
     newcomer.init()
     assert config.load_config(newcomer.folder / "torchperf.yml").upload.branch == "torchperf-records"
 

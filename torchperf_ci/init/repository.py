@@ -193,8 +193,11 @@ def _files_with(git: Git, pattern: str, where: Sequence[str]) -> list[str]:
 
 
 def _is_taken(git: Git, branch: str) -> bool:
-    """Whether a branch of this name, here or of a remote, holds something else than records."""
-    places = f"refs/heads/{branch}", f"refs/remotes/*/{branch}"
+    """Whether a branch of this name, here or of a remote, holds something else than records.
+
+    So does one below it: beside ``benchmarks/x``, git creates no ``benchmarks``.
+    """
+    places = f"refs/heads/{branch}", f"refs/remotes/*/{branch}", f"refs/remotes/*/{branch}/**"
     refs = _line(git, "for-each-ref", "--format=%(refname)", *places)
     tops = [set(_paths(git, "ls-tree", "--name-only", "-z", ref)) for ref in refs.splitlines()]
     return any(not top or top - _DATA_FOLDERS for top in tops)
