@@ -157,7 +157,7 @@ def run(plan: RunPlan) -> list[CaseResult]:
             return _measure_all(plan, journal, scratch)
     except Stopped as stopped:
         stopped.outcome = f"what was measured is in {plan.out}; to continue"
-        stopped.resume = ("--resume", "--out", str(plan.out))
+        stopped.resume = (("--resume",), ("--out", str(plan.out)))
         raise
 
 
