@@ -171,8 +171,11 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-DECORATED: list[Workload] = []
-"""The workloads that :func:`workload` has made, also those that no name in their file refers to, as in a loop."""
+DECORATED: list[tuple[Workload, Mapping[str, object] | None]] = []
+"""The workloads that :func:`workload` has made, also those that no name in their file refers to, as in a loop.
+
+Each has the variables of the module that was being imported, which made it.
+"""
 
 
 def workload(
@@ -194,10 +197,19 @@ def workload(
     )
 
     def decorate(build: Build) -> Workload:
-        DECORATED.append(Workload(name, task, build, sizes, modes, origin, requires))
-        return DECORATED[-1]
+        made = Workload(name, task, build, sizes, modes, origin, requires)
+        DECORATED.append((made, _importing_module()))
+        return made
 
     return decorate
+
+
+def _importing_module() -> Mapping[str, object] | None:
+    """Return the variables of the module whose import is running; None if none is."""
+    frame = inspect.currentframe()
+    while frame and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame.f_globals if frame else None
 
 
 def per_device(cpu: int, accelerator: int) -> dict[str, int]:
