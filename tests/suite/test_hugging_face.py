@@ -121,3 +121,16 @@ def test_a_digest_is_of_what_a_task_says_of_itself():
     assert with_config(None).config_digest() == ""
     assert with_config({"a": 1, "b": 2}).config_digest() == with_config({"b": 2, "a": 1}).config_digest()
     assert with_config({"a": 1}).config_digest() != with_config({"a": 2}).config_digest()
+
+
+def test_a_digest_is_the_same_in_every_process():
+    def digest(numbers):
+        def activation(x):
+            """A function, whose address is another one in each process."""
+
+        config = {"activation": activation, "layers": set(numbers), "dtype": torch.float32}
+        return Task(torch.neg, config=config).config_digest()
+
+    assert str({0, 8}) != str({8, 0})
+    assert digest([0, 8]) == digest([8, 0])
+    assert digest([0]) != digest([8])

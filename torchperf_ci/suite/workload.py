@@ -79,8 +79,15 @@ class Task:
         """Return a digest of the config that does not depend on the order of its members; empty without a config."""
         if self.config is None:
             return ""
-        text = json.dumps(self.config, sort_keys=True, default=str)
+        text = json.dumps(self.config, sort_keys=True, default=_for_json)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _for_json(value: object) -> object:
+    """Return a value for JSON that is the same in every process: a set in order, a function without its address."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
 
 
 @dataclass(frozen=True)
