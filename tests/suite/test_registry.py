@@ -195,6 +195,11 @@ def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
         (GOOD.format(name="a b"), DECORATED, "write domain/model"),
         (GOOD.format(name="one") + "\n" + GOOD.format(name="one").replace("entry", "other"), 11, "twice"),
         (GOOD.format(name="x").replace("mine/x", "vision/resnet18"), 4, "taken by the built-in suite"),
+        (
+            GOOD.format(name="a-b") + GOOD.format(name="b").replace("mine/", "mine-a/"),
+            10,
+            "same files as those of 'mine/a-b'",
+        ),
     ],
 )
 def test_a_bad_file_is_refused_with_path_line_and_reason(write, text, line, problem):

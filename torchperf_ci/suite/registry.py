@@ -210,12 +210,20 @@ def _refuse_taken_names(
     path: Path, added: Sequence[Workload], workloads: Mapping[str, Workload], sources: Mapping[str, str]
 ) -> None:
     names = dict[str, Workload]()
+    files = {_file_name(name): name for name in workloads}
     for entry in added:
         # A file may import a built-in workload to have it in its suite; that is the same object, not a conflict.
         if workloads.get(entry.name, entry) is not entry:
             _refuse(path, entry, f"the name is taken by {sources[entry.name]}")
         if names.setdefault(entry.name, entry) is not entry:
             _refuse(path, entry, "the name is defined twice in this file")
+        if (other := files.setdefault(_file_name(entry.name), entry.name)) != entry.name:
+            _refuse(path, entry, f"its records would be in the same files as those of {other!r}")
+
+
+def _file_name(workload: str) -> str:
+    """Return a workload's name as it is in names of files, where it has no slash."""
+    return workload.replace("/", "-")
 
 
 def _refuse(path: Path, entry: Workload, problem: str) -> None:
