@@ -82,7 +82,7 @@ def jobs_of(config: Config) -> Sequence[MeasurementJob]:
     jobs = [
         _job(used, runner, config.runners[runner], name, f"{number}/{suite.shards}")
         for name, suite in suites.items()
-        for runner in suite.runners or config.runners
+        for runner in dict.fromkeys(suite.runners or config.runners)
         for number in range(1, suite.shards + 1)
     ]
     if len(jobs) > MAX_JOBS:
