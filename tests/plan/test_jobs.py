@@ -92,7 +92,7 @@ def test_a_built_in_suite_that_does_not_exist_is_refused(tmp_path: Path) -> None
     ):
         jobs_of(loaded(tmp_path, text.replace("WORKLOADS", "quick, cores")))
     assert jobs_of(
-        loaded(tmp_path, text.replace("WORKLOADS", "core, vision/any, 'lang*', mine.py"))
+        loaded(tmp_path, text.replace("WORKLOADS", "core, vision/any, 'lang*', mine.py, torchbench:checkout"))
     )
 
 
