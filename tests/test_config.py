@@ -146,6 +146,7 @@ GOOD = {
     "byte order mark": "\ufeffversion: 1\n",
     "names alone": "runners:\n  ubuntu-latest:\nsuites:\n  quick:\n",
     "share as a number": 'policy: {"latency(ms)": {min_effect: 0.03}}\n',
+    "share on a line of its own": 'policy:\n  "latency(ms)":\n    min_effect: |\n      3%\n',
     "yes": "runners: {a: {tune: yes}}\n",
     "anchors": "runners:\n  a: &all {labels: [x]}\n  b: *all\n",
     "lambda": "upload: {lambda: https://example.org/upload}\n",
