@@ -282,6 +282,15 @@ def test_below_the_folder_of_the_file_a_warning_names_it(write, tmp_path, monkey
     )
 
 
+def test_a_file_with_the_other_suffix_is_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "torchperf.yaml").write_text("version: 1\n")
+    monkeypatch.chdir(tmp_path)
+    assert find_config(None) == Config()
+    assert capsys.readouterr().err == (
+        "warning: torchperf.yaml is not read: rename it to torchperf.yml, or give --config torchperf.yaml\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("upload", "destination"),
     [
