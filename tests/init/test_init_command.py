@@ -313,6 +313,16 @@ def test_other_servers_and_branches_are_told(newcomer: Newcomer) -> None:
     assert "git push -u origin topic" in said
 
 
+@pytest.mark.parametrize(
+    "remote", ["ssh://git@ssh.github.com:443/octo/smallnet.git", "https://GitHub.com/octo/smallnet"]
+)
+def test_github_is_known_by_its_other_addresses(newcomer: Newcomer, remote: str) -> None:
+    newcomer.git(newcomer.folder, "remote", "set-url", "origin", remote)
+    _, said = newcomer.init("--dry-run")
+    assert "repository      https://github.com/octo/smallnet " in said
+    assert newcomer.init()[1].count("the workflows run on GitHub alone") == 0
+
+
 def test_of_several_remotes_origin_is_meant(newcomer: Newcomer) -> None:
     newcomer.git(newcomer.folder, "remote", "add", "fork", "git@github.com:me/smallnet.git")
     assert "https://github.com/octo/smallnet" in newcomer.init("--dry-run")[1]
