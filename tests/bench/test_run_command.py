@@ -35,12 +35,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
         f"version: 1\nname: mine\nsuites:\n  ours: {{workloads: ['{FAULTY}'], modes: [inference], dtypes: [bf16]}}\n"
     )
     (folder / "temporary").mkdir()
-    names = ("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "GITHUB_RUN_ID")
-    job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
-    job |= {"GITHUB_RUN_ATTEMPT": "2", **dict(zip(names, map(str, IDENTITY.values()), strict=True))}
-    return folder, torchperf(*FINISHED, cwd=folder, **job, TMPDIR=str(folder / "temporary"))
+    return folder, torchperf(*FINISHED, cwd=folder, **JOB, TMPDIR=str(folder / "temporary"))
 
 
+NAMES = ("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "GITHUB_RUN_ID")
+JOB = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_OUTPUT": "output",
+    "GITHUB_STEP_SUMMARY": "summary",
+    "GITHUB_RUN_ATTEMPT": "2",
+    **dict(zip(NAMES, map(str, IDENTITY.values()), strict=True)),
+}
 FINISHED = (
     "run",
     "--filter",
@@ -114,9 +119,13 @@ def test_a_run_on_a_busy_machine_says_so(tmp_path: Path, busy_machine: None) -> 
     assert "other work" in case["disturbed"] == status["extra_info"]["disturbed"]
 
 
-def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(finished, call) -> None:
+def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(
+    finished, call, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of a run that has nothing left to measure."""
     folder, _ = finished
+    for name, value in JOB.items():
+        monkeypatch.setenv(name, value)
     before = records_in(folder / "torchperf-records")
     resumed = ("--resume", "--out", "torchperf-records", "--on-failure", "warn", "--json")
     done = call(*FINISHED, *resumed, cwd=folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import defaultdict
 from contextlib import closing
@@ -136,12 +137,20 @@ class RunPlan:
         """Properties that must be equal for a run to resume an interrupted one."""
         return {
             "benchmark": self.setting.benchmark,
+            "commit": self.setting.identity.get("head_sha"),
+            "suite files": _digests(self.setting.settings.files) or None,
             "fingerprint": self.setting.fingerprint,
             "torch": self.setting.dependencies["pytorch"].sha,
             "anchor": self.setting.anchor.build if self.setting.anchor else None,
             "cases": [case.key for case in self.cases],
             **self.setting.settings.plan(),
         }
+
+
+def _digests(files: Sequence[str]) -> list[str]:
+    """Return the digests of suite files. A suite may also be a folder, a checkout of TorchBench."""
+    contents = [path.read_bytes() for path in map(Path, files) if path.is_file()]
+    return [hashlib.sha256(content).hexdigest()[:12] for content in contents]
 
 
 def run(plan: RunPlan) -> list[CaseResult]:
