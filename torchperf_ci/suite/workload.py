@@ -118,6 +118,8 @@ class Workload:
     def _problem(self) -> str | None:
         if not _NAME.fullmatch(self.name):
             return f"workload name {self.name!r}: write domain/model, each of A-Z, a-z, 0-9, '_', '.' and '-'"
+        if not isinstance(self.task, str):
+            return f"workload {self.name}: the task is {_kind(self.task)}; write a text, such as 'image classification'"
         if not self.modes or not set(self.modes) <= set(MODES):
             return f"workload {self.name}: modes is {self.modes!r}; choose from {MODES!r}"
         if isinstance(self.requires, str):
