@@ -40,6 +40,11 @@ def built(entry, mode: str = "training") -> Task:
             {"d_model": 32, "d_ff": 64, "num_layers": 1, "num_heads": 2, "d_kv": 16},
             "T5ForConditionalGeneration",
         ),
+        (
+            "esm",
+            {**TEXT, "pad_token_id": 1, "mask_token_id": 32},
+            "EsmForMaskedLM",
+        ),  # without a part of its config
         ("vit", {**TEXT, "image_size": 32, "patch_size": 16}, "ViTForImageClassification"),
         (
             "whisper",

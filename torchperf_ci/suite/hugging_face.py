@@ -88,7 +88,7 @@ def _prepared(config: object, settings: Mapping[str, object]) -> Any:
     transformers = import_library("transformers")
     named = isinstance(config, str)
     made: Any = transformers.AutoConfig.for_model(config, **settings) if named else copy.deepcopy(config)
-    for part in (made, *(getattr(made, name) for name in made.sub_configs)):
+    for part in filter(None, (made, *(getattr(made, name) for name in made.sub_configs))):
         for key, value in part.to_dict().items():
             if "drop" in key and isinstance(value, float):
                 setattr(part, key, 0.0)
