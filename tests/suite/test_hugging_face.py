@@ -102,6 +102,11 @@ def test_inputs_and_class_may_be_given():
     assert task.call(task.model).logits.shape == (1, 2)
 
 
+def test_an_architecture_without_a_model_of_its_own_is_told():
+    with pytest.raises(ValueError, match="no model for blip_vision_model: give huggingface\\(\\) its class"):
+        built(huggingface("hf/blip", "blip_vision_model"))
+
+
 def test_settings_beside_a_config_are_refused():
     with pytest.raises(TypeError, match="n_layer: write the settings of a config into the config"):
         huggingface("hf/gpt2", object(), n_layer=2)
