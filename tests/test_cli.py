@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import json
 import os
 import re
 import subprocess
@@ -163,6 +165,11 @@ def test_what_the_system_refuses_is_no_bug_of_ours(command: str, refused: str, s
     assert done.returncode == 2
     assert says in done.stderr
     assert "bug" not in done.stderr
+
+
+def test_a_name_that_no_file_can_have_is_no_bug_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["check", json.dumps([{}] * 100)]) == 2
+    assert f"the system refused: [Errno {errno.ENAMETOOLONG}] File name too long" in capsys.readouterr().err
 
 
 def test_in_a_job_an_error_is_an_annotation() -> None:

@@ -146,6 +146,7 @@ GOOD = {
     "byte order mark": "\ufeffversion: 1\n",
     "names alone": "runners:\n  ubuntu-latest:\nsuites:\n  quick:\n",
     "share as a number": 'policy: {"latency(ms)": {min_effect: 0.03}}\n',
+    "share on a line of its own": 'policy:\n  "latency(ms)":\n    min_effect: |\n      3%\n',
     "yes": "runners: {a: {tune: yes}}\n",
     "anchors": "runners:\n  a: &all {labels: [x]}\n  b: *all\n",
     "lambda": "upload: {lambda: https://example.org/upload}\n",
@@ -278,6 +279,15 @@ def test_below_the_folder_of_the_file_a_warning_names_it(write, tmp_path, monkey
     assert capsys.readouterr().err == (
         "warning: ../../torchperf.yml is not read: run the command in its folder, "
         "or give --config ../../torchperf.yml\n"
+    )
+
+
+def test_a_file_with_the_other_suffix_is_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "torchperf.yaml").write_text("version: 1\n")
+    monkeypatch.chdir(tmp_path)
+    assert find_config(None) == Config()
+    assert capsys.readouterr().err == (
+        "warning: torchperf.yaml is not read: rename it to torchperf.yml, or give --config torchperf.yaml\n"
     )
 
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from torchperf_ci import deadline as module
@@ -21,6 +24,14 @@ def test_the_first_try_comes_at_once_and_the_last_before_the_end(pauses: list[fl
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(pauses) == len(numbers) - 1
     assert 0 < deadline.left < MAX_PAUSE
+
+
+@pytest.mark.parametrize("seconds", [1e7, 1e300])
+def test_a_deadline_that_is_never_reached_is_one_until_which_a_program_can_be_waited_for(
+    seconds: float,
+) -> None:
+    left = Deadline.after(seconds).left
+    subprocess.run([sys.executable, "-c", ""], timeout=left, capture_output=True, check=True)
 
 
 def test_after_the_deadline_there_is_one_try_left_to_refuse(pauses: list[float]) -> None:

@@ -16,7 +16,7 @@ import pytest
 from hangups import HEEDING_HANGUPS
 
 from torchperf_ci.cli import COMMANDS, main
-from torchperf_ci.interruption import Stopped, stoppable
+from torchperf_ci.interruption import Stopped, command_line, stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,6 +84,22 @@ def test_the_call_is_whole_and_safe_to_copy_and_has_no_password() -> None:
     ]
     assert "stopped by SIGTERM" in done.stderr
     assert done.returncode == 143
+
+
+@pytest.mark.parametrize(
+    ("given", "continues"),
+    [
+        ("run", "run --resume --out records"),
+        ("run --out records", "run --out records --resume"),
+        ("run --out ./records/", "run --out ./records/ --resume"),
+        ("run --out=records/", "run --out=records/ --resume --out records"),
+    ],
+)
+def test_a_flag_that_was_given_is_not_repeated_however_its_value_was_spelled(
+    given: str, continues: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["torchperf", *given.split()])
+    assert command_line((), more=(("--resume",), ("--out", "records"))) == f"torchperf {continues}"
 
 
 def test_a_call_under_nohup_does_not_notice_that_the_terminal_is_gone() -> None:

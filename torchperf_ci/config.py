@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from yaml import Node
 
 CONFIG_FILE = Path("torchperf.yml")
+_MISNAMED = CONFIG_FILE.with_suffix(".yaml")
 
 _URL = Text(r"^https?://[^\s/]", "a URL such as https://…")
 _ROLE = Text(r"^arn:[^\s:]+:iam::", "the ARN of a role, arn:aws:iam::…")
@@ -168,22 +169,24 @@ class Config:
 def find_config(path: str | None) -> Config:
     """Load the file ``path``, else ``torchperf.yml`` if it exists, else the defaults. Raises as :func:`load_config`.
 
-    Nobody expects the defaults below a folder that has the file, so there a warning names it.
+    Nobody expects the defaults below a folder that has the file, or beside ``torchperf.yaml``, so a warning names it.
     """
     if path is None and not CONFIG_FILE.exists():
-        _warn_below(Path.cwd())
+        _warn_of_unread_file(Path.cwd())
         return Config()
     return load_config(Path(path) if path else CONFIG_FILE)
 
 
 @cache
-def _warn_below(folder: Path) -> None:
-    """Warn if the file is in a folder above, up to the root of the checkout."""
+def _warn_of_unread_file(folder: Path) -> None:
+    """Warn if the file is in a folder above, up to the root of the checkout, or has the other suffix of YAML."""
+    remedies = {CONFIG_FILE: "run the command in its folder", _MISNAMED: f"rename it to {CONFIG_FILE}"}
     for above in (folder, *folder.parents):
-        if (above / CONFIG_FILE).exists():
-            path = os.path.relpath(above / CONFIG_FILE, folder)
-            say(f"warning: {path} is not read: run the command in its folder, or give --config {path}")
-            return
+        for name, remedy in remedies.items():
+            if (above / name).exists():
+                path = os.path.relpath(above / name, folder)
+                say(f"warning: {path} is not read: {remedy}, or give --config {path}")
+                return
         if (above / ".git").exists():
             return
 

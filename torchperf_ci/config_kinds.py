@@ -147,7 +147,7 @@ class Share:
     def read(self, node: Node, position: ConfigPosition) -> float:
         share = None
         if _is(node, "str") and re.search(_PERCENT, node.value):
-            share = float(node.value[:-1]) / 100
+            share = float(node.value.strip()[:-1]) / 100
         elif _is(node, "float", "int") and re.fullmatch(r"[0-9]*\.?[0-9]+", node.value):
             share = float(node.value)
         if share is None or not 0 < share < 1:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE = 0.1
 MAX_PAUSE = 10.0
+MAX_SECONDS = 2e6
+"""The furthest deadline, 23 days: poll(2), which waits for a program's output, takes 31 bits of milliseconds."""
 
 
 @dataclass(eq=False)
@@ -22,7 +24,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
-        return cls(time.monotonic() + seconds)
+        return cls(time.monotonic() + min(seconds, MAX_SECONDS))
 
     @property
     def left(self) -> float:

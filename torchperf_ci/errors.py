@@ -157,8 +157,8 @@ class SystemRefusalError(TorchperfError):
 
 
 _REFUSALS = {
-    errno.EACCES, errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOLCK,
-    errno.ENOMEM, errno.ENOSPC, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EROFS, errno.ESTALE,
+    errno.EACCES, errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENAMETOOLONG, errno.ENFILE,
+    errno.ENOLCK, errno.ENOMEM, errno.ENOSPC, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EROFS, errno.ESTALE,
 }  # fmt: skip
 
 

@@ -272,6 +272,9 @@ _REMOTES = (
     re.compile(r"(?:ssh://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[\w.-]+)(?::\d+(?=/))?[:/]" + _PATH),
 )
 
+_SSH_OF_GITHUB = "ssh.github.com"
+"""Where GitHub takes SSH on the port of HTTPS, behind firewalls."""
+
 
 def read_checkout(folder: Path) -> MeasuredCommit:
     """Identify the commit checked out in ``folder``. Raises :class:`UnknownIdentityError` if anything is missing."""
@@ -318,7 +321,10 @@ def origin_page(folder: Path) -> str:
 def page_of(remote: str) -> str:
     """Return the web page for a remote's URL, without credentials; empty if it is not on a server."""
     match = next(filter(None, (form.fullmatch(remote) for form in _REMOTES)), None)
-    return f"https://{match['host']}/{match['path']}" if match else ""
+    if not match:
+        return ""
+    host = match["host"].lower()
+    return f"https://{'github.com' if host == _SSH_OF_GITHUB else host}/{match['path']}"
 
 
 def repository_name(url: str) -> str:

@@ -28,18 +28,21 @@ COMMAND_NAME = "torchperf"
 
 
 def command_line(
-    options: Iterable[Option], program: Sequence[str] = (COMMAND_NAME,), more: Sequence[str] = ()
+    options: Iterable[Option],
+    program: Sequence[str] = (COMMAND_NAME,),
+    more: Iterable[tuple[str, ...]] = (),
 ) -> str:
-    """Return this process's command line with ``more`` flags, and with the environment variables of ``options``.
+    """Return this process's command line, with the environment variables of ``options``.
 
-    Credentials are left out and have to be given again.
+    ``more`` are flags to add, each with its value if it takes one, unless they are already there. Credentials are left
+    out and have to be given again.
     """
     from torchperf_ci.git import without_secrets  # every command starts with this module, and few need git
 
     variables = [option.env for option in options if os.environ.get(option.env, "").strip()]
     given = [f"{name}={shlex.quote(os.environ[name])}" for name in variables]
     argv = sys.argv[1:]
-    flags = [flag for flag in more if flag not in argv]
+    flags = [word for option in more if option[0] not in argv for word in option]
     return without_secrets(" ".join([*given, shlex.join([*program, *argv, *flags])]))
 
 
@@ -99,7 +102,7 @@ class Stopped(KeyboardInterrupt):
         super().__init__(f"stopped by {'Ctrl-C' if number == signal.SIGINT else number.name}")
         self.exit_code = 128 + number
         self.outcome = "what was finished stays so; to do the rest"
-        self.resume: tuple[str, ...] = ()
+        self.resume: tuple[tuple[str, ...], ...] = ()
 
 
 class _SignalHandler:

@@ -109,6 +109,11 @@ def _raises(x):
     raise ZeroDivisionError(msg)
 
 
+def _names_a_file_that_is_not_utf8(x):
+    msg = f"no weights in {os.fsdecode(bytes([0xE9]))}.pt"
+    raise RuntimeError(msg)
+
+
 def _runs_out_of_memory(x):
     return torch.empty(2**60)
 
@@ -144,6 +149,7 @@ forks = _faulty("forks", _forks)
 straggles = _faulty("straggles", _forks_a_straggler)
 spawns = _faulty("spawns", _spawns)
 raises = _faulty("raises", _raises)
+odd_file = _faulty("odd_file", _names_a_file_that_is_not_utf8)
 oom = _faulty("oom", _runs_out_of_memory)
 unsupported = _faulty("unsupported", _of_no_kernel)
 pretends = _faulty("pretends", _says_it_is_unsupported)

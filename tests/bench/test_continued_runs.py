@@ -16,7 +16,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from measuring import FAST, records_in, torchperf
+from measuring import FAST, Called, records_in, torchperf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 FAULTY = Path(__file__).parent / "faulty_suite.py"
 PARTS = {"benchmark", "model", "metric", "runners", "dependencies"}
 """Of a record that is measured outside of a job: nothing of its commit and run is made up."""
+
+SUITE = """
+import torch
+from torchperf_ci.suite import Task, workload
+
+@workload("mine/net", "nothing", modes=("inference",))
+def net(batch):
+    return Task(torch.neg, (torch.ones(batch),))
+"""
 
 
 @dataclass(frozen=True)
@@ -109,6 +118,25 @@ def test_another_anchor_cannot_continue_a_run(anchored: Anchored, call) -> None:
     done = call(*anchored.without_anchor, "--resume", cwd=anchored.folder)
     assert done.returncode == 2
     assert 'anchor changed (anchor: "torch ' in done.stderr
+
+
+def test_what_has_changed_is_not_measured_to_the_end_under_the_same_name(
+    tmp_path: Path, git: Callable[..., str], call: Callable[..., Called]
+) -> None:
+    suite = tmp_path / "suite.py"
+    suite.write_text(SUITE)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "remote", "add", "origin", "git@github.com:octo/net.git")
+    git(tmp_path, "add", "suite.py")
+    git(tmp_path, "commit", "--quiet", "--message", "One")
+    argv = ["run", "--repo", ".", "--suite", "suite.py", "--processes", "1", *FAST]
+    assert call(*argv, cwd=tmp_path).returncode == 0
+    suite.write_text(SUITE.replace("neg", "sin"))
+    done = call(*argv, "--resume", cwd=tmp_path)
+    assert (done.returncode, "another run: suite files changed" in done.stderr) == (2, True)
+    git(tmp_path, "commit", "--quiet", "--all", "--message", "Two")
+    done = call(*argv, "--resume", cwd=tmp_path)
+    assert (done.returncode, "another run: commit, suite files changed" in done.stderr) == (2, True)
 
 
 def test_a_workload_that_the_anchor_lacks_is_measured_all_the_same(anchored: Anchored) -> None:

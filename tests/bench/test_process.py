@@ -78,6 +78,7 @@ def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure)
         ("kills", "crashed", "killed by SIGKILL during first_step"),
         ("gives_up", "failed", "SystemExit: no data"),
         ("raises", "failed", "ZeroDivisionError: on purpose"),
+        ("odd_file", "failed", r"RuntimeError: no weights in \udce9.pt"),
         ("oom", "oom", "can't allocate memory"),
         ("unsupported", "unsupported", "not implemented for 'UInt16'"),
         ("pretends", "failed", "NotImplementedError"),

@@ -36,11 +36,17 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, subprocess
         f"version: 1\nname: mine\nsuites:\n  ours: {{workloads: ['{FAULTY}'], modes: [inference], dtypes: [bf16]}}\n"
     )
     (folder / "temporary").mkdir()
-    job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
-    job |= {"GITHUB_RUN_ATTEMPT": "2", **dict(zip(JOB, map(str, IDENTITY.values()), strict=True))}
-    return folder, torchperf(*FINISHED, cwd=folder, **job, TMPDIR=str(folder / "temporary"))
+    return folder, torchperf(*FINISHED, cwd=folder, **JOB, TMPDIR=str(folder / "temporary"))
 
 
+NAMES = ("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "GITHUB_RUN_ID")
+JOB = {
+    "GITHUB_ACTIONS": "true",
+    "GITHUB_OUTPUT": "output",
+    "GITHUB_STEP_SUMMARY": "summary",
+    "GITHUB_RUN_ATTEMPT": "2",
+    **dict(zip(NAMES, map(str, IDENTITY.values()), strict=True)),
+}
 FINISHED = (
     "run",
     "--filter",
@@ -117,11 +123,10 @@ def test_a_run_on_a_busy_machine_says_so(tmp_path: Path, busy_machine: None) -> 
 def test_the_config_names_benchmark_and_suites_and_the_table_is_data_when_asked(
     finished, call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a run that has nothing left to measure, in a later attempt of its job."""
+    """Of a run that has nothing left to measure."""
     folder, _ = finished
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    for name, value in zip(JOB, IDENTITY.values(), strict=True):
-        monkeypatch.setenv(name, str(value))
+    for name, value in JOB.items():
+        monkeypatch.setenv(name, value)
     before = records_in(folder / "torchperf-records")
     resumed = ("--resume", "--out", "torchperf-records", "--on-failure", "warn", "--json")
     done = call(*FINISHED, *resumed, cwd=folder)

@@ -104,6 +104,13 @@ def test_nothing_selected_is_an_error() -> None:
         selected_workloads(["quick"], ["audio/*", "b"], Config(), KNOWN)
 
 
+def test_a_filter_that_passes_nothing_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert keys(Selection([grid("vision/b")], filters=["vision/*", "visoin/*"]))
+    assert capsys.readouterr().err == (
+        "⚠ no selected workload of these modes matches 'visoin/*'; see `torchperf list`\n"
+    )
+
+
 @given(st.integers(1, 9))
 def test_shards_are_disjoint_and_complete(of: int) -> None:
     whole = Selection([grid("*", modes=("inference", "training"), dtypes=("fp32", "bf16"))])

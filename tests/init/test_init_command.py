@@ -214,6 +214,16 @@ def test_suites_that_are_there_are_measured(newcomer: Newcomer) -> None:
     assert "is left out: its name has characters" in said
 
 
+@pytest.mark.parametrize("setting", [("submodule.recurse", "true"), ("color.ui", "always")])
+def test_suites_are_found_whatever_git_is_configured_to_do(
+    newcomer: Newcomer, setting: tuple[str, str]
+) -> None:
+    newcomer.git(newcomer.folder, "config", *setting)
+    newcomer.write("perf/vision.py", "from torchperf_ci.suite import workload\n")
+    newcomer.init()
+    assert inputs(newcomer, PULL_REQUEST)["suite"] == "perf/vision.py"
+
+
 def test_a_workflow_that_does_the_same_under_another_name_is_left(newcomer: Newcomer) -> None:
     call = "jobs: {night: {uses: me/torchperf-ci/.github/workflows/benchmark.yml@v1}}\n"
     newcomer.write(".github/workflows/nightly.yml", call)
@@ -303,14 +313,32 @@ def test_other_servers_and_branches_are_told(newcomer: Newcomer) -> None:
     assert "git push -u origin topic" in said
 
 
+@pytest.mark.parametrize(
+    "remote", ["ssh://git@ssh.github.com:443/octo/smallnet.git", "https://GitHub.com/octo/smallnet"]
+)
+def test_github_is_known_by_its_other_addresses(newcomer: Newcomer, remote: str) -> None:
+    newcomer.git(newcomer.folder, "remote", "set-url", "origin", remote)
+    _, said = newcomer.init("--dry-run")
+    assert "repository      https://github.com/octo/smallnet " in said
+    assert newcomer.init()[1].count("the workflows run on GitHub alone") == 0
+
+
 def test_of_several_remotes_origin_is_meant(newcomer: Newcomer) -> None:
     newcomer.git(newcomer.folder, "remote", "add", "fork", "git@github.com:me/smallnet.git")
     assert "https://github.com/octo/smallnet" in newcomer.init("--dry-run")[1]
 
 
-def test_a_branch_of_code_called_benchmarks_gets_no_records(newcomer: Newcomer) -> None:
+@pytest.mark.parametrize(
+    "ref",
+    [
+        f"{where}/{name}"
+        for where in ("refs/heads", "refs/remotes/origin")
+        for name in ("benchmarks", "benchmarks/faster")
+    ],
+)
+def test_a_branch_of_code_called_benchmarks_gets_no_records(newcomer: Newcomer, ref: str) -> None:
     newcomer.git(newcomer.folder, "commit", "--quiet", "--allow-empty", "--message", "Begin")
-    newcomer.git(newcomer.folder, "branch", "benchmarks")
+    newcomer.git(newcomer.folder, "update-ref", ref, "HEAD")
     newcomer.init()
     assert config.load_config(newcomer.folder / "torchperf.yml").upload.branch == "torchperf-records"
 

@@ -38,6 +38,11 @@ def test_a_job_a_suite_runner_and_shard(tmp_path: Path) -> None:
     ]
 
 
+def test_a_runner_that_a_suite_names_twice_measures_it_once(tmp_path: Path) -> None:
+    given = loaded(tmp_path, f"{RUNNERS}suites:\n  core: {{runners: [spr, spr]}}\n")
+    assert [job.name for job in jobs_of(given)] == ["spr-core"]
+
+
 def test_the_matrix_is_what_github_takes(tmp_path: Path) -> None:
     given = loaded(tmp_path, f"{RUNNERS}suites:\n  core: {{runners: [h100]}}\n")
     assert json.loads(json.dumps(matrix(jobs_of(given)))) == {
@@ -86,7 +91,9 @@ def test_a_built_in_suite_that_does_not_exist_is_refused(tmp_path: Path) -> None
         UsageError, match=r"unknown suite in suites\.mine\.workloads 'cores': did you mean core or models\?"
     ):
         jobs_of(loaded(tmp_path, text.replace("WORKLOADS", "quick, cores")))
-    assert jobs_of(loaded(tmp_path, text.replace("WORKLOADS", "core, vision/any, 'lang*', mine.py")))
+    assert jobs_of(
+        loaded(tmp_path, text.replace("WORKLOADS", "core, vision/any, 'lang*', mine.py, torchbench:checkout"))
+    )
 
 
 def test_names_are_taken_as_they_are_where_they_can_be(tmp_path: Path) -> None:

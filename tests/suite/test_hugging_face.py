@@ -40,6 +40,11 @@ def built(entry, mode: str = "training") -> Task:
             {"d_model": 32, "d_ff": 64, "num_layers": 1, "num_heads": 2, "d_kv": 16},
             "T5ForConditionalGeneration",
         ),
+        (
+            "esm",
+            {**TEXT, "pad_token_id": 1, "mask_token_id": 32},
+            "EsmForMaskedLM",
+        ),  # without a part of its config
         ("vit", {**TEXT, "image_size": 32, "patch_size": 16}, "ViTForImageClassification"),
         (
             "whisper",
@@ -97,6 +102,11 @@ def test_inputs_and_class_may_be_given():
     assert task.call(task.model).logits.shape == (1, 2)
 
 
+def test_an_architecture_without_a_model_of_its_own_is_told():
+    with pytest.raises(ValueError, match="no model for blip_vision_model: give huggingface\\(\\) its class"):
+        built(huggingface("hf/blip", "blip_vision_model"))
+
+
 def test_settings_beside_a_config_are_refused():
     with pytest.raises(TypeError, match="n_layer: write the settings of a config into the config"):
         huggingface("hf/gpt2", object(), n_layer=2)
@@ -121,3 +131,16 @@ def test_a_digest_is_of_what_a_task_says_of_itself():
     assert with_config(None).config_digest() == ""
     assert with_config({"a": 1, "b": 2}).config_digest() == with_config({"b": 2, "a": 1}).config_digest()
     assert with_config({"a": 1}).config_digest() != with_config({"a": 2}).config_digest()
+
+
+def test_a_digest_is_the_same_in_every_process():
+    def digest(numbers):
+        def activation(x):
+            """A function, whose address is another one in each process."""
+
+        config = {"activation": activation, "layers": set(numbers), "dtype": torch.float32}
+        return Task(torch.neg, config=config).config_digest()
+
+    assert str({0, 8}) != str({8, 0})
+    assert digest([0, 8]) == digest([8, 0])
+    assert digest([0]) != digest([8])

@@ -156,6 +156,25 @@ def test_workloads_that_are_made_in_a_loop_count(write):
     assert catalogue([path]).suites[str(path)] == ("mine/one", "mine/width_8", "mine/width_16")
 
 
+MADE_BY_OTHERS = """
+from functools import partial
+from helper import make
+from torchperf_ci.suite import huggingface, workload
+
+for width in (8, 16):
+    workload(f"mine/width_{width}", "nothing")(partial(make, width))
+for name in ("bert", "gpt2"):
+    model = huggingface(f"mine/{name}", name)
+"""
+
+
+def test_workloads_that_are_made_in_a_loop_by_functions_of_other_modules_count(write, monkeypatch):
+    helper = write(GOOD.format(name="of_the_helper") + "def make(width, batch): ...\n", "helper.py")
+    monkeypatch.syspath_prepend(helper.parent)
+    path = write(MADE_BY_OTHERS)
+    assert catalogue([path]).suites[str(path)] == ("mine/width_8", "mine/width_16", "mine/bert", "mine/gpt2")
+
+
 def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
     path = write("from torchperf_ci.suite.vision import resnet18\n")
     assert catalogue([path]).suites[str(path)] == ("vision/resnet18",)

@@ -48,6 +48,11 @@ def test_a_malformed_name_is_refused(name):
         workload(name, "t")(build)
 
 
+def test_a_task_that_is_no_text_is_refused():
+    with pytest.raises(ValueError, match="workload a/b: the task is an int; write a text, such as"):
+        workload("a/b", 8)(build)
+
+
 @pytest.mark.parametrize("modes", [(), ("train",), ("inference", "eval")])
 def test_unknown_modes_are_refused(modes):
     with pytest.raises(ValueError, match="choose from"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import time
 from collections import defaultdict
 from contextlib import closing, contextmanager
@@ -150,14 +151,21 @@ class RunPlan:
         """Properties that must be equal for a run to resume an interrupted one."""
         return {
             "benchmark": self.setting.benchmark,
+            "commit": self.setting.identity.get("head_sha"),
+            "suite files": _digests(self.setting.settings.files) or None,
             "fingerprint": self.setting.fingerprint,
             "torch": self.setting.dependencies["pytorch"].sha,
             **{f"version of {name}": used.version for name, used in self.setting.dependencies.items()},
-            "commit": self.setting.identity.get("head_sha"),
             "anchor": self.setting.anchor.build if self.setting.anchor else None,
             "cases": [case.key for case in self.cases],
             **self.setting.settings.plan(),
         }
+
+
+def _digests(files: Sequence[str]) -> list[str]:
+    """Return the digests of suite files. A suite may also be a folder, a checkout of TorchBench."""
+    contents = [path.read_bytes() for path in map(Path, files) if path.is_file()]
+    return [hashlib.sha256(content).hexdigest()[:12] for content in contents]
 
 
 def run(plan: RunPlan) -> list[CaseResult]:
@@ -173,7 +181,7 @@ def run(plan: RunPlan) -> list[CaseResult]:
             return _measure_all(plan, journal, scratch)
     except Stopped as stopped:
         stopped.outcome = f"what was measured is in {plan.out}; to continue"
-        stopped.resume = ("--resume", "--out", str(plan.out))
+        stopped.resume = (("--resume",), ("--out", str(plan.out)))
         raise
 
 

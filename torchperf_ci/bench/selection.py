@@ -14,7 +14,7 @@ from torchperf_ci.bench.process import start_worker
 from torchperf_ci.bench.worker.protocol import DescribedWorkload, EnvironmentUnderTest, KnownWorkloads
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Suite
-from torchperf_ci.console import waiting
+from torchperf_ci.console import say, waiting
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.scratch import scratch_folder
 
@@ -71,7 +71,10 @@ NOTHING_IN_SHARD = "shard {}/{} has nothing to measure: there are fewer cases th
 
 
 def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tuple[Case, ...]:
-    """Return the cases of this shard, each once. Raises :class:`UsageError` if the whole selection is empty."""
+    """Return the cases of this shard, each once. Warns of each filter that passes nothing.
+
+    Raises :class:`UsageError` if the whole selection is empty.
+    """
     cases = dict.fromkeys(
         case
         for suite in selection.suites
@@ -86,6 +89,9 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
         )
         msg = f"nothing to run: no selected workload has these modes and passes the filters; {advice}"
         raise UsageError(msg)
+    for pattern in selection.filters:
+        if not any(matches(case.workload, [pattern]) for case in cases):
+            say(f"⚠ no selected workload of these modes matches {pattern!r}; see `torchperf list`")
     return cases_of_shard(tuple(cases), selection.shard, selection.costs.get(device, {}))
 
 

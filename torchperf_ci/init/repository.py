@@ -187,12 +187,17 @@ def _paths(git: Git, *arguments: str) -> list[str]:
 
 def _files_with(git: Git, pattern: str, where: Sequence[str]) -> list[str]:
     """Return the files, except ignored ones, that contain a line matching ``pattern``. Without any, git fails."""
-    return _paths(git, "grep", "-lzE", "--untracked", pattern, "--", *where)
+    # What the user's configuration may turn on: colours in the names, and submodules, together with which it fails.
+    plain = ("--no-color", "--no-recurse-submodules")
+    return _paths(git, "grep", "-lzE", "--untracked", *plain, pattern, "--", *where)
 
 
 def _is_taken(git: Git, branch: str) -> bool:
-    """Whether a branch of this name, here or of a remote, holds something else than records."""
-    places = f"refs/heads/{branch}", f"refs/remotes/*/{branch}"
+    """Whether a branch of this name, here or of a remote, holds something else than records.
+
+    So does one below it: beside ``benchmarks/x``, git creates no ``benchmarks``.
+    """
+    places = f"refs/heads/{branch}", f"refs/remotes/*/{branch}", f"refs/remotes/*/{branch}/**"
     refs = _line(git, "for-each-ref", "--format=%(refname)", *places)
     tops = [set(_paths(git, "ls-tree", "--name-only", "-z", ref)) for ref in refs.splitlines()]
     return any(not top or top - _DATA_FOLDERS for top in tops)

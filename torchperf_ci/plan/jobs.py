@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.bench.case import Case, Costs
+from torchperf_ci.bench.selection import TORCHBENCH
 from torchperf_ci.config import Config, Runner, Suite
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.options.measurement_commands import SUITES
@@ -82,7 +83,7 @@ def jobs_of(config: Config) -> Sequence[MeasurementJob]:
     jobs = [
         _job(used, runner, config.runners[runner], name, f"{number}/{suite.shards}")
         for name, suite in suites.items()
-        for runner in suite.runners or config.runners
+        for runner in dict.fromkeys(suite.runners or config.runners)
         for number in range(1, suite.shards + 1)
     ]
     if len(jobs) > MAX_JOBS:
@@ -123,13 +124,14 @@ def _check_suite(name: str, suite: Suite) -> None:
     """Raise :class:`UsageError` for a name that ``torchperf run --suite`` would split or ignore.
 
     Raises :class:`UnknownNameError` for a built-in suite that does not exist. Names with a slash are workloads, which
-    are not checked, because listing them needs torch.
+    are not checked, because listing them needs torch; neither are paths.
     """
     if name != name.strip() or not name or "," in name or len(name.splitlines()) != 1:
         msg = f"suites: {name!r} cannot be given to `torchperf run --suite`: use a name without commas and line breaks"
         raise UsageError(msg)
     for wanted in suite.workloads:
-        if not any(sign in wanted for sign in "/*?[") and not wanted.endswith(".py") and wanted not in SUITES:
+        is_path = wanted.endswith(".py") or wanted.startswith(TORCHBENCH)
+        if not any(sign in wanted for sign in "/*?[") and not is_path and wanted not in SUITES:
             what = f"suite in suites.{name}.workloads"
             raise UnknownNameError(what, wanted, SUITES, "torchperf list")
 

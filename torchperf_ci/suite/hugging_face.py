@@ -88,7 +88,7 @@ def _prepared(config: object, settings: Mapping[str, object]) -> Any:
     transformers = import_library("transformers")
     named = isinstance(config, str)
     made: Any = transformers.AutoConfig.for_model(config, **settings) if named else copy.deepcopy(config)
-    for part in (made, *(getattr(made, name) for name in made.sub_configs)):
+    for part in filter(None, (made, *(getattr(made, name) for name in made.sub_configs))):
         for key, value in part.to_dict().items():
             if "drop" in key and isinstance(value, float):
                 setattr(part, key, 0.0)
@@ -99,6 +99,7 @@ def _prepared(config: object, settings: Mapping[str, object]) -> Any:
 
 
 def _model_class(config: Any, name: str) -> Any:
+    """Return the class ``name`` of the library, or the architecture's own. Raises ValueError if it has none."""
     transformers = importlib.import_module("transformers")
     if name:
         return getattr(transformers, name)
@@ -109,7 +110,10 @@ def _model_class(config: Any, name: str) -> Any:
         for table in (*tables, auto.MODEL_MAPPING_NAMES)
         if config.model_type in table
     )
-    model_class = next(known)
+    model_class = next(known, None)
+    if model_class is None:
+        msg = f"the library lists no model for {config.model_type}: give huggingface() its class, as model='NAME'"
+        raise ValueError(msg)
     return getattr(transformers, model_class if isinstance(model_class, str) else model_class[0])
 
 

@@ -140,7 +140,7 @@ def _load_file(path: Path) -> list[Workload]:
             raise BadSuiteFileError(path, None, problem)
         return list(models)
     values = vars(_execute(path))
-    decorated = [entry for entry in DECORATED if getattr(entry.build, "__globals__", None) is values]
+    decorated = [entry for entry, module in DECORATED if module is values]
     workloads = list(_workloads_in([decorated, *values.values()]))
     if not workloads:
         problem = "defines no workload: decorate a function `batch_size -> Task` with @workload(...)"

@@ -79,8 +79,15 @@ class Task:
         """Return a digest of the config that does not depend on the order of its members; empty without a config."""
         if self.config is None:
             return ""
-        text = json.dumps(self.config, sort_keys=True, default=str)
+        text = json.dumps(self.config, sort_keys=True, default=_for_json)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _for_json(value: object) -> object:
+    """Return a value for JSON that is the same in every process: a set in order, a function without its address."""
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(str, value))
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", str(value))
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,8 @@ class Workload:
     def _problem(self) -> str | None:
         if not _NAME.fullmatch(self.name):
             return f"workload name {self.name!r}: write domain/model, each of A-Z, a-z, 0-9, '_', '.' and '-'"
+        if not isinstance(self.task, str):
+            return f"workload {self.name}: the task is {_kind(self.task)}; write a text, such as 'image classification'"
         if not self.modes or not set(self.modes) <= set(MODES):
             return f"workload {self.name}: modes is {self.modes!r}; choose from {MODES!r}"
         if isinstance(self.requires, str):
@@ -171,8 +180,11 @@ def _kind(value: object) -> str:
     return "None" if value is None else f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
 
 
-DECORATED: list[Workload] = []
-"""The workloads that :func:`workload` has made, also those that no name in their file refers to, as in a loop."""
+DECORATED: list[tuple[Workload, Mapping[str, object] | None]] = []
+"""The workloads that :func:`workload` has made, also those that no name in their file refers to, as in a loop.
+
+Each has the variables of the module that was being imported, which made it.
+"""
 
 
 def workload(
@@ -194,10 +206,19 @@ def workload(
     )
 
     def decorate(build: Build) -> Workload:
-        DECORATED.append(Workload(name, task, build, sizes, modes, origin, requires))
-        return DECORATED[-1]
+        made = Workload(name, task, build, sizes, modes, origin, requires)
+        DECORATED.append((made, _importing_module()))
+        return made
 
     return decorate
+
+
+def _importing_module() -> Mapping[str, object] | None:
+    """Return the variables of the module whose import is running; None if none is."""
+    frame = inspect.currentframe()
+    while frame and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    return frame.f_globals if frame else None
 
 
 def per_device(cpu: int, accelerator: int) -> dict[str, int]:

@@ -64,8 +64,8 @@ def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
         return {
             "error": {
                 "status": status_of(error),
-                "reason": _reason(error),
-                "traceback": "" if _is_ours(error) else traceback.format_exc(),
+                "reason": _valid(_reason(error)),
+                "traceback": "" if _is_ours(error) else _valid(traceback.format_exc()),
             }
         }
 
@@ -86,6 +86,11 @@ def _is_ours(error: BaseException) -> bool:
 def _reason(error: BaseException) -> str:
     first = (str(error).strip().splitlines() or [""])[0]
     return (first if _is_ours(error) else f"{type(error).__name__}: {first}")[:500]
+
+
+def _valid(text: str) -> str:
+    """Return text that records can hold: a name of a file that is not UTF-8 has surrogates in Python."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
