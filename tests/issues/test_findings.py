@@ -198,6 +198,16 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
         assert not suspect_machines(few)
 
 
+def test_a_machine_is_suspected_for_all_of_its_benchmarks() -> None:
+    """A second finding of the same machine and range would be the same to all later nights."""
+    slow = [a_regression(a_series(f"slow{number}"), 2.0, 1.04) for number in range(4)]
+    other = a_regression(replace(VIT, benchmark="other"), 3.0, 1.05)
+    for verdicts in ([*slow, other], [other, *slow]):
+        (one,) = found(verdicts, [])
+        assert len(one.rows) == 5
+        assert "4 of 4 latencies on NVIDIA H100 80GB HBM3 look worse at once" in one.why
+
+
 def test_what_luck_of_builds_could_make_says_so_where_it_could_make_all_of_it() -> None:
     luck = BuildVariance(0.01, 0.005, 0.02, chance=0.03)
     lucky, unlucky = (

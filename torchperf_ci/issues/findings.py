@@ -297,13 +297,20 @@ def _unlocated_findings(
 
     A machine has a finding of its own if its range was bisected anywhere or is not known, or if it is ``suspect``.
     """
-    groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
+    machines: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in regressed:
         series, commits = verdict.series, verdict.evidence.commits
-        ends = commits.range or (commits.last_old.name, commits.first_new.name)
-        is_own = series.group in suspect or not commits.range or _bisections_of_range(verdict, bisections)
-        key = (series.repo, series.device, series.arch if is_own else "", *ends)
-        groups[key].append(verdict)
+        old, new = commits.range or (commits.last_old.name, commits.first_new.name)
+        machines[series.repo, series.device, series.arch, old, new].append(verdict)
+    groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
+    for (repo, device, arch, old, new), verdicts in machines.items():
+        is_own = any(
+            verdict.series.group in suspect
+            or not verdict.evidence.commits.range
+            or _bisections_of_range(verdict, bisections)
+            for verdict in verdicts
+        )
+        groups[repo, device, arch if is_own else "", old, new] += verdicts
     return [
         IssueFinding(
             "unlocated",
@@ -325,8 +332,9 @@ def _whys(
 ) -> Iterator[str]:
     """Sentences on why no commit is named, and on what else may be the cause."""
     yield _answer(bisection) if bisection else _why_not_bisected(verdicts[0], bisections)
-    if not bisection and (whole := suspect.get(verdicts[0].series.group)):
-        yield f"{whole}."
+    if not bisection:
+        parts = dict.fromkeys(verdict.series.group for verdict in verdicts)
+        yield from (f"{suspect[part]}." for part in parts if part in suspect)
     yield _build_variance(verdicts)
 
 
