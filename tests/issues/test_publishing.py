@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from github_api import JOB, LOGINS, PERSON, Fault
-from nights import CULPRIT, OTHER, judged, located, located_within, measured, regressed, series
+from nights import BAD, CULPRIT, OTHER, judged, located, located_within, measured, regressed, series
 
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
 
@@ -310,8 +310,33 @@ def test_a_night_on_another_branch_says_nothing_about_the_issues(
     monkeypatch.setenv("GITHUB_REF", ref)
     assert nightly.report(2, judged(measured(NET), regressed(BERT))) == 0
     assert nightly.states[:1] == states
-    why = f"no issue was changed, 1 draft written: this job runs on {told}, and issues are about main"
+    why = f"no issue was changed, 1 draft written: this job is about {told}, and issues are about main"
     assert (why in capsys.readouterr().err) == bool(told)
+
+
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        ({"event": "schedule", "head_branch": "main"}, ""),
+        ({"event": "workflow_dispatch", "head_branch": "mended"}, "this job is about mended"),
+        ({"event": "pull_request", "head_branch": "main"}, "this job is about a pull request"),
+    ],
+)
+def test_a_job_after_a_night_goes_by_what_that_measured(
+    nightly: Nightly,
+    job: Job,
+    monkeypatch: pytest.MonkeyPatch,
+    members: dict[str, str],
+    told: str,
+    capsys: Any,
+) -> None:
+    """It always runs on the default branch itself."""
+    run = {"head_sha": BAD, "html_url": "", "pull_requests": [], **members}
+    job.event(repository={"default_branch": "main"}, workflow_run=run)
+    monkeypatch.setenv("GITHUB_REF", "refs/heads/main")
+    assert nightly.report(1, judged(SLOW)) == 0
+    assert nightly.states == ([] if told else ["open"])
+    assert told in capsys.readouterr().err
 
 
 def test_people_may_write_labels_in_capitals(nightly: Nightly, github: GitHub) -> None:
