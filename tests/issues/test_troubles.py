@@ -112,11 +112,13 @@ def test_a_missing_permission_is_named(nightly: Nightly, github: GitHub, capsys:
     assert "❌ not published" in nightly.summary
 
 
-@pytest.mark.parametrize("status", [403, 404])
+@pytest.mark.parametrize(
+    ("status", "message"), [(403, "refused"), (403, "Repository access blocked"), (404, "refused")]
+)
 def test_issues_that_cannot_be_listed_are_told(
-    nightly: Nightly, github: GitHub, status: int, capsys: Any
+    nightly: Nightly, github: GitHub, status: int, message: str, capsys: Any
 ) -> None:
-    github.faults = [Fault("GET", status, "refused", where="/issues?")]
+    github.faults = [Fault("GET", status, message, where="/issues?")]
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
     assert "permissions: issues: write" in capsys.readouterr().err
     assert nightly.issues == []
