@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -289,8 +288,9 @@ def _do_action(
 ) -> None:
     issue, other = action.issue, action.other
     if issue and other:
-        _close_as_duplicate(tracker, issue, other)
+        _close_as_duplicate(tracker, issue)
         done.closed.append(issue)
+        _comment_on(tracker, issue, duplicate_comment(other.number), done)
         return
     text = text_of_action(action, tonight.context(action))
     if issue is None:
@@ -301,10 +301,14 @@ def _do_action(
     if action.what != "remember":
         lists.get(action.what, done.updated).append(issue)
     if text.comment:
-        try:
-            tracker.comment(issue, text.comment)
-        except LockedError:
-            done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
+        _comment_on(tracker, issue, text.comment, done)
+
+
+def _comment_on(tracker: IssueTracker, issue: TrackedIssue, text: str, done: PublishedIssues) -> None:
+    try:
+        tracker.comment(issue, text)
+    except LockedError:
+        done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
 
 
 _STATES: Mapping[ActionKind, Mapping[str, str]] = {
@@ -322,13 +326,11 @@ def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text
         tracker.change(issue, body=text.body, **title, **state)
 
 
-def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue, other: TrackedIssue) -> None:
+def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
     """Close an issue and remove our label and memory, so that it is not found again."""
     labels = [label for label in issue.labels if label != TORCHPERF_LABEL]
-    with suppress(LockedError, StaleError):  # people may change it in the meantime
-        body = MEMORY_MARKER.sub("", issue.body).lstrip()
-        tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
-        tracker.comment(issue, duplicate_comment(other.number))
+    body = MEMORY_MARKER.sub("", issue.body).lstrip()
+    tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
 
 
 def _what_people_decided(issue: TrackedIssue) -> str:
