@@ -70,6 +70,14 @@ def test_what_somebody_closed_stays_closed_and_is_said(desk: Desk) -> None:
     assert desk.night(2, judged(regressed(NET, ends=LATER))) == []
 
 
+def test_what_a_closed_issue_lacks_is_told_with_what_goes_beyond_it(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET, 1.04)))
+    desk.change(1, is_open=False)
+    assert desk.night(2, judged(regressed(NET, 1.04), regressed(BERT))) == []
+    assert desk.night(3, judged(regressed(NET), regressed(BERT))) == ["open 2"]
+    assert {row.series for row in desk.issues[2].memory.rows} == {NET, BERT}
+
+
 def test_what_somebody_closed_comes_back_after_it_was_over(desk: Desk) -> None:
     desk.night(1, judged(regressed(NET)))
     desk.change(1, is_open=False)

@@ -272,8 +272,9 @@ def _rows_not_dismissed(
 ) -> tuple[IssueRow, ...]:
     """The rows of the finding that the issue does not dismiss.
 
-    These are not in it, or go beyond it, or are ``covered`` by another issue, or have regressed to a level at which its
-    change is undone, so that they had been better than ever before.
+    These go beyond it, or are ``covered`` by another issue, or have regressed to a level at which its change is undone,
+    so that they had been better than ever before. They are also those that are not in it, if it has another cause or if
+    a row goes beyond it: then the cause is not what people have decided on.
     """
     same = is_about(issue, finding)
     if finding.kind in NAMED_KINDS:
@@ -285,7 +286,8 @@ def _rows_not_dismissed(
         if (row := known.get(verdict.series))
         and ((verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new)))
     }
-    dismissed = {row.series for row in finding.rows if same or row.series in known} - worse - covered
+    cause = same and not worse
+    dismissed = {row.series for row in finding.rows if cause or row.series in known} - worse - covered
     return tuple(row for row in finding.rows if row.series not in dismissed)
 
 
