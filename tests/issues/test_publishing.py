@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from github_api import JOB, LOGINS, PERSON, Fault
-from nights import BAD, CULPRIT, OTHER, judged, located, located_within, measured, regressed, series
+from nights import CULPRIT, OTHER, judged, located, located_within, measured, regressed, series
 
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
 
 if TYPE_CHECKING:
     from conftest import Nightly
     from github_api import GitHub
-    from reporting_job import Job
 
     from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.issues.memory import IssueKind
@@ -180,6 +179,8 @@ def test_what_somebody_closed_is_left_alone_and_said(nightly: Nightly, github: G
     nightly.report(2, judged(SLOW), located(SLOW))
     assert nightly.states == ["closed"]
     assert "was closed by hand" in nightly.summary
+    nightly.report(3, judged(measured(NET, 1.1)))
+    assert not [asked for asked in github.asked if asked.startswith("PATCH")]
 
 
 def test_no_more_than_so_many_are_opened_in_a_night(nightly: Nightly, github: GitHub) -> None:
@@ -284,59 +285,6 @@ def test_configured_labels_are_made_and_given(nightly: Nightly, github: GitHub) 
     assert nightly.issues[0].labels == ["torchperf", "module: performance"]
     assert github.labels["module: performance"] == "theirs"
     assert set(github.labels) == {"torchperf", "module: performance", "torchperf: expected"}
-
-
-@pytest.mark.parametrize(
-    ("ref", "told", "states"),
-    [
-        ("refs/heads/main", "", ["completed"]),
-        ("refs/heads/mended", "mended", ["open"]),
-        ("refs/tags/v1", "refs/tags/v1", ["open"]),
-    ],
-)
-def test_a_night_on_another_branch_says_nothing_about_the_issues(
-    nightly: Nightly,
-    job: Job,
-    monkeypatch: pytest.MonkeyPatch,
-    ref: str,
-    told: str,
-    states: list[str],
-    capsys: Any,
-) -> None:
-    """Such as that on which somebody tries a fix, or a tag, which *Run workflow* offers, too."""
-    nightly.settings("recovered_nights: 1")
-    nightly.report(1, judged(SLOW), located(SLOW))
-    job.event(repository={"full_name": "octo/perf", "default_branch": "main"})
-    monkeypatch.setenv("GITHUB_REF", ref)
-    assert nightly.report(2, judged(measured(NET), regressed(BERT))) == 0
-    assert nightly.states[:1] == states
-    why = f"no issue was changed, 1 draft written: this job is about {told}, and issues are about main"
-    assert (why in capsys.readouterr().err) == bool(told)
-
-
-@pytest.mark.parametrize(
-    ("members", "told"),
-    [
-        ({"event": "schedule", "head_branch": "main"}, ""),
-        ({"event": "workflow_dispatch", "head_branch": "mended"}, "this job is about mended"),
-        ({"event": "pull_request", "head_branch": "main"}, "this job is about a pull request"),
-    ],
-)
-def test_a_job_after_a_night_goes_by_what_that_measured(
-    nightly: Nightly,
-    job: Job,
-    monkeypatch: pytest.MonkeyPatch,
-    members: dict[str, str],
-    told: str,
-    capsys: Any,
-) -> None:
-    """It always runs on the default branch itself."""
-    run = {"head_sha": BAD, "html_url": "", "pull_requests": [], **members}
-    job.event(repository={"default_branch": "main"}, workflow_run=run)
-    monkeypatch.setenv("GITHUB_REF", "refs/heads/main")
-    assert nightly.report(1, judged(SLOW)) == 0
-    assert nightly.states == ([] if told else ["open"])
-    assert told in capsys.readouterr().err
 
 
 def test_people_may_write_labels_in_capitals(nightly: Nightly, github: GitHub) -> None:
