@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import yaml
 from act_runner import standing_in
 
 if TYPE_CHECKING:
@@ -17,6 +20,41 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 FOLDERS = (".ci", "actions/setup", "torchperf_ci", "workflows-templates")
 FILES = (".github/workflows/release.yml", "CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
+
+# Stands for GitHub's own client: it knows one release by a file, and moves no tag at the first attempt.
+GH = """\
+#!/usr/bin/env bash
+set -euo pipefail
+case "$1 $2" in
+  "release view") [[ -e $FOLDER/released ]] ;;
+  "release create") [[ ! -e $FOLDER/released ]]; touch "$FOLDER/released" ;;
+  *) [[ -e $FOLDER/again ]]; touch "$FOLDER/moved" ;;
+esac
+"""
+
+
+def test_another_attempt_moves_the_tag_for_a_release_that_is_there(tmp_path: Path) -> None:
+    client = tmp_path / "bin/gh"
+    client.parent.mkdir()
+    client.write_text(GH)
+    client.chmod(0o755)
+    environ = {
+        "PATH": f"{client.parent}:{os.environ['PATH']}",
+        "FOLDER": str(tmp_path),
+        "GH_REPO": "octo/perf",
+        "GITHUB_SHA": "1" * 40,
+        "TAG": "v7.8.9",
+    }
+    steps = yaml.safe_load((PROJECT / ".github/workflows/release.yml").read_text())["jobs"]["tell"]["steps"]
+    script = "\n".join(step["run"] for step in steps if "run" in step)
+
+    def attempt() -> int:
+        return subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environ, timeout=60).returncode
+
+    assert attempt() != 0
+    (tmp_path / "again").touch()
+    assert attempt() == 0
+    assert (tmp_path / "moved").exists()
 
 
 def test_a_tag_is_built_checked_and_handed_on_with_its_notes(
