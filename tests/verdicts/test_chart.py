@@ -86,6 +86,14 @@ def test_the_step_is_where_the_evidence_says(first: dict[str, Any], turn: int) -
     assert drawn.levels.count(REGRESSED[0].old) == turn
 
 
+def test_levels_that_cannot_be_drawn_are_left_out() -> None:
+    """Such as the largest float, with which some harness says that it has no number."""
+    drawn = clearest_chart([replace(a_regression(RESNET, 1.0, 1.1), old=1.7e308)])
+    assert drawn is not None
+    assert drawn.levels == ()
+    assert "line [" in shown(drawn)
+
+
 @given(
     st.lists(st.floats(-1e15, 1e15, exclude_min=True, exclude_max=True), min_size=4, max_size=40),
     texts,

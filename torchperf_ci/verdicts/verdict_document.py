@@ -44,7 +44,7 @@ from torchperf_ci.verdicts.headline import (
     young_series,
 )
 from torchperf_ci.verdicts.reproduction import compare_lines, run_lines, setup_needed
-from torchperf_ci.verdicts.verdict import Verdict, all_verdicts, verdicts_json, write_verdicts
+from torchperf_ci.verdicts.verdict import MAX_NUMBER, Verdict, all_verdicts, verdicts_json, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -350,9 +350,12 @@ def _chart_of(verdict: Verdict) -> Chart | None:
 
 
 def _levels(verdict: Verdict, points: Sequence[MeasuredPoint]) -> Sequence[float]:
-    """The old level at each point before the change, then the new level; empty if it is unknown when it changed."""
+    """The old level at each point before the change, then the new level.
+
+    Empty if it is unknown when it changed, or if a level cannot be drawn.
+    """
     old, new = verdict.old, verdict.new
-    if old is None or new is None:
+    if old is None or new is None or max(abs(old), abs(new)) >= MAX_NUMBER:
         return ()
     for index, point in enumerate(points):
         if _is_since(point, verdict.evidence.commits.first_new):
