@@ -14,7 +14,7 @@ from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
 from torchperf_ci.issues.matching import is_same_regression
-from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
+from torchperf_ci.issues.memory import MEMORY_MARKER, NAMED_KINDS, IssueMemory, IssueRow
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
 from torchperf_ci.markdown import to_markdown
@@ -135,6 +135,11 @@ def relapsed_comment(
 
 def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
     """Confirm that the change was accepted by label."""
+    if memory.kind in NAMED_KINDS:  # they have no level
+        never = "it will not be reported again, unless you remove the label and reopen this issue."
+        return _comment(
+            [Paragraph(f"Accepted on the night of {context.night}, so this issue is closed; {never}")]
+        )
     models = {row.series.model for row in memory.rows}
     benchmarks = f" ({len(models)} benchmarks)" if len(models) > 1 else ""
     reason = f"Accepted: {what_got_worse(memory.rows)}"
