@@ -12,6 +12,7 @@ from made_night import (
     BERT,
     BROKEN,
     CULPRIT,
+    DAY,
     GOOD,
     GUILTY,
     H100,
@@ -93,6 +94,23 @@ def test_another_machine_with_a_bisection_of_its_own_is_not_explained_by_the_nam
     assert RESNET in proven(culprit)
     assert list(proven(unlocated)) == [ON_MI300]
     assert unlocated.why == own.why
+
+
+@pytest.mark.parametrize(("days", "findings"), [(-1, 1), (0, 2), (1, 2)])
+def test_a_commit_is_not_blamed_where_it_was_as_fast_as_before(days: int, findings: int) -> None:
+    here, there = (
+        a_regression(RESNET, 1.2, 1.07),
+        a_regression(ON_MI300, 1.4, 1.05, good="1" * 40, bad="2" * 40),
+    )
+    end = here.evidence.commits.first_new.timestamp
+    commits = replace(
+        there.evidence.commits,
+        last_old=replace(there.evidence.commits.last_old, timestamp=end + days * DAY),
+    )
+    there = replace(there, evidence=replace(there.evidence, commits=commits))
+    culprit, *others = found([here, there], [LOCATION])
+    assert (ON_MI300 in proven(culprit)) == (not others)
+    assert len([culprit, *others]) == findings
 
 
 def test_a_ratio_to_an_anchor_is_explained_by_the_latency() -> None:

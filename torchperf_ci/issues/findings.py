@@ -162,7 +162,7 @@ def _culprit_finding(
     verdicts = [
         verdict
         for verdict in worse
-        if _names_series(culprit, verdict, bisection, bisections)
+        if _names_series(culprit, verdict, bisection, bisections, worse)
         or _only_culprit_of_range(verdict, bisection, bisections)
     ]
     here: dict[str, list[Verdict]] = {}
@@ -205,15 +205,24 @@ def _proven_size(finding: IssueFinding) -> float:
 
 
 def _names_series(
-    culprit: Culprit, verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]
+    culprit: Culprit,
+    verdict: Verdict,
+    bisection: Bisection,
+    bisections: Sequence[Bisection],
+    worse: Iterable[Verdict],
 ) -> bool:
-    """Whether a culprit names a series on its machine, or a regressed series on a machine without a bisection."""
+    """Whether a culprit names a series on its machine, or a regressed series on a machine without a bisection.
+
+    The latter must not have been at its old level after the bisected range.
+    """
     name = _bisected_name(verdict.series)
     if all(change.name != name for change in culprit.series):
         return False
-    return _ran_on_machine_of(bisection, verdict.series) or (
-        verdict.is_red and _bisection_of(verdict, bisections) is None
-    )
+    if _ran_on_machine_of(bisection, verdict.series):
+        return True
+    ends = [it.evidence.commits.first_new.timestamp for it in worse if _bisections_of_range(it, [bisection])]
+    is_later = 0 < max(ends, default=0) <= verdict.evidence.commits.last_old.timestamp
+    return verdict.is_red and _bisection_of(verdict, bisections) is None and not is_later
 
 
 def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]) -> bool:
