@@ -28,7 +28,7 @@ from torchperf_ci.document import (
     short,
     signed,
 )
-from torchperf_ci.metrics import name_and_unit, rounded
+from torchperf_ci.metrics import ANCHORED, name_and_unit, rounded
 from torchperf_ci.verdicts.headline import (
     GREEN,
     VerdictGroup,
@@ -328,8 +328,13 @@ _MIN_NOISE = 0.001
 
 
 def clearest_chart(verdicts: Iterable[Verdict]) -> Chart | None:
-    """The chart of the series that shows its change most clearly; None if no series has enough history."""
-    clearest_first = sorted(verdicts, key=_clearness, reverse=True)
+    """The chart of the series that shows its change most clearly; None if no series has enough history.
+
+    It is that of the ratio to an anchor rather than that of the latency which follows it, with the speed of each host.
+    """
+    clearest_first = sorted(
+        verdicts, key=lambda verdict: (_clearness(verdict), verdict.series.metric == ANCHORED), reverse=True
+    )
     return next(filter(None, map(_chart_of, clearest_first)), None)
 
 
