@@ -300,7 +300,7 @@ def _rows_not_dismissed(
 
     These go beyond it, or are ``covered`` by another issue, or have regressed to a level at which its change is undone,
     so that they had been better than ever before. They are also those that are not in it, if it has another cause or if
-    a row goes beyond it: then the cause is not what people have decided on.
+    any of the others remains: then the cause is not all that people have decided on.
     """
     same = is_about(issue, finding)
     if finding.kind in NAMED_KINDS:
@@ -312,8 +312,9 @@ def _rows_not_dismissed(
         if (row := known.get(verdict.series))
         and ((verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new)))
     }
-    cause = same and not worse
-    dismissed = {row.series for row in finding.rows if cause or row.series in known} - worse - covered
+    kept = (worse | covered) & series_of(finding.rows)
+    cause = same and not kept
+    dismissed = {row.series for row in finding.rows if cause or row.series in known} - kept
     return tuple(row for row in finding.rows if row.series not in dismissed)
 
 
