@@ -48,6 +48,11 @@ class GitHubRefusedError(Exception):
         super().__init__(f"GitHub answered {status}: {message}")
         self.status = status
 
+    @property
+    def is_locked_conversation(self) -> bool:
+        """Whether a comment was refused because the conversation is locked, not because a repository is blocked."""
+        return self.status == 403 and "issue is locked" in str(self).lower()
+
     def explained(self, what: str, permission: str) -> TorchperfError:
         """Return an error for the user that says ``what`` was refused, and which permission that takes."""
         if self.status in (401, 403, 404):

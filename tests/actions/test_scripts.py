@@ -66,7 +66,13 @@ def test_no_python_is_an_empty_answer(job) -> None:
 
 
 @pytest.mark.parametrize(
-    "fact", ["sys.version_info = (3, 9)", "sys.version_info = (3, 15)", "sys.implementation.name = 'pypy'"]
+    "fact",
+    [
+        "sys.version_info = (3, 9)",
+        "sys.version_info = (3, 15)",
+        "sys.implementation.name = 'pypy'",
+        "import sysconfig; sysconfig.get_config_var = lambda name: name == 'Py_GIL_DISABLED'",
+    ],
 )
 def test_a_python_that_cannot_hold_the_toolkit_is_passed_by(job, fact) -> None:
     program(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -62,12 +63,31 @@ def test_an_accepted_culprit_is_accepted_on_every_device(desk: Desk) -> None:
     assert desk.night(3, judged(*both), located(both[0]), located(both[1])) == []
 
 
+def test_an_accepted_culprit_is_told_where_an_issue_is_open_with_all_that_it_explains_there(
+    desk: Desk,
+) -> None:
+    desk.night(1, judged(regressed(NET), regressed(ON_CPU)), located(regressed(NET)))
+    desk.change(1, expected=True)
+    bert = regressed(replace(BERT, device="cpu", arch=ON_CPU.arch))
+    here = judged(regressed(ON_CPU), bert)
+    assert sorted(desk.night(2, here, located(regressed(ON_CPU), bert))) == ["accept 1", "locate 2"]
+    assert {row.series for row in desk.issues[2].memory.rows} == {ON_CPU, bert.series}
+
+
 def test_what_somebody_closed_stays_closed_and_is_said(desk: Desk) -> None:
     desk.night(1, judged(regressed(NET)))
     desk.change(1, is_open=False)
     plan = desk.plan(2, judged(regressed(NET)))
     assert [issue.number for _, issue in plan.dismissed] == [1]
     assert desk.night(2, judged(regressed(NET, ends=LATER))) == []
+
+
+def test_what_a_closed_issue_lacks_is_told_with_what_goes_beyond_it(desk: Desk) -> None:
+    desk.night(1, judged(regressed(NET, 1.04)))
+    desk.change(1, is_open=False)
+    assert desk.night(2, judged(regressed(NET, 1.04), regressed(BERT))) == []
+    assert desk.night(3, judged(regressed(NET), regressed(BERT))) == ["open 2"]
+    assert {row.series for row in desk.issues[2].memory.rows} == {NET, BERT}
 
 
 def test_what_somebody_closed_comes_back_after_it_was_over(desk: Desk) -> None:

@@ -108,6 +108,15 @@ def test_acceptance_says_how_a_baseline_follows() -> None:
     assert "@" not in text
 
 
+def test_what_has_no_level_is_accepted_without_one() -> None:
+    (*_, finding) = findings_of([JUDGEMENT], [], NIGHT, 3)
+    text = publishing.accepted_comment(remember_finding(None, finding, NIGHT), CONTEXT)
+    assert text == (
+        "Accepted on the night of 2026-11-21, so this issue is closed; it will not be reported again, unless you "
+        "remove the label and reopen this issue.\n"
+    )
+
+
 def test_a_duplicate_links_the_other() -> None:
     assert publishing.duplicate_comment(71).startswith("Same as #71,")
 

@@ -12,6 +12,7 @@ from made_night import (
     BERT,
     BROKEN,
     CULPRIT,
+    DAY,
     GOOD,
     GUILTY,
     H100,
@@ -93,6 +94,23 @@ def test_another_machine_with_a_bisection_of_its_own_is_not_explained_by_the_nam
     assert RESNET in proven(culprit)
     assert list(proven(unlocated)) == [ON_MI300]
     assert unlocated.why == own.why
+
+
+@pytest.mark.parametrize(("days", "findings"), [(-1, 1), (0, 2), (1, 2)])
+def test_a_commit_is_not_blamed_where_it_was_as_fast_as_before(days: int, findings: int) -> None:
+    here, there = (
+        a_regression(RESNET, 1.2, 1.07),
+        a_regression(ON_MI300, 1.4, 1.05, good="1" * 40, bad="2" * 40),
+    )
+    end = here.evidence.commits.first_new.timestamp
+    commits = replace(
+        there.evidence.commits,
+        last_old=replace(there.evidence.commits.last_old, timestamp=end + days * DAY),
+    )
+    there = replace(there, evidence=replace(there.evidence, commits=commits))
+    culprit, *others = found([here, there], [LOCATION])
+    assert (ON_MI300 in proven(culprit)) == (not others)
+    assert len([culprit, *others]) == findings
 
 
 def test_a_ratio_to_an_anchor_is_explained_by_the_latency() -> None:
@@ -196,6 +214,16 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
     assert len(found([*slow, *fast[:3], ON_MI300_TOO], [])) == 2, "of other machines it says nothing"
     for few in ([*slow, *fast], slow[:3], [*slow, *anchored]):
         assert not suspect_machines(few)
+
+
+def test_a_machine_is_suspected_for_all_of_its_benchmarks() -> None:
+    """A second finding of the same machine and range would be the same to all later nights."""
+    slow = [a_regression(a_series(f"slow{number}"), 2.0, 1.04) for number in range(4)]
+    other = a_regression(replace(VIT, benchmark="other"), 3.0, 1.05)
+    for verdicts in ([*slow, other], [other, *slow]):
+        (one,) = found(verdicts, [])
+        assert len(one.rows) == 5
+        assert "4 of 4 latencies on NVIDIA H100 80GB HBM3 look worse at once" in one.why
 
 
 def test_what_luck_of_builds_could_make_says_so_where_it_could_make_all_of_it() -> None:

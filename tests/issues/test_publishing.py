@@ -12,7 +12,6 @@ from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse
 if TYPE_CHECKING:
     from conftest import Nightly
     from github_api import GitHub
-    from reporting_job import Job
 
     from torchperf_ci.culprits.culprit import Bisection
     from torchperf_ci.issues.memory import IssueKind
@@ -180,6 +179,8 @@ def test_what_somebody_closed_is_left_alone_and_said(nightly: Nightly, github: G
     nightly.report(2, judged(SLOW), located(SLOW))
     assert nightly.states == ["closed"]
     assert "was closed by hand" in nightly.summary
+    nightly.report(3, judged(measured(NET, 1.1)))
+    assert not [asked for asked in github.asked if asked.startswith("PATCH")]
 
 
 def test_no_more_than_so_many_are_opened_in_a_night(nightly: Nightly, github: GitHub) -> None:
@@ -284,34 +285,6 @@ def test_configured_labels_are_made_and_given(nightly: Nightly, github: GitHub) 
     assert nightly.issues[0].labels == ["torchperf", "module: performance"]
     assert github.labels["module: performance"] == "theirs"
     assert set(github.labels) == {"torchperf", "module: performance", "torchperf: expected"}
-
-
-@pytest.mark.parametrize(
-    ("ref", "told", "states"),
-    [
-        ("refs/heads/main", "", ["completed"]),
-        ("refs/heads/mended", "mended", ["open"]),
-        ("refs/tags/v1", "refs/tags/v1", ["open"]),
-    ],
-)
-def test_a_night_on_another_branch_says_nothing_about_the_issues(
-    nightly: Nightly,
-    job: Job,
-    monkeypatch: pytest.MonkeyPatch,
-    ref: str,
-    told: str,
-    states: list[str],
-    capsys: Any,
-) -> None:
-    """Such as that on which somebody tries a fix, or a tag, which *Run workflow* offers, too."""
-    nightly.settings("recovered_nights: 1")
-    nightly.report(1, judged(SLOW), located(SLOW))
-    job.event(repository={"full_name": "octo/perf", "default_branch": "main"})
-    monkeypatch.setenv("GITHUB_REF", ref)
-    assert nightly.report(2, judged(measured(NET), regressed(BERT))) == 0
-    assert nightly.states[:1] == states
-    why = f"no issue was changed, 1 draft written: this job runs on {told}, and issues are about main"
-    assert (why in capsys.readouterr().err) == bool(told)
 
 
 def test_people_may_write_labels_in_capitals(nightly: Nightly, github: GitHub) -> None:

@@ -7,8 +7,10 @@ import pytest
 from desk import Desk
 from nights import judged, located, measured, regressed, series
 
+from torchperf_ci.metrics import ANCHORED
+
 if TYPE_CHECKING:
-    from torchperf_ci.verdicts.verdict import Verdict
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 NET, BERT = series("resnet18"), series("bert")
 
@@ -164,3 +166,34 @@ def test_a_night_counts_only_if_all_that_was_measured_is_back() -> None:
     assert desk.night(2, judged(measured(NET), measured(BERT, 1.1))) == []
     assert desk.night(3, judged(measured(NET), measured(BERT))) == []
     assert desk.night(4, judged(measured(NET), measured(BERT))) == ["recover 1"]
+
+
+ANCHORED_NET = replace(NET, metric=ANCHORED)
+
+
+def on_a_host(ratio: Verdict, latency: float) -> Judgement:
+    """The latency follows its ratio to the anchor, whatever the host of the night makes of it."""
+    return judged(ratio, replace(ratio, series=NET, old=10.0, new=latency))
+
+
+@pytest.mark.parametrize("version", ["this", "an earlier one"])
+def test_another_host_neither_hides_a_recovery_nor_makes_a_further_regression(
+    desk: Desk, version: str
+) -> None:
+    slow, back = regressed(ANCHORED_NET), measured(ANCHORED_NET)
+    assert desk.night(1, on_a_host(slow, 11.0)) == ["open 1"]
+    if version != "this":
+        memory = desk.issues[1].memory
+        ratio, latency = sorted(memory.rows, key=lambda row: row.series == NET)
+        desk.change(1, memory=replace(memory, rows=(ratio, replace(latency, old=10.0, new=11.0))))
+    nights = [desk.night(day, on_a_host(back, latency)) for day, latency in ((2, 10.2), (3, 11.6), (4, 12.9))]
+    assert nights == [[], [], ["recover 1"]]
+
+
+def test_an_accepted_ratio_is_accepted_on_every_host(desk: Desk) -> None:
+    slow = regressed(ANCHORED_NET)
+    desk.night(1, on_a_host(slow, 11.0))
+    desk.change(1, expected=True)
+    assert desk.night(2, on_a_host(slow, 11.0)) == ["accept 1"]
+    assert desk.night(3, on_a_host(slow, 12.9)) == []
+    assert desk.night(4, on_a_host(regressed(ANCHORED_NET, 1.2), 10.4)) == ["open 2"]

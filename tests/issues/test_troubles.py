@@ -84,6 +84,22 @@ def test_what_changes_meanwhile_is_looked_at_again(nightly: Nightly, github: Git
     assert len(nightly.said) == 1
 
 
+def test_a_duplicate_that_changes_meanwhile_is_looked_at_again(nightly: Nightly, github: GitHub) -> None:
+    both = judged(SLOW, on_cpu := regressed(series("resnet18", "cpu")))
+    nightly.report(1, both)
+    _, duplicate = nightly.issues
+
+    def edit() -> None:
+        duplicate.body = f"An edit.\n\n{duplicate.body}"
+
+    github.before = third_get(edit)
+    assert nightly.report(2, both, located(SLOW), located(on_cpu)) == 0
+    assert nightly.states == ["open", "duplicate"]
+    assert duplicate.body.startswith("An edit.")
+    assert "Same as #1, which stays open." in nightly.said
+    assert nightly.summary.count("- closed ") == 1
+
+
 def test_what_changes_again_and_again_is_told(nightly: Nightly, github: GitHub, capsys: Any) -> None:
     nightly.report(1, judged(SLOW), located(SLOW))
     (issue,) = nightly.issues
@@ -112,11 +128,13 @@ def test_a_missing_permission_is_named(nightly: Nightly, github: GitHub, capsys:
     assert "❌ not published" in nightly.summary
 
 
-@pytest.mark.parametrize("status", [403, 404])
+@pytest.mark.parametrize(
+    ("status", "message"), [(403, "refused"), (403, "Repository access blocked"), (404, "refused")]
+)
 def test_issues_that_cannot_be_listed_are_told(
-    nightly: Nightly, github: GitHub, status: int, capsys: Any
+    nightly: Nightly, github: GitHub, status: int, message: str, capsys: Any
 ) -> None:
-    github.faults = [Fault("GET", status, "refused", where="/issues?")]
+    github.faults = [Fault("GET", status, message, where="/issues?")]
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
     assert "permissions: issues: write" in capsys.readouterr().err
     assert nightly.issues == []
@@ -188,6 +206,16 @@ def test_a_locked_conversation_is_edited_in_silence(nightly: Nightly, github: Gi
     assert "bert" in issue.body
     assert nightly.said == []
     assert "is locked" in nightly.summary
+
+
+def test_a_locked_duplicate_is_closed_in_silence(nightly: Nightly) -> None:
+    both = judged(SLOW, on_cpu := regressed(series("resnet18", "cpu")))
+    nightly.report(1, both)
+    nightly.issues[1].locked = True
+    assert nightly.report(2, both, located(SLOW), located(on_cpu)) == 0
+    assert nightly.states == ["open", "duplicate"]
+    assert [line.split(":")[0] for line in nightly.said] == ["Commit found"]
+    assert "#<!-- -->2 is locked" in nightly.summary
 
 
 def test_an_enterprise_server_is_asked_at_its_own_place(

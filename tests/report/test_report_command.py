@@ -205,6 +205,15 @@ def test_whoever_likes_has_a_warning_instead_of_a_failure(
     assert (pages / "report.html").exists()
 
 
+def test_every_destination_that_failed_is_told(job: Job, github: GitHub, capsys: Any) -> None:
+    github.writable = False
+    github.add(Pull(7, "a" * 40))
+    assert job.comment("--pull-request", "7", "--to", "issues") == 4
+    told = capsys.readouterr().err
+    assert "may not comment on octo/perf#7" in told
+    assert "issues: write" in told
+
+
 @pytest.mark.parametrize("night", ["yesterday", "2026-13-01", "20261101"])
 def test_a_night_is_a_date(job: Job, night: str, capsys: Any) -> None:
     assert job.report("--night", night) == 2

@@ -13,6 +13,7 @@ from made_night import BERT, REGRESSED, RESNET, VIT, a_regression
 
 from torchperf_ci.document import Chart, Document
 from torchperf_ci.markdown import to_markdown
+from torchperf_ci.metrics import ANCHORED
 from torchperf_ci.verdicts.verdict import evidence_of
 from torchperf_ci.verdicts.verdict_document import clearest_chart
 
@@ -45,6 +46,13 @@ def test_of_several_series_the_clearest_is_drawn() -> None:
     small, large = a_regression(VIT, 1.0, 1.02), a_regression(BERT, 1.0, 1.2)
     noisy = replace(a_regression(RESNET, 1.0, 1.5), noise=0.2)
     assert clearest_chart([small, noisy, large]) == clearest_chart([large])
+
+
+def test_the_ratio_to_an_anchor_is_drawn_instead_of_the_latency_that_follows_it() -> None:
+    latency = a_regression(RESNET, 10.0, 1.1)
+    ratio = a_regression(replace(RESNET, metric=ANCHORED), 1.0, 1.1)
+    for verdicts in ([latency, ratio], [ratio, latency]):
+        assert clearest_chart(verdicts) == clearest_chart([ratio])
 
 
 def test_what_has_no_history_has_no_chart() -> None:
@@ -84,6 +92,14 @@ def test_the_step_is_where_the_evidence_says(first: dict[str, Any], turn: int) -
     drawn = given_points(points, first_new=first)
     assert drawn is not None
     assert drawn.levels.count(REGRESSED[0].old) == turn
+
+
+def test_levels_that_cannot_be_drawn_are_left_out() -> None:
+    """Such as the largest float, with which some harness says that it has no number."""
+    drawn = clearest_chart([replace(a_regression(RESNET, 1.0, 1.1), old=1.7e308)])
+    assert drawn is not None
+    assert drawn.levels == ()
+    assert "line [" in shown(drawn)
 
 
 @given(

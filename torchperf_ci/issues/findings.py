@@ -162,7 +162,7 @@ def _culprit_finding(
     verdicts = [
         verdict
         for verdict in worse
-        if _names_series(culprit, verdict, bisection, bisections)
+        if _names_series(culprit, verdict, bisection, bisections, worse)
         or _only_culprit_of_range(verdict, bisection, bisections)
     ]
     here: dict[str, list[Verdict]] = {}
@@ -205,15 +205,24 @@ def _proven_size(finding: IssueFinding) -> float:
 
 
 def _names_series(
-    culprit: Culprit, verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]
+    culprit: Culprit,
+    verdict: Verdict,
+    bisection: Bisection,
+    bisections: Sequence[Bisection],
+    worse: Iterable[Verdict],
 ) -> bool:
-    """Whether a culprit names a series on its machine, or a regressed series on a machine without a bisection."""
+    """Whether a culprit names a series on its machine, or a regressed series on a machine without a bisection.
+
+    The latter must not have been at its old level after the bisected range.
+    """
     name = _bisected_name(verdict.series)
     if all(change.name != name for change in culprit.series):
         return False
-    return _ran_on_machine_of(bisection, verdict.series) or (
-        verdict.is_red and _bisection_of(verdict, bisections) is None
-    )
+    if _ran_on_machine_of(bisection, verdict.series):
+        return True
+    ends = [it.evidence.commits.first_new.timestamp for it in worse if _bisections_of_range(it, [bisection])]
+    is_later = 0 < max(ends, default=0) <= verdict.evidence.commits.last_old.timestamp
+    return verdict.is_red and _bisection_of(verdict, bisections) is None and not is_later
 
 
 def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]) -> bool:
@@ -297,13 +306,20 @@ def _unlocated_findings(
 
     A machine has a finding of its own if its range was bisected anywhere or is not known, or if it is ``suspect``.
     """
-    groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
+    machines: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in regressed:
         series, commits = verdict.series, verdict.evidence.commits
-        ends = commits.range or (commits.last_old.name, commits.first_new.name)
-        is_own = series.group in suspect or not commits.range or _bisections_of_range(verdict, bisections)
-        key = (series.repo, series.device, series.arch if is_own else "", *ends)
-        groups[key].append(verdict)
+        old, new = commits.range or (commits.last_old.name, commits.first_new.name)
+        machines[series.repo, series.device, series.arch, old, new].append(verdict)
+    groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
+    for (repo, device, arch, old, new), verdicts in machines.items():
+        is_own = any(
+            verdict.series.group in suspect
+            or not verdict.evidence.commits.range
+            or _bisections_of_range(verdict, bisections)
+            for verdict in verdicts
+        )
+        groups[repo, device, arch if is_own else "", old, new] += verdicts
     return [
         IssueFinding(
             "unlocated",
@@ -325,8 +341,9 @@ def _whys(
 ) -> Iterator[str]:
     """Sentences on why no commit is named, and on what else may be the cause."""
     yield _answer(bisection) if bisection else _why_not_bisected(verdicts[0], bisections)
-    if not bisection and (whole := suspect.get(verdicts[0].series.group)):
-        yield f"{whole}."
+    if not bisection:
+        parts = dict.fromkeys(verdict.series.group for verdict in verdicts)
+        yield from (f"{suspect[part]}." for part in parts if part in suspect)
     yield _build_variance(verdicts)
 
 

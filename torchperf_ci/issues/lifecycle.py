@@ -19,7 +19,9 @@ from torchperf_ci.issues.matching import (
     is_comparable,
     is_same_regression,
     match_finding,
+    one_row_per_series,
     series_of,
+    with_comparable_levels,
 )
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
 from torchperf_ci.series.points import Series, restating
@@ -127,8 +129,9 @@ def plan_actions(
 
 def _as_people_left_it(issue: TrackedIssue) -> TrackedIssue:
     """The issue; no longer accepted if the label was removed and the issue reopened."""
-    taken_back = issue.is_open and not issue.expected
-    return replace(issue, memory=replace(issue.memory, accepted=False)) if taken_back else issue
+    accepted = issue.memory.accepted and (issue.expected or not issue.is_open)
+    rows = with_comparable_levels(issue.memory.rows)
+    return replace(issue, memory=replace(issue.memory, rows=rows, accepted=accepted))
 
 
 def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
@@ -146,7 +149,8 @@ def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
 
 def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) -> IssueAction:
     """Accept the change, as people asked by label: tonight's level, or the last known one, becomes the norm."""
-    rows = tuple(_at_its_level(row, tonight.get(row.series, ())) for row in issue.memory.rows)
+    at_level = (_at_its_level(row, tonight.get(row.series, ())) for row in issue.memory.rows)
+    rows = with_comparable_levels(at_level)
     memory = replace(issue.memory, rows=rows, recovered=(), accepted=True)
     return IssueAction("accept", _storable(memory), issue)
 
@@ -256,7 +260,9 @@ def _update(
     rows = tuple(row for row in memory.rows if row.series not in series_of(before.rows))
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
-    if what == "remember" and memory == before:
+    # Of a closed issue, only its recovery matters: editing all of them every night would use up GitHub's rate limit.
+    is_news = memory != before if issue.is_open else memory.recovered != before.recovered
+    if what == "remember" and not is_news:
         return None
     return IssueAction(what, memory, issue, in_order, rows, verdicts, resolution=resolution)
 
@@ -369,7 +375,7 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
     of the first set, or of that with which the regression is back.
     """
     if memory is None:
-        rows = _one_row_per_series(finding.rows)
+        rows = one_row_per_series(finding.rows)
         suspects = finding.suspects[:_MAX_SUSPECTS]
         return IssueMemory(finding.kind, (finding.fingerprint,), rows, night, night, suspects=suspects)
     is_part = finding.suspects and finding.names & {*memory.fingerprints, *memory.suspects}
@@ -382,16 +388,7 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
         fingerprints=tuple(
             dict.fromkeys((*memory.fingerprints, *(() if is_part else (finding.fingerprint,))))
         ),
-        rows=_one_row_per_series((*memory.rows, *finding.rows)),
+        rows=one_row_per_series((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
         suspects=() if is_proven else suspects,
     )
-
-
-def _one_row_per_series(rows: Sequence[IssueRow]) -> tuple[IssueRow, ...]:
-    known: dict[Series, IssueRow] = {}
-    for row in rows:
-        before = known.get(row.series)
-        kept = row if before is None or row.proven else before
-        known[row.series] = replace(kept, night=max(row.night, before.night if before else ""))
-    return tuple(known.values())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
 from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueRow
-from torchperf_ci.metrics import MIN_EFFECT
+from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,6 +57,32 @@ def share_left(row: IssueRow, now: float | None) -> float | None:
     levels = row.old, row.new, now
     old, new, level = map(log, levels) if min(levels) > 0 else levels
     return None if old == new else (level - old) / (new - old)
+
+
+def with_comparable_levels(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
+    """The rows, of which latencies beside their ratio to an anchor have no levels.
+
+    Their verdicts follow the ratio, because the machine may be another each night, so its speed would pass for a
+    recovery or for a further regression.
+    """
+    rows = tuple(rows)
+    anchored = {row.series.case for row in rows if row.series.metric == ANCHORED}
+    return tuple(
+        replace(row, old=None, new=None, machine="")
+        if row.series.metric == LATENCY and row.series.case in anchored
+        else row
+        for row in rows
+    )
+
+
+def one_row_per_series(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
+    """The first row of each series, or the last proven one, with the last night on which it was regressed."""
+    known: dict[Series, IssueRow] = {}
+    for row in rows:
+        before = known.get(row.series)
+        kept = row if before is None or row.proven else before
+        known[row.series] = replace(kept, night=max(row.night, before.night if before else ""))
+    return with_comparable_levels(known.values())
 
 
 def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
@@ -272,8 +298,9 @@ def _rows_not_dismissed(
 ) -> tuple[IssueRow, ...]:
     """The rows of the finding that the issue does not dismiss.
 
-    These are not in it, or go beyond it, or are ``covered`` by another issue, or have regressed to a level at which its
-    change is undone, so that they had been better than ever before.
+    These go beyond it, or are ``covered`` by another issue, or have regressed to a level at which its change is undone,
+    so that they had been better than ever before. They are also those that are not in it, if it has another cause or if
+    any of the others remains: then the cause is not all that people have decided on.
     """
     same = is_about(issue, finding)
     if finding.kind in NAMED_KINDS:
@@ -285,7 +312,9 @@ def _rows_not_dismissed(
         if (row := known.get(verdict.series))
         and ((verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new)))
     }
-    dismissed = {row.series for row in finding.rows if same or row.series in known} - worse - covered
+    kept = (worse | covered) & series_of(finding.rows)
+    cause = same and not kept
+    dismissed = {row.series for row in finding.rows if cause or row.series in known} - kept
     return tuple(row for row in finding.rows if row.series not in dismissed)
 
 

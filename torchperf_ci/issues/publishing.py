@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
 from torchperf_ci.issues.matching import is_same_regression
-from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, IssueRow
+from torchperf_ci.issues.memory import MEMORY_MARKER, NAMED_KINDS, IssueMemory, IssueRow
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
 from torchperf_ci.markdown import to_markdown
@@ -136,6 +135,11 @@ def relapsed_comment(
 
 def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
     """Confirm that the change was accepted by label."""
+    if memory.kind in NAMED_KINDS:  # they have no level
+        never = "it will not be reported again, unless you remove the label and reopen this issue."
+        return _comment(
+            [Paragraph(f"Accepted on the night of {context.night}, so this issue is closed; {never}")]
+        )
     models = {row.series.model for row in memory.rows}
     benchmarks = f" ({len(models)} benchmarks)" if len(models) > 1 else ""
     reason = f"Accepted: {what_got_worse(memory.rows)}"
@@ -289,8 +293,9 @@ def _do_action(
 ) -> None:
     issue, other = action.issue, action.other
     if issue and other:
-        _close_as_duplicate(tracker, issue, other)
+        _close_as_duplicate(tracker, issue)
         done.closed.append(issue)
+        _comment_on(tracker, issue, duplicate_comment(other.number), done)
         return
     text = text_of_action(action, tonight.context(action))
     if issue is None:
@@ -301,10 +306,14 @@ def _do_action(
     if action.what != "remember":
         lists.get(action.what, done.updated).append(issue)
     if text.comment:
-        try:
-            tracker.comment(issue, text.comment)
-        except LockedError:
-            done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
+        _comment_on(tracker, issue, text.comment, done)
+
+
+def _comment_on(tracker: IssueTracker, issue: TrackedIssue, text: str, done: PublishedIssues) -> None:
+    try:
+        tracker.comment(issue, text)
+    except LockedError:
+        done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
 
 
 _STATES: Mapping[ActionKind, Mapping[str, str]] = {
@@ -322,13 +331,11 @@ def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text
         tracker.change(issue, body=text.body, **title, **state)
 
 
-def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue, other: TrackedIssue) -> None:
+def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
     """Close an issue and remove our label and memory, so that it is not found again."""
     labels = [label for label in issue.labels if label != TORCHPERF_LABEL]
-    with suppress(LockedError, StaleError):  # people may change it in the meantime
-        body = MEMORY_MARKER.sub("", issue.body).lstrip()
-        tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
-        tracker.comment(issue, duplicate_comment(other.number))
+    body = MEMORY_MARKER.sub("", issue.body).lstrip()
+    tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
 
 
 def _what_people_decided(issue: TrackedIssue) -> str:

@@ -213,7 +213,7 @@ class IssueTracker:
         except GitHubRefusedError as error:
             if issue and error.status in _GONE_STATUSES:
                 raise StaleError(issue.number) from error
-            if error.status == 403 and "locked" in str(error).lower():
+            if error.is_locked_conversation:
                 raise LockedError(what) from error
             if error.status == 410:
                 msg = (

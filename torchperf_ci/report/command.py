@@ -42,9 +42,9 @@ def report_command(options: ReportOptions) -> int:
             _publish_to(to, inputs, options)
         except NotDeliveredError as error:
             failures.append(error)
+    if failures and options.on_failure != "warn":
+        raise NotDeliveredError("; ".join(map(str, failures))) from failures[0]
     for failure in failures:
-        if options.on_failure != "warn":
-            raise failure
         say(f"warning: {failure}")
         actions.annotate([actions.Annotation("warning", str(failure), title="Not reported")])
     return 0

@@ -52,12 +52,18 @@ def publish_to_issues(inputs: ReportInputs, options: ReportOptions) -> None:
 
 
 def _of_other_branch(environ: Mapping[str, str]) -> str:
-    """Say that the job measures something else than the default branch, which issues are about; else empty."""
+    """Say that something else was measured than the default branch, which issues are about; else empty.
+
+    A ``workflow_run`` job always runs on the default branch, also after a run on another one or of a pull request.
+    """
     ref = environ.get("GITHUB_REF", "").removeprefix("refs/heads/")
     with suppress(UnknownIdentityError):
-        default = read_event(environ).repository.default_branch
+        event = read_event(environ)
+        run, default = event.workflow_run, event.repository.default_branch
+        if run:
+            ref = "a pull request" if run.event.startswith("pull_request") else run.head_branch or ref
         if ref and default not in ("", ref):
-            return f"this job runs on {ref}, and issues are about {default}"
+            return f"this job is about {ref}, and issues are about {default}"
     return ""
 
 

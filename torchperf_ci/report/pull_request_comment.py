@@ -306,7 +306,7 @@ def _delete(client: GitHubClient, comment: IssueComment) -> None:
 
 
 def _explained(error: GitHubRefusedError, repository: str, number: int) -> TorchperfError:
-    if "locked" in str(error).lower():
+    if error.is_locked_conversation:
         return NotDeliveredError(f"the conversation of {repository}#{number} is locked: {error}")
     return error.explained(f"comment on {repository}#{number}", "pull-requests: write")
 

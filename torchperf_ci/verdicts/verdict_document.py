@@ -28,7 +28,7 @@ from torchperf_ci.document import (
     short,
     signed,
 )
-from torchperf_ci.metrics import name_and_unit, rounded
+from torchperf_ci.metrics import ANCHORED, name_and_unit, rounded
 from torchperf_ci.verdicts.headline import (
     GREEN,
     VerdictGroup,
@@ -44,7 +44,7 @@ from torchperf_ci.verdicts.headline import (
     young_series,
 )
 from torchperf_ci.verdicts.reproduction import compare_lines, run_lines, setup_needed
-from torchperf_ci.verdicts.verdict import Verdict, all_verdicts, verdicts_json, write_verdicts
+from torchperf_ci.verdicts.verdict import MAX_NUMBER, Verdict, all_verdicts, verdicts_json, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -328,8 +328,13 @@ _MIN_NOISE = 0.001
 
 
 def clearest_chart(verdicts: Iterable[Verdict]) -> Chart | None:
-    """The chart of the series that shows its change most clearly; None if no series has enough history."""
-    clearest_first = sorted(verdicts, key=_clearness, reverse=True)
+    """The chart of the series that shows its change most clearly; None if no series has enough history.
+
+    It is that of the ratio to an anchor rather than that of the latency which follows it, with the speed of each host.
+    """
+    clearest_first = sorted(
+        verdicts, key=lambda verdict: (_clearness(verdict), verdict.series.metric == ANCHORED), reverse=True
+    )
     return next(filter(None, map(_chart_of, clearest_first)), None)
 
 
@@ -350,9 +355,12 @@ def _chart_of(verdict: Verdict) -> Chart | None:
 
 
 def _levels(verdict: Verdict, points: Sequence[MeasuredPoint]) -> Sequence[float]:
-    """The old level at each point before the change, then the new level; empty if it is unknown when it changed."""
+    """The old level at each point before the change, then the new level.
+
+    Empty if it is unknown when it changed, or if a level cannot be drawn.
+    """
     old, new = verdict.old, verdict.new
-    if old is None or new is None:
+    if old is None or new is None or max(abs(old), abs(new)) >= MAX_NUMBER:
         return ()
     for index, point in enumerate(points):
         if _is_since(point, verdict.evidence.commits.first_new):
