@@ -122,7 +122,8 @@ def test_a_slower_and_larger_head_has_ratios_above_one_also_where_it_begins_and_
     assert {*pair.base, *pair.head} == {PEAK_MEMORY}
     turns = {verb: [side for side, asked_for in asked if asked_for == verb] for verb in ("build", "block")}
     assert turns["build"] == ["head", "base"]
-    assert turns["block"][:6] == ["head", "base", "head", "base", "base", "head"]
+    assert turns["block"][0] == "head"
+    assert turns["block"][-4:] == ["head", "base", "base", "head"]
     left = [path.name for settings in (base, head) for path in Path(settings.path[0]).iterdir()]
     assert left == ["under_test.py"] * 2
 

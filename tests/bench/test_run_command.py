@@ -25,7 +25,6 @@ PINNED = "pinned" if sys.platform == "linux" else "unpinned"
 
 
 IDENTITY = {"repo": "octo/perf", "head_branch": "refs/heads/main", "head_sha": "1f", "workflow_id": 71}
-JOB = ("GITHUB_REPOSITORY", "GITHUB_REF", "GITHUB_SHA", "GITHUB_RUN_ID")
 
 
 @pytest.fixture(scope="module")
