@@ -260,9 +260,8 @@ def _state_plan(
     """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
     identity = setup.settings.hardware.identity()
     asked = {name: vars(options)[name] for name in _OPTIONS_OF_PLAN if vars(options)[name] not in (None, ())}
-    files = (
-        () if options.command else setup.settings.files
-    )  # also those that suites of the configuration name
+    # Also those that suites of the configuration name.
+    files = () if options.command else setup.settings.files
     if suites := (*options.suite, *(file for file in files if file.endswith(".py"))):
         top = top_of_checkout(Path(options.repo))
         asked["suite"] = [*dict.fromkeys(_suite_in(top, suite) for suite in suites)]
