@@ -300,63 +300,6 @@ def test_hostile_names_reach_no_file(newcomer: Newcomer, tmp_path: Path, remote:
     assert ("no remote yet" in said) is (not remote)
 
 
-def test_other_servers_and_branches_are_told(newcomer: Newcomer) -> None:
-    newcomer.git(newcomer.folder, "remote", "set-url", "origin", "https://gitlab.com/octo/smallnet.git")
-    newcomer.git(newcomer.folder, "commit", "--quiet", "--allow-empty", "--message", "Begin")
-    newcomer.git(newcomer.folder, "update-ref", "refs/remotes/origin/trunk", "HEAD")
-    newcomer.git(newcomer.folder, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk")
-    newcomer.git(newcomer.folder, "checkout", "--quiet", "-b", "topic")
-    code, said = newcomer.init()
-    assert code == 0
-    assert "origin is on gitlab.com: the workflows run on GitHub alone" in said
-    assert "GitHub runs schedules on trunk only, and this is topic" in said
-    assert "git push -u origin topic" in said
-
-
-@pytest.mark.parametrize(
-    "remote", ["ssh://git@ssh.github.com:443/octo/smallnet.git", "https://GitHub.com/octo/smallnet"]
-)
-def test_github_is_known_by_its_other_addresses(newcomer: Newcomer, remote: str) -> None:
-    newcomer.git(newcomer.folder, "remote", "set-url", "origin", remote)
-    _, said = newcomer.init("--dry-run")
-    assert "repository      https://github.com/octo/smallnet " in said
-    assert newcomer.init()[1].count("the workflows run on GitHub alone") == 0
-
-
-def test_of_several_remotes_origin_is_meant(newcomer: Newcomer) -> None:
-    newcomer.git(newcomer.folder, "remote", "add", "fork", "git@github.com:me/smallnet.git")
-    assert "https://github.com/octo/smallnet" in newcomer.init("--dry-run")[1]
-
-
-@pytest.mark.parametrize(
-    "ref",
-    [
-        f"{where}/{name}"
-        for where in ("refs/heads", "refs/remotes/origin")
-        for name in ("benchmarks", "benchmarks/faster")
-    ],
-)
-def test_a_branch_of_code_called_benchmarks_gets_no_records(newcomer: Newcomer, ref: str) -> None:
-    newcomer.git(newcomer.folder, "commit", "--quiet", "--allow-empty", "--message", "Begin")
-    newcomer.git(newcomer.folder, "update-ref", ref, "HEAD")
-    newcomer.init()
-    assert config.load_config(newcomer.folder / "torchperf.yml").upload.branch == "torchperf-records"
-
-
-def test_the_records_of_a_branch_called_benchmarks_are_continued(newcomer: Newcomer) -> None:
-    newcomer.git(newcomer.folder, "checkout", "--quiet", "--orphan", "benchmarks")
-    newcomer.write("v3/octo/smallnet/1/2/records.json", "[]")
-    newcomer.write("judged/octo/smallnet/1/verdicts.json", "{}")
-    newcomer.write("packed/index")
-    newcomer.git(newcomer.folder, "add", "v3", "judged", "packed")
-    newcomer.git(newcomer.folder, "commit", "--quiet", "--message", "Add 1 record file")
-    newcomer.git(newcomer.folder, "update-ref", "refs/remotes/origin/benchmarks", "HEAD")
-    newcomer.git(newcomer.folder, "checkout", "--quiet", "--orphan", "main")
-    newcomer.git(newcomer.folder, "rm", "-r", "--quiet", "--force", ".")
-    newcomer.init()
-    assert config.load_config(newcomer.folder / "torchperf.yml").upload.branch == "benchmarks"
-
-
 def test_where_there_is_no_repository_nothing_is_written(newcomer: Newcomer, tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     code, said = newcomer.init(below="../plain")
