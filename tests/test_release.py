@@ -118,11 +118,11 @@ def test_the_tag_of_the_major_version_moves(tmp_path: Path, tag: str, moving: st
     jobs = yaml.safe_load((PROJECT / ".github/workflows/release.yml").read_text())["jobs"]
     (step,) = [step for step in jobs["tell"]["steps"] if step["name"].startswith("Move")]
     program = tmp_path / "gh"
-    program.write_text('#!/bin/sh\necho "$@" >>asked\n[ "$#" -lt 7 ]\n')
+    program.write_text('#!/bin/sh\necho "$@" >>asked\necho "${TAG#v}"\n[ "$#" -lt 7 ]\n')
     program.chmod(0o755)
     environ = {"PATH": f"{tmp_path}:/usr/bin:/bin", "GH_REPO": "octo/perf", "TAG": tag, "GITHUB_SHA": "abc"}
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
     subprocess.run(command, cwd=tmp_path, env=environ, check=True, timeout=60)
-    first, second = (tmp_path / "asked").read_text().splitlines()
+    _, first, second = (tmp_path / "asked").read_text().splitlines()
     assert first.startswith(f"api repos/octo/perf/git/refs/tags/{moving} --method PATCH --field sha=abc")
     assert re.search(rf"git/refs --field ref=refs/tags/{moving} --field sha=abc$", second)
