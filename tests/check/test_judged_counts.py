@@ -31,6 +31,18 @@ def test_any_increase_of_a_count_counts(past: list[float], now: list[float], wor
     assert (verdict.old, verdict.new) == (past[-1], now[-1])
 
 
+@pytest.mark.parametrize("before", [1, 9])
+def test_the_nights_after_a_change_say_the_same(before: int) -> None:
+    """So a missed check loses nothing, and a bisection that took longer than a night goes on."""
+    for nights in range(1, 6):
+        verdict = one([2.0] * before + [3.0] * (nights - 1), [3.0], "graph_breaks")
+        ends = verdict.evidence.commits
+        assert (verdict.verdict, verdict.old, verdict.new) == ("regressed", 2.0, 3.0)
+        assert [int(end.commit) for end in (ends.last_old, ends.first_new)] == [before - 1, before]
+    assert one([2.0] * before + [3.0] * 5, [3.0], "graph_breaks").verdict == "unchanged"
+    assert one([2.0] * before + [3.0] * 2, [2.0], "graph_breaks").verdict == "unchanged"
+
+
 FLICKER = [*[3.0] * 9, 4.0, *[3.0] * 6]
 
 
@@ -38,9 +50,14 @@ FLICKER = [*[3.0] * 9, 4.0, *[3.0] * 6]
     ("more", "now", "word", "why"),
     [
         ([], [4.0], "noisy", "4, previously 3, but it came and went in the last 40 runs"),
-        ([4.0], [4.0], "unchanged", "3 to 4, as before"),
+        (
+            [4.0],
+            [4.0],
+            "noisy",
+            "4 in the last 2 runs, previously 3, but it came and went in the last 40 runs",
+        ),
         ([4.0, 4.0], [4.0], "regressed", "4 in the last 3 runs, previously 3"),
-        ([4.0, 4.0, 4.0], [4.0], "unchanged", "3 to 4, as before"),
+        ([4.0, 4.0, 4.0], [4.0], "regressed", "4 in the last 4 runs, previously 3"),
         ([], [4.0, 4.0, 4.0], "regressed", "4 in the last 3 runs, previously 3"),
         ([], [5.0], "regressed", "5, previously 3"),
         ([3.0] * 35, [4.0], "regressed", "4, previously 3"),

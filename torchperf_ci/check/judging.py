@@ -44,7 +44,7 @@ def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping
 
 
 RECENT_COUNTS = 5
-"""How many of the last runs a new count is compared with."""
+"""How many of the last runs a new count is compared with, and how many runs say that it has changed."""
 RECENT_FLICKER = 40
 """How many of the last runs are used to see whether a count comes and goes."""
 RUNS_TO_SETTLE = 3
@@ -52,38 +52,48 @@ RUNS_TO_SETTLE = 3
 
 
 def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
-    """Judge a count: it has changed if every new run is outside the range of the last runs of the past.
+    """Judge a count: it has changed if all runs since a recent one are outside the range of the runs before.
 
-    A count that has come and gone before has to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate.
+    Some nights after a change thus say the same, and continue its bisection. A count that has come and gone before has
+    to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate.
     """
     points = [*pairing.old, *pairing.new]
-    values, begin = numbers(points), len(pairing.old)
-    past, now = values[:begin], values[begin:]
-    word, new, why = _beyond(past, now, direction), f"{now[-1]:g}", ""
-    if _comes_and_goes(past, now):
+    values = numbers(points)
+    begin, change = _last_change(values, len(pairing.old), direction)
+    word, why = change, ""
+    if _comes_and_goes(values[:begin], values[begin:]):
         begin_of_stay = max(min(begin, len(values) - RUNS_TO_SETTLE), 1)
         settled = _beyond(values[:begin_of_stay], values[begin_of_stay:], direction)
         if settled != "unchanged":
-            word, begin, new = settled, begin_of_stay, f"{new} in the last {len(values) - begin_of_stay} runs"
-        elif word != "unchanged":
+            word, begin = settled, begin_of_stay
+        elif change != "unchanged":
             word, why = "noisy", f", but it came and went in the last {RECENT_FLICKER} runs"
     before = values[:begin][-RECENT_COUNTS:]
-    is_worse = word == "regressed"
+    runs = len({point.run for point in points[begin:]})
+    new = f"{values[-1]:g}" + (f" in the last {runs} runs" if runs > 1 else "")
     return Verdict(
         pairing.series,
         word,
         _count_sentence(before, new, changed=word != "unchanged") + why,
         old=before[-1],
-        new=now[-1],
-        candidate=word == "noisy" and _beyond(past, now, direction) == "regressed",
+        new=values[-1],
+        candidate=word == "noisy" and change == "regressed",
         evidence=Evidence(
             commits_around(points[:begin], points[begin:]),
-            chart_points(pairing) if is_worse else (),
+            chart_points(pairing) if word == "regressed" else (),
             batch_size=pairing.batch_size,
             machine=pairing.machine,
             others={"history": len(pairing.old), "runs": len({point.run for point in pairing.new})},
         ),
     )
+
+
+def _last_change(values: Sequence[float], past: int, direction: str) -> tuple[int, VerdictWord]:
+    """Return from which value on they are worse or better than before: the first new one, or one of the past's last."""
+    for begin in (past, *range(past - 1, max(past - RECENT_COUNTS, 0), -1)):
+        if (word := _beyond(values[:begin], values[begin:], direction)) != "unchanged":
+            return begin, word
+    return past, "unchanged"
 
 
 def _beyond(past: Sequence[float], now: Sequence[float], direction: str) -> VerdictWord:
