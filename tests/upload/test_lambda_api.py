@@ -157,7 +157,7 @@ def test_a_200_that_says_nothing_of_an_object_has_kept_none(
     server: Any, tmp_path: Path, body: object
 ) -> None:
     server.script = [answering(200, body)] * 50
-    told = outcome(client(f"http://127.0.0.1:{server.server_port}", tmp_path, seconds=0.3))
+    told = outcome(client(f"http://127.0.0.1:{server.server_port}", tmp_path, seconds=1.5))
     assert isinstance(told, NotDeliveredError)
     assert "answered 200, but not that it kept it" in str(told)
 
