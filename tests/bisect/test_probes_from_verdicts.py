@@ -6,7 +6,7 @@ import pytest
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.worker.protocol import DescribedWorkload, KnownWorkloads
-from torchperf_ci.bisect.command import _least, _options_from_verdicts
+from torchperf_ci.bisect.command import _min_effect, _options_from_verdicts
 from torchperf_ci.bisect.probes import (
     NO_NUMBER,
     WorkloadProbe,
@@ -159,12 +159,12 @@ def test_a_bisection_is_repeated_with_the_batch_size_of_all_that_got_worse(
     assert _options_from_verdicts(judged(*verdicts))["batch_size"] == repeated
 
 
-def test_what_matters_is_the_least_that_matters_to_any_metric_that_is_bisected() -> None:
+def test_what_matters_is_the_min_effect_that_matters_to_any_metric_that_is_bisected() -> None:
     """Where 5% of a latency matter, 4% more memory was called not reproduced."""
     config = Config(policy={**default_policy(), "latency(ms)": Rule("down", 0.05)})
     memory, asked = verdict("peak_memory(MiB)"), BisectOptions()
-    assert _least(asked, config, judged(memory)) == 0.03
-    assert _least(asked, config, judged(memory, verdict())) == 0.03
-    assert _least(asked, config, judged(verdict())) == 0.05
-    assert _least(asked, config, judged(verdict("status", "broken"))) == 0.05
-    assert _least(replace(asked, metric="peak_memory(MiB)"), config, None) == 0.03
+    assert _min_effect(asked, config, judged(memory)) == 0.03
+    assert _min_effect(asked, config, judged(memory, verdict())) == 0.03
+    assert _min_effect(asked, config, judged(verdict())) == 0.05
+    assert _min_effect(asked, config, judged(verdict("status", "broken"))) == 0.05
+    assert _min_effect(replace(asked, metric="peak_memory(MiB)"), config, None) == 0.03

@@ -219,9 +219,9 @@ def test_who_looks_for_waiters_is_not_taken_for_one(dsn: str, monkeypatch: pytes
         time.sleep(0.02)
         return got
 
-    try_lock = lease._try_lock
+    try_lock = lease.try_lock
     with connect(dsn) as store, store.keep_open(), ThreadPoolExecutor(4) as pool:
-        monkeypatch.setattr(lease, "_try_lock", slowly)
+        monkeypatch.setattr(lease, "try_lock", slowly)
         looking = lease.Lease(Path(dsn.removeprefix("chdb://")), dsn)
         assert not any(pool.map(lambda _: looking._others_wait(), range(8)))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import time
 from collections import defaultdict
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
 from pathlib import Path
@@ -20,7 +19,7 @@ from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.console import Progress
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
 from torchperf_ci.interruption import Stopped
-from torchperf_ci.records.files import OWN_FOLDER, ignore_in_git, make_own_folder, open_journal
+from torchperf_ci.records.files import OWN_FOLDER, ignore_in_git, make_own_folder, open_journal, try_lock
 from torchperf_ci.records.record import write_records
 from torchperf_ci.scratch import is_disk_full, refuse_full_disk, scratch_folder
 
@@ -82,13 +81,12 @@ class RunJournal:
     def locked(self) -> Iterator[None]:
         """Lock the journal against other runs for the block. Raises :class:`ResumeError`."""
         with open_journal(self._path) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                msg = f"{self._path} is in use by another run: wait for it to end, or choose another --out"
-                raise ResumeError(msg) from None
-            except OSError:
-                pass  # a file system without locks
+            with suppress(OSError):  # on a file system without locks
+                if not try_lock(file):
+                    msg = (
+                        f"{self._path} is in use by another run: wait for it to end, or choose another --out"
+                    )
+                    raise ResumeError(msg)
             yield
 
     def add(self, line: JournalLine) -> None:

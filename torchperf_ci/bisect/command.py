@@ -98,7 +98,7 @@ def bisect_command(options: BisectOptions) -> int:
         check_command(options.command, builder)
     asked = options
     options = replace(
-        options, out=str(out), min_effect=options.min_effect or _least(options, config, judgement)
+        options, out=str(out), min_effect=options.min_effect or _min_effect(options, config, judgement)
     )
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     bisection = _earlier_answer(state, asked, judgement) if is_nightly else None
@@ -113,7 +113,7 @@ def bisect_command(options: BisectOptions) -> int:
     return 0 if is_answered else INCONCLUSIVE
 
 
-def _least(options: BisectOptions, config: Config, judgement: Judgement | None) -> float:
+def _min_effect(options: BisectOptions, config: Config, judgement: Judgement | None) -> float:
     """The smallest change that matters to any of the metrics that are bisected."""
     worse = [verdict.series.metric for verdict in bisected(judgement)] if judgement else []
     metrics = worse or [options.metric or LATENCY]

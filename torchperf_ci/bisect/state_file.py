@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import math
 import os
 from contextlib import ExitStack, contextmanager, suppress
@@ -24,7 +23,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProfiledStep,
 )
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
-from torchperf_ci.records.files import open_journal
+from torchperf_ci.records.files import open_journal, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -188,7 +187,9 @@ class StateFile:
         with _writing(path), ExitStack() as until_read:
             path.parent.mkdir(parents=True, exist_ok=True)
             file = until_read.enter_context(open_journal(path))
-            _lock(file)
+            if not try_lock(file):
+                msg = f"{path} is in use by another bisection: wait for it to end, or name another file with --state"
+                raise ResumeError(msg)
             events, anew = _events_or_anew(file, plan, forget_others=forget_others)
             until_read.pop_all()
         return cls(file, events, anew)
@@ -287,15 +288,6 @@ def _writing(path: Path) -> Iterator[None]:
     except OSError as error:
         msg = f"{path}: cannot be written: {error.strerror or error}; name another file with --state"
         raise OutputDirectoryError(msg) from error
-
-
-def _lock(file: IO[bytes]) -> None:
-    """Lock the file with a kernel lock, which ends with the process however it ends; a lock file would stay behind."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        msg = f"{file.name} is in use by another bisection: wait for it to end, or name another file with --state"
-        raise ResumeError(msg) from error
 
 
 def _events_or_anew(

@@ -7,6 +7,7 @@ choose what is read: a link may point to another process's environment, and a pi
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import time
@@ -46,6 +47,15 @@ def open_regular(path: Path, within: Path | None = None) -> IO[bytes]:
 def open_journal(path: Path) -> IO[bytes]:
     """Open a regular file for reading and appending, creating it if needed. Raises as :func:`open_regular`."""
     return open(path, "ab+", opener=_open)
+
+
+def try_lock(file: IO[bytes]) -> bool:
+    """Lock a file until it is closed or the process ends, however it ends; return False if it is locked already."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def read_regular(path: Path, limit: int, within: Path | None = None) -> bytes:

@@ -7,7 +7,6 @@ turn.
 
 from __future__ import annotations
 
-import fcntl
 import threading
 import time
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import StoreUnreachableError
+from torchperf_ci.records.files import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -127,7 +127,7 @@ class Lease:
     def _others_wait(self) -> bool:
         try:
             with _ASKING, (self._path / _TURN).open("ab") as turn:
-                return not _try_lock(turn)
+                return not try_lock(turn)
         except OSError:  # the directory is gone, so that no process can wait there
             return False
 
@@ -179,7 +179,7 @@ class Lease:
         deadline.
         """
         holder, patience = "", self._patience()
-        while not (_try_lock(turn) and _try_lock(holding) and not self._is_held()):
+        while not (try_lock(turn) and try_lock(holding) and not self._is_held()):
             current = self._holder()
             if current != holder:
                 holder, patience = current, self._patience()
@@ -198,7 +198,7 @@ class Lease:
         """Whether a process has the engine's own lock. Checked here, because the engine would complain on stderr."""
         try:
             with (self._path / "status").open("rb+") as file:  # writable, since NFS locks no other file
-                return not _try_lock(file)
+                return not try_lock(file)
         except FileNotFoundError:
             return False
 
@@ -208,12 +208,3 @@ class Lease:
             return (self._path / "status").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return ""
-
-
-def _try_lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed; return False if it is locked already."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
