@@ -168,8 +168,7 @@ def _not_slower(proofs: Sequence[Proof], *, is_guess: bool, is_command: bool) ->
         change_text(end - 1) for end in (most.effect.low, most.effect.ratio, most.effect.high)
     )
     change = f"{middle} ({low}…{high})"
-    fell = is_guess and most.effect.high < 1
-    hint = _WRONG_DIRECTION if fell else _SAME_CODE if is_command else ""
+    hint = _WRONG_DIRECTION if is_guess and most.word == "decrease" else _SAME_CODE if is_command else ""
     return (
         f"bad is not slower than good on this machine: the largest change of {len(decisions)} series is {change}, and "
         f"one of {most.detectable:.1%} should have been visible{hint}"
