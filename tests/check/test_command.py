@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from checking import check, judged, notes, record, run, verdicts, words
+from made_points import noisy
 
 from torchperf_ci import cli
 
@@ -156,9 +157,21 @@ def test_a_new_zero_of_a_latency_is_missing(history: Path, tmp_path: Path) -> No
     assert (verdict["verdict"], verdict["why"]) == ("missing", "the run has no number above zero")
 
 
+@pytest.mark.parametrize("change", [0.8, 1.2])
+def test_a_target_gives_no_direction(tmp_path: Path, change: float) -> None:
+    """The past may have been better than its target all the time."""
+    for day, value in enumerate([*noisy(10, 20), *noisy(10 * change, 3)]):
+        aimed = record("quality", value, day)
+        aimed["metric"]["target_value"] = 11.0
+        run(tmp_path / ("past" if day < 20 else "now"), f"run-{day}", [aimed])
+    assert check(tmp_path / "now", "--against", tmp_path / "past") == 0
+    (verdict,) = verdicts(tmp_path)
+    assert verdict["why"].startswith("changed, but nothing says which way is better")
+
+
 def test_zeros_of_what_nobody_knows_are_amounts(tmp_path: Path) -> None:
     for day in range(20):
-        run(tmp_path / "past", f"run-{day}", [record("score", 0, day, target_value=1)])
+        run(tmp_path / "past", f"run-{day}", [record("score", 0, day)])
     for day in range(20, 23):
         run(tmp_path / "now", f"run-{day}", [record("score", 60, day)])
     (tmp_path / "torchperf.yml").write_text("version: 1\npolicy: {score: {direction: down}}\n")

@@ -100,19 +100,6 @@ def test_the_policy_gives_a_direction_and_what_matters() -> None:
     assert one(noisy(10, 30), [11.0] * 3, policy=lenient).verdict == "unchanged"
 
 
-def test_a_target_gives_the_direction_of_what_is_not_known() -> None:
-    name = series("quality")
-    found = judged({name: row(noisy(10, 30))}, {name: row([8.0] * 3, 30, target=20.0)})
-    assert found["quality"].verdict == "regressed"
-
-
-def test_a_target_that_the_past_has_crossed_gives_no_direction() -> None:
-    """What was to be reached was reached; from there on, what is even better is no regression."""
-    past, name = [*noisy(12, 5), *noisy(10, 30)], series("quality")
-    found = judged({name: row(past)}, {name: row([8.0] * 3, 35, target=11.0)})
-    assert found["quality"].why.startswith("changed, but nothing says which way is better")
-
-
 def test_a_very_noisy_series_is_not_called_unchanged() -> None:
     verdict = one(noisy(10, 30, cv=0.2), [10.0])
     assert verdict.verdict == "noisy"

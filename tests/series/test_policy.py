@@ -91,17 +91,6 @@ def test_the_projects_own_policy_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "level", "direction"),
-    [(10.0, 5.0, "up"), (10.0, 20.0, "down"), (10.0, 10.0, ""), (0.0, 5.0, ""), (10.0, None, "")],
-)
-def test_a_target_tells_the_way_where_nothing_else_does(
-    target: float, level: float | None, direction: str
-) -> None:
-    assert rule_of_metric("quality", {}, target, level).direction == direction
-    assert rule_of_metric("latency(ms)", {}, target, level).direction == "down"
-
-
-@pytest.mark.parametrize(
     ("metric", "values", "kind"),
     [
         ("accuracy", [1.0, 0.0, 1.0], "outcome"),

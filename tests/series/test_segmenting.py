@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +21,7 @@ OTHER = {"driver": "560", "governor": "performance"}
 
 
 def past(points: Sequence[Point], metric: str = "latency(ms)") -> SeriesHistory:
-    rules = partial(rule_of_metric, metric, default_policy())
-    (only,) = segment_all({series(metric): points}, lambda _, points: rules(points[-1].target))
+    (only,) = segment_all({series(metric): points}, lambda *_: rule_of_metric(metric, default_policy()))
     return only
 
 

@@ -21,7 +21,6 @@ from torchperf_ci.store.client import AnswerLimits
 from torchperf_ci.store.command import StoreQuery
 from torchperf_ci.store.migrations import open_existing, open_store
 from torchperf_ci.web import endpoints
-from torchperf_ci.web.documents import Documents
 from torchperf_ci.web.endpoints import StoreService
 
 if TYPE_CHECKING:
@@ -117,31 +116,6 @@ def test_who_may_only_read_is_answered(
                 assert StoreService(store, config.find_config(None)).query(question, "JSONEachRow")
         printed.append(capsys.readouterr().out.replace(dsn, ""))
     assert printed[0] == printed[1] != ""
-
-
-def test_who_may_only_read_compares_runs_without_a_target(tmp_path: Path) -> None:
-    """Whose target is no number, of which JSON has null unless the query sets otherwise."""
-    nights = [
-        {
-            "timestamp": 1_800_000_000 + 86400 * night,
-            "head_branch": "main",
-            "head_sha": f"{night:040x}",
-            "benchmark": {"name": "nightly"},
-            "model": {"name": "resnet"},
-            "metric": {"name": "latency(ms)", "benchmark_values": [1.5], "target_value": "nan"},
-        }
-        for night in range(2)
-    ]
-    told = []
-    for readonly in (False, True):
-        with clickhouse_server(tmp_path / "engine", readonly=readonly) as dsn, open_existing(dsn) as store:
-            if not readonly:
-                lines = "\n".join(map(json.dumps, nights)).encode()
-                store.insert("oss_ci_benchmark_v3", list(nights[0]), lines)
-            (known,) = Documents(store, config.find_config(None)).catalogue.groups.values()
-            base, head = (run.id for run in known.runs)
-            told.append(StoreService(store, config.find_config(None)).document(f"compare/{base}/{head}.json"))
-    assert told[0] == told[1]
 
 
 def test_results_that_come_in_on_their_own_are_told(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise, takewhile
-from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.numbers import judge_numbers, with_build_variance
@@ -33,14 +32,8 @@ if TYPE_CHECKING:
 
 
 def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, Rule]) -> MetricRule:
-    """Return the metric's rule, adapted to its values.
-
-    The level of the past shows on which side a target lies; if the past has been on both, the target has no direction.
-    """
-    values = numbers(old)
-    level = median(values) if values and not min(values) < newest.target < max(values) else None
-    rule = rule_of_metric(series.metric, policy, newest.target, level, recorded_direction([newest]))
-    return suited(rule, old, (newest,))
+    """Return the metric's rule, adapted to its values."""
+    return suited(rule_of_metric(series.metric, policy, recorded_direction([newest])), old, (newest,))
 
 
 RECENT_COUNTS = 5

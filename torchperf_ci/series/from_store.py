@@ -149,7 +149,6 @@ class _Columns(NamedTuple):
     branch: Sequence[str]
     commit: Sequence[str]
     numbers: Sequence[list[float]]
-    target: Sequence[float]
     fingerprint: Sequence[str]
     batch_size: Sequence[str]
     threads: Sequence[str]
@@ -233,7 +232,6 @@ def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Se
             columns.workflow_id,
             columns.run_attempt,
             columns.job_id,
-            columns.target,
             map(facts, metrics, columns.fingerprint, anchors, *case),
             map(point_info, columns.torch, (tuple(info.items()) for info in infos)),
             _runs(columns),

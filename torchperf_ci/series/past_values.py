@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from torchperf_ci.series.points import Series, SeriesGroup
     from torchperf_ci.store.client import Store
 
-    _Record = tuple[float, float, float, float, Facts]
+    _Record = tuple[float, float, float, Facts]
 
 
 @dataclass(frozen=True)
@@ -105,16 +105,14 @@ def _plain(
     rows: dict[Series, list[_Row]] = defaultdict(list)
     shared: dict[tuple[str, ...], Facts] = {}
     kinds = {series.metric: kind_of(series.metric) for series in known.values()}
-    for series_id, machine, *case, is_plain, least, most, times, ids, targets, lower, upper in decoded:
+    for series_id, machine, *case, is_plain, least, most, times, ids, lower, upper in decoded:
         if series := known.get(series_id):
             about = (series.metric, machine, *case)
             if about not in shared:
                 named = dict(zip(CASE_COLUMNS, case, strict=True))
                 shared[about] = comparable_facts(series.metric, machines.get(machine, {}), named, {})
             has_number = kinds[series.metric] != "outcome" or least == most == 1
-            rows[series].append(
-                _Row(bool(is_plain) and has_number, shared[about], times, ids, targets, lower, upper)
-            )
+            rows[series].append(_Row(bool(is_plain) and has_number, shared[about], times, ids, lower, upper))
     return {
         series: _newest(some, last) if all(row.is_plain for row in some) else None
         for series, some in rows.items()
@@ -131,7 +129,6 @@ class _Row(NamedTuple):
     facts: Facts
     times: Sequence[int]
     ids: Sequence[int]
-    targets: Sequence[float]
     lower: Sequence[float]
     upper: Sequence[float]
 
@@ -153,27 +150,27 @@ def _middle(low: float, high: float) -> float:
 def _newest(rows: Sequence[_Row], last: int) -> PastValues | None:
     """Return the newest values over several rows, counting each record once; None if their order is unclear."""
     if len(rows) == 1 and rows[0].is_in_order:  # nearly always
-        targets, values = rows[0].targets[-last:], [*map(float, rows[0].values[-last:])]
+        values = [*map(float, rows[0].values[-last:])]
         comparable: Sequence[tuple[Facts, Sequence[float]]] = [(rows[0].facts, values)]
     elif (records := _sorted_records(rows)) is not None:
-        _, _, targets, numbers, facts = zip(*records[-last:], strict=True)
+        _, _, numbers, facts = zip(*records[-last:], strict=True)
         values = [*map(float, numbers)]
         comparable = _comparable(facts, values)
     else:
         return None
-    rule_points = [Point(values[place], (values[place],), target=float(targets[place])) for place in (0, -1)]
+    rule_points = [Point(values[place], (values[place],)) for place in (0, -1)]
     return PastValues(rule_points, len(values), comparable)
 
 
 def _sorted_records(rows: Sequence[_Row]) -> list[_Record] | None:
-    """Return each record once, by time: its time, id, target, value and facts.
+    """Return each record once, by time: its time, id, value and facts.
 
     None where the rows do not say which records are the same, or which of two at one time is newer.
     """
     records: list[_Record] = [
         record
         for row in rows
-        for record in zip(row.times, row.ids or row.times, row.targets, row.values, repeat(row.facts))
+        for record in zip(row.times, row.ids or row.times, row.values, repeat(row.facts))
     ]
     if len({record[0] for record in records}) < len(records) and not all(row.ids for row in rows):
         return None

@@ -87,7 +87,6 @@ class Point(NamedTuple):
     workflow_id: int = 0
     run_attempt: int = 0
     job_id: int = 0
-    target: float = 0.0
     fingerprint: Mapping[str, str] = _NOTHING
     info: Mapping[str, str] = _NOTHING
     run: str = ""

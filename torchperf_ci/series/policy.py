@@ -1,7 +1,8 @@
 """When a change of a metric matters: which direction is better, the smallest relevant change, and how it is compared.
 
-The project's configuration takes precedence, then the record, then :mod:`torchperf_ci.metrics`, then the record's
-target. If none of them gives the direction, changes both ways are reported and none is a regression.
+The project's configuration takes precedence, then the record, then :mod:`torchperf_ci.metrics`. If none of them gives
+the direction, changes both ways are reported and none is a regression. A record's target gives none: a series on one
+side of it may not have reached it yet, or may never have missed it.
 """
 
 from __future__ import annotations
@@ -37,33 +38,19 @@ class MetricRule:
         return {DOWN: 1, UP: -1}.get(self.direction, 0)
 
 
-def rule_of_metric(
-    metric: str,
-    policy: Mapping[str, Rule],
-    target: float = 0.0,
-    level: float | None = None,
-    recorded: str = "",
-) -> MetricRule:
+def rule_of_metric(metric: str, policy: Mapping[str, Rule], recorded: str = "") -> MetricRule:
     """Return the rule of a metric.
 
     ``policy`` holds the configured rules by full metric name, ``recorded`` is the direction in the records, if any.
-    If nothing else gives the direction, it is the one from ``level`` towards a nonzero ``target``.
     """
     rule = policy.get(metric)
-    direction = (
-        (rule.direction if rule else "") or recorded or direction_of(metric) or _towards(target, level)
-    )
+    direction = (rule.direction if rule else "") or recorded or direction_of(metric)
     return MetricRule(direction, rule.min_effect if rule else MIN_EFFECT, kind_of(metric))
 
 
 def rule_of_points(metric: str, points: Sequence[Point], policy: Mapping[str, Rule]) -> MetricRule:
-    """Return the rule of a metric, adapted to the points of a series, oldest first.
-
-    If only a target gives the direction, it is the way from the first value to the target of the newest point.
-    """
-    first = next(iter(numbers(points)), None)
-    target = points[-1].target if points else 0.0
-    return suited(rule_of_metric(metric, policy, target, first, recorded_direction(points)), points)
+    """Return the rule of a metric, adapted to the points of a series, oldest first."""
+    return suited(rule_of_metric(metric, policy, recorded_direction(points)), points)
 
 
 def recorded_direction(points: Sequence[Point]) -> str:
@@ -93,9 +80,3 @@ def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] =
 def numbers(points: Iterable[Point]) -> list[float]:
     """Return the values of the points that have one."""
     return [point.value for point in points if point.value is not None]
-
-
-def _towards(target: float, level: float | None) -> str:
-    if not target or level is None or target == level:
-        return ""
-    return UP if target > level else DOWN

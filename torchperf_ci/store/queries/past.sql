@@ -1,16 +1,15 @@
 -- One row per series and machine of a kind of machine, in no order: whether all values are plain numbers of runs that
--- passed; the smallest and the largest one; and times, record IDs, targets, and lower and upper median of the
+-- passed; the smallest and the largest one; and times, record IDs, and lower and upper median of the
 -- repetitions as lists. A record that was ingested twice is listed twice, with one ID. IDs are left out if all times
 -- differ, and upper medians if all repetitions are odd in number, which halves the answer.
 SELECT
     series, fingerprint, batch_size, threads, workload_config,
     min(
-        ifNull(low, 0) > 0 AND isFinite(arraySum(repetitions)) AND isFinite(target_value)
-        AND hasAll(['status', 'seconds'], mapKeys(metric_info)) AND status IN ('', 'pass')
+        ifNull(low, 0) > 0 AND isFinite(arraySum(repetitions)) AND status IN ('', 'pass')
+        AND hasAll(['status', 'seconds'], mapKeys(metric_info))
     ),
     min(low), max(high),
     groupArray(timestamp) AS times, if(length(arrayDistinct(times)) = count(), [], groupArray(record_id)),
-    groupArray(target_value),
     groupArray(arraySort(repetitions)[intDiv(length(repetitions) + 1, 2)]),
     if(min(length(repetitions) % 2), [], groupArray(arraySort(repetitions)[intDiv(length(repetitions), 2) + 1]))
 FROM /* source */

@@ -3,5 +3,4 @@
 repo, benchmark, model, mode, dtype, backend, device, arch, metric, series,
 timestamp, if(timestamp = 0 AND workflow_id = 0, concat(object.bucket, '/', object.key), '') AS key, workflow_id, run_attempt,
 job_id, branch, commit, arrayMap(number -> toFloat64(toString(number)), repetitions) AS numbers,
-toFloat64(toString(target_value)) AS target, fingerprint, batch_size, threads, workload_config, metric_info, torch,
-record_id
+fingerprint, batch_size, threads, workload_config, metric_info, torch, record_id
