@@ -37,7 +37,7 @@ def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping
 
 
 RECENT_COUNTS = 5
-"""How many of the last runs a new count is compared with, and how many runs say that it has changed."""
+"""How many of the last runs a new count is compared with, and how many runs say that it or an outcome has changed."""
 RECENT_FLICKER = 40
 """How many of the last runs are used to see whether a count comes and goes."""
 RUNS_TO_SETTLE = 3
@@ -128,26 +128,22 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         return Verdict(series, "missing", f"nothing to measure: {outcome_text(now)}")
     if not known:
         why = "passes" if passed(now) else f"fails: {outcome_text(now)}"
-        return Verdict(
-            series, "new", why, new=_outcome_value(now), evidence=Evidence(failing=_runs_failing(new))
-        )
+        evidence = Evidence(failing=_runs_failing(new))
+        return Verdict(series, "new", why, new=_outcome_value(now), evidence=evidence)
     known = _unless_in_turns(known, now)
-    verdict, why = _compare_outcomes(known, now)
     outcomes = [*known, *(point for point in new if passed(point) is not None)]
     failing = _runs_failing(outcomes)
     begin = len(outcomes) - failing if failing else len(known)
+    before, after = outcomes[:begin], outcomes[begin:]
+    verdict, why = _judge_failures(before, after, len(known)) if failing else _judge_pass(known)
     return Verdict(
         series,
         verdict,
         why,
-        old=_outcome_value(known[-1]),
+        old=_outcome_value((known if verdict == "unchanged" else before)[-1]),
         new=_outcome_value(now),
         candidate=verdict == "noisy" and not passed(now),
-        evidence=Evidence(
-            commits_around(outcomes[:begin], outcomes[begin:]),
-            failing=failing,
-            others={"history": len(known)},
-        ),
+        evidence=Evidence(commits_around(before, after), failing=failing, others={"history": len(known)}),
     )
 
 
@@ -181,29 +177,41 @@ def _outcome_value(point: Point) -> float:
     return float(bool(passed(point)))
 
 
-def _compare_outcomes(old: Sequence[Point], now: Point) -> tuple[VerdictWord, str]:
-    before = old[-1]
-    if passed(now) and passed(before):
+def _judge_failures(before: Sequence[Point], failures: Sequence[Point], past: int) -> tuple[VerdictWord, str]:
+    """Judge the failures in a row, up to the newest run, by the runs before them; ``past`` of all these are not new."""
+    first, now = failures[0], failures[-1]
+    since = f"still failing since {_day_and_commit(first)}: " if past > len(before) else ""
+    if past - len(before) >= RECENT_COUNTS or not before:
+        return "unchanged", since + outcome_text(now)
+    if intermittent := _intermittent(before):
+        return "noisy", f"{intermittent}: {outcome_text(now)}"
+    differs = differing_facts(before[-1].fingerprint, first.fingerprint)
+    moved = f" (also changed: {'; '.join(differs[:3])})" if differs else ""
+    return "broken", since + outcome_text(now) + moved
+
+
+def _judge_pass(old: Sequence[Point]) -> tuple[VerdictWord, str]:
+    """Judge a run that passed by those before."""
+    if not (failing := _runs_failing(old)):
         return "unchanged", "passes as before"
-    if not (passed(now) or passed(before)):
-        return "unchanged", f"still failing since {_failing_since(old)}: {outcome_text(now)}"
+    if intermittent := _intermittent(old):
+        return "noisy", f"passes, but {intermittent}"
+    return (
+        "fixed",
+        f"passes again after failing since {_day_and_commit(old[-failing])} ({outcome_text(old[-1])})",
+    )
+
+
+def _intermittent(old: Sequence[Point]) -> str:
+    """Say how often a case has changed sides in its last runs; empty if that is not often."""
     recent = old[-RECENT_OUTCOMES:]
     changes = sum(passed(one) != passed(other) for one, other in pairwise(recent))
-    if changes >= FLAPPING:
-        text = f"fails intermittently, {changes} changes in its last {len(recent)} runs"
-        return "noisy", f"passes, but {text}" if passed(now) else f"{text}: {outcome_text(now)}"
-    if passed(now):
-        return "fixed", f"passes again after failing since {_failing_since(old)} ({outcome_text(before)})"
-    differs = differing_facts(before.fingerprint, now.fingerprint)
-    moved = f" (also changed: {'; '.join(differs[:3])})" if differs else ""
-    return "broken", outcome_text(now) + moved
+    many = f"fails intermittently, {changes} changes in its last {len(recent)} runs"
+    return many if changes >= FLAPPING else ""
 
 
-def _failing_since(old: Sequence[Point]) -> str:
-    """Return the day and commit of the first of the consecutive failures at the end of the past."""
-    passes = [index for index, point in enumerate(old) if passed(point)]
-    first = old[passes[-1] + 1 if passes else 0]
-    return " ".join(filter(None, (day_of(first.timestamp), first.commit[:10]))) or "an earlier run"
+def _day_and_commit(point: Point) -> str:
+    return " ".join(filter(None, (day_of(point.timestamp), point.commit[:10]))) or "an earlier run"
 
 
 def judged_by_anchor(pairings: Iterable[SeriesPairing]) -> set[Series]:

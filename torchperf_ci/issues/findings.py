@@ -69,7 +69,7 @@ class IssueFinding:
     def rank(self) -> tuple[bool, float]:
         """What decides which findings get an issue if there are too many; the largest comes first.
 
-        Counts come before all others, because history calls them regressed for one night only.
+        Counts come before all others, because a count has no ratio to rank by.
         """
         return any(kind_of(verdict.series.metric) == "count" for verdict in self.verdicts), self.size
 
