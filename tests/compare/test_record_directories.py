@@ -121,6 +121,15 @@ def test_few_values_that_are_alike_are_unchanged(folder) -> None:
     assert judged(base, head).verdict == "unchanged"
 
 
+@pytest.mark.parametrize(("metric", "level"), [("latency", 1.0), ("leak", 0.0)])
+@pytest.mark.parametrize("counts", [(1, 1), (1, 5), (5, 1)])
+def test_one_value_does_not_show_that_nothing_changed(folder, metric: str, level: float, counts) -> None:
+    base, head = (folder(str(side), **{metric: [level] * count}) for side, count in enumerate(counts))
+    verdict = judged(base, head)
+    assert (verdict.verdict, verdict.candidate) == ("noisy", False)
+    assert verdict.why.endswith("now do not show how much they vary")
+
+
 def test_values_that_spread_tell_nothing(folder) -> None:
     verdict = judged(folder("base", latency=spread(1.0, sd=0.3)), folder("head", latency=spread(1.1, sd=0.3)))
     assert (verdict.verdict, verdict.candidate) == ("noisy", False)

@@ -38,7 +38,8 @@ MIN_VALUES = 5
 class _NumbersFinding:
     """Result of comparing two sets of values.
 
-    ``sure``: there is a change. ``apart``: there seems to be one. ``none``: there is certainly none that matters.
+    ``sure``: there is a change. ``apart``: there seems to be one. ``none``: there is certainly none that matters, which
+    takes several values on each side, unless they are counts.
     """
 
     direction: int
@@ -97,7 +98,7 @@ def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: 
         apart=beyond or (large and not effect.low <= 1 <= effect.high),
         sure=large and not sure.low <= 1 <= sure.high,
         none=(1 / most < effect.low and effect.high < most)
-        or max(max(new) / min(old), max(old) / min(new)) < most,
+        or (_are_several(old, new) and max(max(new) / min(old), max(old) / min(new)) < most),
         effect=effect,
     )
 
@@ -106,9 +107,14 @@ def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) ->
     """Compare counts, where any difference is a change, or amounts, where only a difference that matters is."""
     least = 0.0 if rule.kind == "count" else max(MIN_AMOUNT, rule.min_effect * abs(median(old)))
     above, below = min(new) - max(old) > least, min(old) - max(new) > least
-    return _NumbersFinding(
-        int(above) - int(below), apart=above or below, sure=above or below, none=not (above or below)
-    )
+    changed = above or below
+    none = not changed and (rule.kind == "count" or _are_several(old, new))
+    return _NumbersFinding(int(above) - int(below), apart=changed, sure=changed, none=none)
+
+
+def _are_several(old: Sequence[float], new: Sequence[float]) -> bool:
+    """Whether there is more than one value on each side, which shows how much they vary."""
+    return min(len(old), len(new)) > 1
 
 
 def _word_of_numbers(found: _NumbersFinding, rule: MetricRule, *, enough: bool, worse: bool) -> VerdictWord:
@@ -124,7 +130,7 @@ def _why_numbers(
     if found.none:
         return f"{values} agree"
     if not found.apart:
-        return f"{values} vary too much to tell"
+        return f"{values} {'vary too much to tell' if _are_several(old, new) else 'do not show how much they vary'}"
     if not rule.direction:
         return f"{values} differ, but nothing says which way is better: give it a direction in the policy"
     if not enough:
