@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from made_points import noisy, point, row, series
+from made_points import MACHINE, noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
 from torchperf_ci.check.judging import judge_all
@@ -81,6 +81,20 @@ def test_what_was_not_measured_this_time_is_missing_only_for_its_own_jobs() -> N
     (missing,) = (verdict for verdict in verdicts if verdict.series == lost)
     assert missing.why == "not measured in this run; if it is gone for good, it is listed for 5 runs"
     assert missing.evidence.commits.last_old.commit == f"{29:040d}"
+
+
+@pytest.mark.parametrize(
+    ("facts", "lost"), [(MACHINE, "here"), (OTHER, "there"), ({"driver": "570"}, "there")]
+)
+def test_what_is_missing_was_measured_on_this_machine_unless_it_is_new(facts, lost: str) -> None:
+    """In a baseline, all runs of one machine may be older than those of another of its kind."""
+    old = {
+        LATENCY: [*row([10.0] * 8), *row([10.0] * 8, 8, fingerprint=OTHER)],
+        series(model="here"): row([10.0] * 8),
+        series(model="there"): row([10.0] * 8, 8, fingerprint=OTHER),
+    }
+    verdicts = judge_all(old, {LATENCY: row([10.0], 16, fingerprint=facts)}, default_policy())
+    assert [verdict.series.model for verdict in verdicts if verdict.verdict == "missing"] == [lost]
 
 
 def test_what_a_machine_of_the_same_label_has_measured_instead_is_not_missing() -> None:

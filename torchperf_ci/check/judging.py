@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
+from torchperf_ci.check.missing_series import lost_series, missing_verdict
 from torchperf_ci.check.numbers import judge_numbers, with_build_variance
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
 from torchperf_ci.document import day_of
 from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, UP, is_positive
-from torchperf_ci.series.outcomes import not_measured, outcome_text, passed
+from torchperf_ci.series.outcomes import outcome_text, passed
 from torchperf_ci.series.points import (
-    RECENT_RUNS,
     WORKLOAD_CHANGED,
     differing_facts,
-    runs_of_groups,
     without_restating,
     workload_changed,
 )
@@ -233,54 +231,6 @@ def _follow_anchored(pairing: SeriesPairing, anchored: Verdict) -> Verdict:
         old=pairing.old[-1].value if pairing.old else None,
         new=pairing.newest.value,
         evidence=replace(anchored.evidence, points=chart_points(pairing) if anchored.evidence.points else ()),
-    )
-
-
-def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> list[Verdict]:
-    """Return verdicts on series of the past whose group was measured now but which have no new point.
-
-    ``explained`` says what is wrong with a case, by case. A series is not lost if a machine that takes turns with its
-    own has measured it instead: the shards of a run may get a different machine each time.
-    """
-    measured = {series.group for series in new}
-    elsewhere: dict[Series, list[Series]] = defaultdict(list)
-    for series in new:
-        elsewhere[replace(series, arch="")].append(series)
-    past = {series: row for series, row in old.items() if series.group in measured}
-    recent = {group: set(runs[-RECENT_RUNS:]) for group, runs in runs_of_groups(past).items()}
-    return [
-        missing_verdict(series, explained.get(series.case) or _why_missing(series, new), row)
-        for series, row in past.items()
-        if series not in new and any(point.run in recent[series.group] for point in row)
-        if not any(_take_turns(row, past.get(other, ())) for other in elsewhere[replace(series, arch="")])
-    ]
-
-
-def _take_turns(one: Sequence[Point], other: Sequence[Point]) -> bool:
-    """Whether no run has measured both; no commit where there are no workflow runs, as runs are of one machine then."""
-    ran, ran_other = (
-        {point.run if point.workflow_id else point.commit for point in points} for points in (one, other)
-    )
-    return ran.isdisjoint(ran_other)
-
-
-def _why_missing(series: Series, new: Points) -> str:
-    """Return why the series is missing, using the status of its case if there is one."""
-    status = new.get(replace(series, metric=STATUS))
-    reason = not_measured(status[-1]).get(series.metric, "") if status else ""
-    gone = f"not measured in this run; if it is gone for good, it is listed for {RECENT_RUNS} runs"
-    return f"not measured: {reason}" if reason else gone
-
-
-def missing_verdict(series: Series, why: str, old: Iterable[Point] = ()) -> Verdict:
-    """Return the verdict on a series without a number."""
-    past = [point for point in old if point.value is not None]
-    return Verdict(
-        series,
-        "missing",
-        why,
-        old=past[-1].value if past else None,
-        evidence=Evidence(commits_around(past, ()), others={"history": len(past)}),
     )
 
 

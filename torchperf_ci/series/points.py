@@ -231,6 +231,11 @@ def comparable_facts(
     return _select(machine.get("fingerprint_of", "").split(","), machine) | _select(_CASE_OWN, benchmark)
 
 
+def machine_facts(facts: Mapping[str, str]) -> dict[str, str]:
+    """Return those facts of a fingerprint that describe the machine."""
+    return {name: fact for name, fact in facts.items() if name not in CASE_FACTS}
+
+
 def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
     """Describe the differences between two fingerprints, as in ``governor: powersave → performance``."""
     return [
