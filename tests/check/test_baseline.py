@@ -85,6 +85,24 @@ def test_it_says_where_it_comes_from_and_has_a_number_a_run(tmp_path: Path) -> N
     assert status["values"] == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    ("metric", "values", "kept"),
+    [
+        ("latency(ms)", [[10.0], [12.0], [11.0]], {"graph_breaks": [3.0], "latency(ms)": [11.0]}),
+        ("status", [[1.0], [0.0], [1.0]], {"status": [0.0]}),
+        ("status", [[1.0, 0.0, 1.0]], {"status": [0.0]}),
+    ],
+)
+def test_a_run_is_one_number(tmp_path: Path, metric: str, values: list[list[float]], kept: object) -> None:
+    """What a failed case has not measured is none."""
+    records = [*(record(metric, some) for some in values), record("graph_breaks", [3.0])]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    update(tmp_path)
+    (one,) = baselines()
+    assert {row["metric"]: row["values"] for row in one["series"]} == kept
+    assert one["runs"] == 1
+
+
 def test_an_update_replaces_only_its_own_fingerprint_line_by_line(tmp_path: Path) -> None:
     update(measure(tmp_path / "old", [10.0] * 5))
     update(measure(tmp_path / "new", [20.0] * 5, NEW_DRIVER))

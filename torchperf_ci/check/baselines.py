@@ -13,15 +13,16 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from operator import attrgetter
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from torchperf_ci import __version__, json_files
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.git import Git, GitError
-from torchperf_ci.metrics import rounded
+from torchperf_ci.metrics import kind_of, rounded
 from torchperf_ci.records.files import replace_file
-from torchperf_ci.series.outcomes import passed
-from torchperf_ci.series.points import CASE_FACTS, Point, Points, Series, measured_values
+from torchperf_ci.series.outcomes import number_of
+from torchperf_ci.series.points import CASE_FACTS, Point, Points, Series, machine_facts, measured_values
 
 _HEX_DIGITS = 12
 
@@ -69,9 +70,9 @@ def baselines_of(points: Points, provenance: Mapping[str, str]) -> list[Baseline
     rows_of_machine: dict[str, dict[Series, list[Point]]] = defaultdict(lambda: defaultdict(list))
     for series, row in points.items():
         for point in row:
-            if point.value is not None or passed(point) is not None:
-                machine, _ = _parted(point.fingerprint)
-                rows_of_machine[json.dumps(machine, sort_keys=True)][series].append(point)
+            if number_of(series, point) is not None:
+                machine = json.dumps(machine_facts(point.fingerprint), sort_keys=True)
+                rows_of_machine[machine][series].append(point)
     return [_baseline_of_points(rows, provenance) for rows in rows_of_machine.values()]
 
 
@@ -122,29 +123,28 @@ def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
 
 def _baseline_of_points(rows: Mapping[Series, Sequence[Point]], provenance: Mapping[str, str]) -> Baseline:
     newest = max((row[-1] for row in rows.values()), key=lambda point: point.timestamp)
-    machine, _ = _parted(newest.fingerprint)
+    machine = machine_facts(newest.fingerprint)
     series = [_row_of_points(series, rows[series]) for series in sorted(rows)]
     return Baseline(newest.commit, newest.torch, **provenance, machine=machine, series=series)
 
 
 def _row_of_points(series: Series, points: Sequence[Point]) -> BaselineRow:
-    """Return the row of a series. If batch sizes differ, only the points with the newest one count."""
-    _, facts = _parted(points[-1].fingerprint)
-    same = [point for point in points if point.fingerprint == points[-1].fingerprint]
-    return BaselineRow(series, facts, [_rounded_value(point) for point in same])
+    """Return the row of a series. If batch sizes differ, only the points with the newest one count.
+
+    Several numbers of one run are judged by their median, and several outcomes by the worst.
+    """
+    newest = points[-1].fingerprint
+    facts = {name: newest[name] for name in CASE_FACTS if name in newest}
+    numbers_of_run: dict[str, list[float]] = defaultdict(list)
+    for point in points:
+        if point.fingerprint == newest:
+            numbers_of_run[point.run].append(number_of(series, point) or 0.0)
+    merge = min if kind_of(series.metric) == "outcome" else median
+    return BaselineRow(series, facts, [_rounded(merge(numbers)) for numbers in numbers_of_run.values()])
 
 
-def _parted(facts: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Split facts into those of the machine and those of the case."""
-    own = {name: facts[name] for name in CASE_FACTS if name in facts}
-    return {name: value for name, value in facts.items() if name not in own}, own
-
-
-def _rounded_value(point: Point) -> float:
-    """Return the rounded value; an outcome in words as 1 or 0."""
-    if point.value is None:
-        return float(bool(passed(point)))
-    return point.value if point.value.is_integer() else rounded(point.value)
+def _rounded(number: float) -> float:
+    return number if number.is_integer() else rounded(number)
 
 
 _GIT_SECONDS = 10.0

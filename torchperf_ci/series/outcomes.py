@@ -61,8 +61,8 @@ def outcome_text(point: Point) -> str:
 
 
 def number_of(series: Series, point: Point) -> float | None:
-    """Return the value of a point, or 1 or 0 for an outcome told as a word, which history judges as such, too."""
-    if point.value is None and kind_of(series.metric) == "outcome" and (fine := passed(point)) is not None:
+    """Return the value of a point, or 1 or 0 for an outcome, also one of several repetitions or told as a word."""
+    if kind_of(series.metric) == "outcome" and (fine := passed(point)) is not None:
         return float(fine)
     return point.value
 
