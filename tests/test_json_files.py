@@ -70,7 +70,7 @@ def test_an_effect_survives_with_its_open_ends(effect: Effect) -> None:
     assert (written["low"] is None, written["high"] is None) == (not effect.low, effect.high == inf)
 
 
-@pytest.mark.parametrize("pairs", [12.0, 1e22])
+@pytest.mark.parametrize("pairs", [12.0, 1e22, -0.0])
 def test_a_whole_number_is_an_integer_however_it_is_written(pairs: float) -> None:
     assert typed({"ratio": 2, "low": 1, "high": 3.5, "pairs": pairs}, Effect) == Effect(2, 1, 3.5, int(pairs))
 

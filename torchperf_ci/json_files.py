@@ -124,7 +124,7 @@ def typed(members: object, kind: type[_T]) -> _T:
     """
     import msgspec
 
-    return msgspec.convert(_convertible(members), kind)
+    return msgspec.convert(_convertible(members), kind, strict=False)  # so that -0.0 is an integer, too
 
 
 def fields_of(value: Any) -> dict[str, Any]:
