@@ -18,7 +18,6 @@ from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.options import is_given
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import points_of_store
-from torchperf_ci.series.level_changes import SETTLED_RUNS
 from torchperf_ci.series.outcomes import outcome_word
 from torchperf_ci.series.points import Point, Points, of_trunk, trunk_of, without_restating
 from torchperf_ci.series.policy import MetricRule, rule_of_points
@@ -289,10 +288,10 @@ def _too_new(name: SeriesName, newest: NewestRuns) -> str:
     """Explain why ``check`` may be red although no change is listed."""
     series = " ".join(_case_and_metric(name)).rstrip()
     runs = "run differs" if newest.runs == 1 else f"{newest.runs} runs differ"
-    by, fewest = (f" by {effect_text(newest.effect)}", FEWEST) if newest.effect else ("", SETTLED_RUNS)
+    by = f" by {effect_text(newest.effect)}" if newest.effect else ""
     return (
         f"{series}: the last {runs} from those before{by}, as `check` judges; that is no change of level yet, "
-        f"which takes {fewest} runs, and more where it is not clear"
+        f"which takes {newest.level} runs, and more where it is not clear"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from made_points import MACHINE, noisy, point, row, series
 
@@ -227,6 +228,15 @@ def test_one_run_with_another_count_is_said_though_it_is_no_change(values: list[
     found = past(row([float(value) for value in values]), "graph_breaks")
     assert (found.newest is not None) == told
     assert bool(found.changes) == (values[-2:] == [4, 4])
+
+
+@pytest.mark.parametrize(("runs", "told"), [(2, False), (3, True), (20, False)])
+def test_newest_amounts_that_differ_are_said_until_they_are_a_level(runs: int, told: bool) -> None:
+    leak = np.random.default_rng(0).normal(0.0, 0.1, 40 + runs)
+    leak[40:] += 900.0
+    found = past(row(leak.tolist()), "memory_leak(KiB/iter)")
+    assert (found.newest is not None, bool(found.changes)) == (told, runs == 20)
+    assert not found.newest or (found.newest.runs, found.newest.level, found.newest.effect) == (runs, 5, None)
 
 
 def test_the_newest_runs_of_a_machine_that_is_gone_are_nobodys_news() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise, repeat
 from math import log1p
 from operator import attrgetter
@@ -17,9 +17,10 @@ from torchperf_ci.series.points import Point, Series, differing_facts
 from torchperf_ci.series.policy import numbers
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.effect_estimates import shift_effect
-from torchperf_ci.stats.gate import judge
+from torchperf_ci.stats.gate import Judged, judge
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.stats.segmentation import MIN_EFFECT, change_points, sides
+from torchperf_ci.stats.split_evidence import FEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,10 +79,11 @@ class MachineChange:
 class NewestRuns:
     """The number of newest ``runs`` that differ from those before by ``check``'s rules, but are too few for a level.
 
-    ``effect`` is the ratio to the runs before; None for counts and outcomes.
+    ``effect`` is the ratio to the runs before; None for what has none. A level takes at least ``level`` runs.
     """
 
     runs: int
+    level: int
     effect: Effect | None = None
 
 
@@ -156,7 +158,7 @@ def ratio_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT)
 
 def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[LevelStep]]:
     """Return the steps in each row of values that may be zero or negative."""
-    units = [max(MIN_AMOUNT / log1p(min_effect), abs(median(row))) if row else 1.0 for row in rows]
+    units = [_amount_unit(row, min_effect) for row in rows]
     scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
     return [
         [
@@ -165,6 +167,11 @@ def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT
         ]
         for found, unit in zip(_places_with_sides(scaled, min_effect), units, strict=True)
     ]
+
+
+def _amount_unit(row: Sequence[float], min_effect: float) -> float:
+    """Return the amount of which ``min_effect`` is the smallest difference that matters."""
+    return max(MIN_AMOUNT / log1p(min_effect), abs(median(row))) if row else 1.0
 
 
 def _places_with_sides(
@@ -222,25 +229,47 @@ def newest_ratios(
     ``least`` is the smallest relative change that matters, by row; ``last_changes`` the index at which the newest level
     of each row begins, 0 where there is only one level.
     """
-    if not rows:
-        return []
-    values = np.full((len(rows), max(1, min(_LOOKED_AT, max(map(len, rows))))), np.nan)
-    for number, (row, begin) in enumerate(zip(rows, last_changes, strict=True)):
-        newest = row[begin:][-_LOOKED_AT:]
-        values[number, values.shape[1] - len(newest) :] = np.log(newest)
-    judged = judge(values, np.log1p(least))
-    proven = judged.up.proven | judged.down.proven
+    judged = _judged([np.log(row) for row in rows], least, last_changes)
     effects = map(Effect.of_logs, judged.change, judged.low, judged.high, repeat(0))
     return [
-        NewestRuns(int(runs), effect) if is_proven else None
-        for runs, effect, is_proven in zip(judged.runs, effects, proven, strict=True)
+        newest and replace(newest, effect=effect)
+        for newest, effect in zip(_proven(judged), effects, strict=True)
+    ]
+
+
+def newest_amounts(
+    rows: Sequence[Sequence[float]], least: Sequence[float], last_changes: Sequence[int]
+) -> list[NewestRuns | None]:
+    """Do the same for values that may be zero or negative."""
+    units = [
+        _amount_unit(row[begin:], share) for row, share, begin in zip(rows, least, last_changes, strict=True)
+    ]
+    scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
+    return _proven(_judged(scaled, least, last_changes))
+
+
+def _judged(
+    rows: Sequence[NDArray[np.float64]], least: Sequence[float], last_changes: Sequence[int]
+) -> Judged:
+    values = np.full((len(rows), min(_LOOKED_AT, max(map(len, rows), default=0)) or 1), np.nan)
+    for number, (row, begin) in enumerate(zip(rows, last_changes, strict=True)):
+        newest = row[begin:][-_LOOKED_AT:]
+        values[number, values.shape[1] - len(newest) :] = newest
+    return judge(values, np.log1p(least))
+
+
+def _proven(judged: Judged) -> list[NewestRuns | None]:
+    proven = judged.up.proven | judged.down.proven
+    return [
+        NewestRuns(int(runs), FEWEST) if is_proven else None
+        for runs, is_proven in zip(judged.runs, proven, strict=True)
     ]
 
 
 def newest_differing(values: Sequence[float]) -> NewestRuns | None:
     """Return the newest run of a count or an outcome where it differs from the level before."""
     return (
-        NewestRuns(1)
+        NewestRuns(1, SETTLED_RUNS)
         if len(values) > SETTLED_RUNS and values[-1] != values[-2] == values[-1 - SETTLED_RUNS]
         else None
     )

@@ -18,6 +18,7 @@ from torchperf_ci.series.level_changes import (
     SeriesName,
     amount_steps,
     machine_changes,
+    newest_amounts,
     newest_differing,
     newest_ratios,
     parts_of,
@@ -135,16 +136,19 @@ def _is_current(row: _PartRuns, points: Sequence[Point]) -> bool:
 def _newest(
     rows: Sequence[tuple[_PartRuns, Sequence[LevelStep]]], min_effect: float
 ) -> dict[SeriesName, NewestRuns]:
-    ratios = [(row, steps) for row, steps in rows if row.rule.kind == "ratio"]
-    proven = newest_ratios(
-        [row.values for row, _ in ratios],
-        [max(min_effect, row.rule.min_effect) for row, _ in ratios],
-        [steps[-1].place if steps else 0 for _, steps in ratios],
-    )
-    newest_by_name = {row.name: newest for (row, _), newest in zip(ratios, proven, strict=True)}
-    newest_by_name |= {
+    newest_by_name = {
         row.name: newest_differing(row.values) for row, _ in rows if row.rule.kind in ("count", "outcome")
     }
+    for kind, find in (("ratio", newest_ratios), ("amount", newest_amounts)):
+        some = [(row, steps) for row, steps in rows if row.rule.kind == kind]
+        if not some:
+            continue
+        proven = find(
+            [row.values for row, _ in some],
+            [max(min_effect, row.rule.min_effect) for row, _ in some],
+            [steps[-1].place if steps else 0 for _, steps in some],
+        )
+        newest_by_name |= {row.name: newest for (row, _), newest in zip(some, proven, strict=True)}
     return {name: newest for name, newest in newest_by_name.items() if newest}
 
 
