@@ -63,6 +63,19 @@ def test_memory_that_stays_the_same_makes_no_pass_of_times_that_nobody_could_tel
     assert coverage(memory).is_enough  # where no time was asked for
 
 
+@pytest.mark.parametrize("command", ["check", "compare"])
+def test_what_fails_as_before_is_no_pass(verdict: Make, command: str) -> None:
+    """Such as a suite of accuracies that have all failed for more than five nights."""
+    fails, passes = (
+        verdict("unchanged", metric="status", new=new, why="still failing") for new in (0.0, 1.0)
+    )
+    failing = Judgement(command, "", "", [fails, fails, passes])
+    assert coverage(failing) == Coverage(1, 2, is_first=False, is_enough=False)
+    assert shortfall(failing) == "Only 1 of 3 series were judged: 2 failing (still failing)."
+    assert what_it_takes(failing) == "a run in which the failing cases pass"
+    assert coverage(Judgement(command, "", "", [fails, passes])).is_enough
+
+
 def test_one_machine_that_judged_everything_speaks_for_no_other(judged) -> None:
     full, empty, first = judged(unchanged=61), judged(missing=44), judged(new=51)
     assert is_enough([full, first])

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal, get_args
 
 from torchperf_ci.document import change_text, counted
-from torchperf_ci.metrics import ANCHORED, LATENCY, is_latency
+from torchperf_ci.metrics import ANCHORED, LATENCY, is_latency, kind_of
 from torchperf_ci.verdicts.verdict import all_verdicts
 
 if TYPE_CHECKING:
@@ -73,17 +73,19 @@ def _after_count(group: VerdictGroup, count: int) -> str:
 
 
 JUDGED: tuple[VerdictWord, ...] = ("regressed", "broken", "improved", "fixed", "unchanged")
-_OPEN = ("missing", "candidate", "noisy", "not-comparable", "new")
+_OPEN = ("missing", "failing", "candidate", "noisy", "not-comparable", "new")
 """What the tables call series that were not judged."""
 _QUIETER = "a quieter machine (torchperf doctor shows what disturbs it)"
 _MORE_PAIRS = f"{_QUIETER}, or more pairs: a longer --budget, or fewer cases"
 _MORE_VALUES = f"more values on both sides, or {_QUIETER}"
+_PASSING = "a run in which the failing cases pass"
 _TAKES: Mapping[str, Mapping[str, str]] = {
     "check": {
         "candidate": "another run, which shows whether what looks worse is",
         "noisy": f"more runs or, if a dozen are not enough, {_QUIETER}",
         "not-comparable": "this run on the machine of the earlier ones, or an earlier build on this one",
         "missing": "what the reasons of the missing series call for",
+        "failing": _PASSING,
         "new": "more runs of the new series",
     },
     "compare": {
@@ -91,6 +93,7 @@ _TAKES: Mapping[str, Mapping[str, str]] = {
         "noisy": _MORE_PAIRS,
         "not-comparable": "both sides measured under the same conditions",
         "missing": "what the reasons of the missing series call for",
+        "failing": _PASSING,
         "new": "a base that has the new workloads",
     },
 }
@@ -157,6 +160,9 @@ def what_it_takes(judgement: Judgement) -> str:
 
 
 def _open_word(verdict: Verdict) -> str:
+    """The verdict in a word; a case that fails as before is "failing", which says nothing about its performance."""
+    if verdict.verdict == "unchanged" and verdict.new == 0 and kind_of(verdict.series.metric) == "outcome":
+        return "failing"
     return "candidate" if verdict.candidate and verdict.verdict == "noisy" else verdict.verdict
 
 
@@ -172,7 +178,7 @@ def _reasons(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 
 def _judged(verdicts: Sequence[Verdict]) -> int:
-    return sum(verdict.verdict in JUDGED for verdict in verdicts)
+    return sum(_open_word(verdict) in JUDGED for verdict in verdicts)
 
 
 GREEN, LITTLE = "✅", "⚪"
