@@ -12,6 +12,7 @@ from made_points import noisy
 
 from torchperf_ci import cli
 from torchperf_ci.check.baselines import BASELINE_FORMAT
+from torchperf_ci.errors import RecordsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,6 +218,15 @@ def test_a_baseline_that_is_a_link_is_neither_read_nor_overwritten(
 def test_a_reason_and_records_are_needed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["baseline", "update", *argv]) == 2
     assert "torchperf baseline update --reason TEXT DIR" in capsys.readouterr().err
+
+
+def test_records_without_a_number_make_no_baseline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.json").write_text(json.dumps([record("latency(ms)", [])]))
+    assert update(tmp_path) == RecordsError.exit_code
+    assert "no record has a number or an outcome" in capsys.readouterr().err
+    assert not (tmp_path / "baseline.json").exists()
 
 
 def test_refused_records_are_told_and_the_rest_is_kept(tmp_path: Path) -> None:

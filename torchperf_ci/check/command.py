@@ -113,6 +113,9 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     where = ["--baseline", options.baseline] if is_given(options, "baseline") else []
     command = ["torchperf", "baseline", "update", *where, "--reason", options.reason, options.dir]
     new = baselines_of(collected.points, provenance(options.reason, command))
+    if not new:
+        msg = f"{options.dir}: no record has a number or an outcome, so {path} stays as it is"
+        raise RecordsError(msg)
     baselines.write_baselines(
         path, updated_baselines(baselines.read_baselines(path) if path.exists() else [], new)
     )
