@@ -60,6 +60,7 @@ FLICKER = [*[3.0] * 9, 4.0, *[3.0] * 6]
         ([4.0, 4.0, 4.0], [4.0], "regressed", "4 in the last 4 runs, previously 3"),
         ([], [4.0, 4.0, 4.0], "regressed", "4 in the last 3 runs, previously 3"),
         ([], [5.0], "regressed", "5, previously 3"),
+        ([5.0, 5.0], [4.0], "regressed", "4 to 5 in the last 3 runs, previously 3"),
         ([3.0] * 35, [4.0], "regressed", "4, previously 3"),
     ],
 )

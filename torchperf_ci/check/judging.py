@@ -61,7 +61,7 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
             word, why = "noisy", f", but it came and went in the last {RECENT_FLICKER} runs"
     before = values[:begin][-RECENT_COUNTS:]
     runs = len({point.run for point in points[begin:]})
-    new = f"{values[-1]:g}" + (f" in the last {runs} runs" if runs > 1 else "")
+    new = _range(values[begin:]) + (f" in the last {runs} runs" if runs > 1 else "")
     return Verdict(
         pairing.series,
         word,
@@ -103,8 +103,12 @@ def _comes_and_goes(past: Sequence[float], now: Sequence[float]) -> bool:
 
 
 def _count_sentence(past: Sequence[float], new: str, *, changed: bool) -> str:
-    before = f"{min(past):g}" if min(past) == max(past) else f"{min(past):g} to {max(past):g}"
-    return f"{new}, previously {before}" if changed else f"{before}, as before"
+    return f"{new}, previously {_range(past)}" if changed else f"{_range(past)}, as before"
+
+
+def _range(counts: Sequence[float]) -> str:
+    least, most = min(counts), max(counts)
+    return f"{least:g}" if least == most else f"{least:g} to {most:g}"
 
 
 RECENT_OUTCOMES = 20
