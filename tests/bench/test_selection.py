@@ -111,6 +111,13 @@ def test_a_filter_that_passes_nothing_is_told(capsys: pytest.CaptureFixture[str]
     )
 
 
+def test_a_suite_without_a_case_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert keys(Selection([grid("vision/b", "quick"), grid("vision/b", modes=("training",))]))
+    assert capsys.readouterr().err == (
+        "⚠ no workload of vision/b has the mode training: nothing of this suite is run\n"
+    )
+
+
 @given(st.integers(1, 9))
 def test_shards_are_disjoint_and_complete(of: int) -> None:
     whole = Selection([grid("*", modes=("inference", "training"), dtypes=("fp32", "bf16"))])

@@ -6,6 +6,7 @@ import shutil
 import sys
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,17 +72,19 @@ NOTHING_IN_SHARD = "shard {}/{} has nothing to measure: there are fewer cases th
 
 
 def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tuple[Case, ...]:
-    """Return the cases of this shard, each once. Warns of each filter that passes nothing.
+    """Return the cases of this shard, each once. Warns of suites without a case and of filters that pass nothing.
 
     Raises :class:`UsageError` if the whole selection is empty.
     """
-    cases = dict.fromkeys(
-        case
+    found = [
+        [
+            case
+            for name in members_of(known, suite.workloads)
+            for case in _combinations(suite, known.workloads[name], selection.batch_size, device)
+        ]
         for suite in selection.suites
-        for name in members_of(known, suite.workloads)
-        if matches(name, selection.filters)
-        for case in _combinations(suite, known.workloads[name], selection.batch_size, device)
-    )
+    ]
+    cases = [case for case in dict.fromkeys(chain(*found)) if matches(case.workload, selection.filters)]
     if not cases:
         narrow = selection.filters and all(suite.workloads == ("quick",) for suite in selection.suites)
         advice = (
@@ -89,10 +92,16 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
         )
         msg = f"nothing to run: no selected workload has these modes and passes the filters; {advice}"
         raise UsageError(msg)
+    for suite, of_suite in zip(selection.suites, found, strict=True):
+        if not of_suite:
+            modes = " or ".join(suite.modes)
+            say(
+                f"⚠ no workload of {', '.join(suite.workloads)} has the mode {modes}: nothing of this suite is run"
+            )
     for pattern in selection.filters:
         if not any(matches(case.workload, [pattern]) for case in cases):
             say(f"⚠ no selected workload of these modes matches {pattern!r}; see `torchperf list`")
-    return cases_of_shard(tuple(cases), selection.shard, selection.costs.get(device, {}))
+    return cases_of_shard(cases, selection.shard, selection.costs.get(device, {}))
 
 
 def matches(name: str, filters: Sequence[str]) -> bool:
