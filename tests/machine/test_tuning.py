@@ -218,3 +218,13 @@ def test_what_did_not_come_back_is_an_error_that_names_it_and_is_logged_if_nobod
     assert (server / CPU / "smt/control").read_text() == "on\n"
     assert (server / CPU / "cpu2/cpufreq/scaling_governor").read_text() == "powersave\n"
     assert "torchperf: not restored: " in capfd.readouterr().err
+
+
+def test_what_ended_the_block_is_not_replaced_by_what_did_not_come_back(server, capfd):
+    def stop() -> None:
+        (server / CPU / "cpu3/cpufreq/scaling_governor").unlink()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), tuned(Cpu(server), server):
+        stop()
+    assert "torchperf: error: tuning left this machine changed" in capfd.readouterr().err

@@ -275,8 +275,13 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
             else:
                 applied[change.name] = change.value
         yield TuningReport(applied, refused)
-    finally:
-        restorer.restore()
+    except BaseException:
+        try:
+            restorer.restore()
+        except NotRestoredError as error:  # not instead of what ended the block, which says how to continue
+            print(f"torchperf: error: {error}", file=sys.stderr, flush=True)
+        raise
+    restorer.restore()
 
 
 def _refusal_of(change: TuningChange, restorer: Restorer) -> str:
