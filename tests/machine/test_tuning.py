@@ -14,7 +14,7 @@ from torchperf_ci.machine import tuning
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import TuningChange
 from torchperf_ci.machine.devices.nvidia import Cuda
-from torchperf_ci.machine.tuning import NotRestoredError, host_changes, tuned
+from torchperf_ci.machine.tuning import NotRestoredError, host_changes, tuned, untuned
 
 CPU = "sys/devices/system/cpu"
 SWITCHES = (
@@ -133,13 +133,16 @@ def test_two_processes_do_not_tune_at_once(server):
     with start("cpu", server) as other:
         with tuned(Cpu(server), server) as report:
             pass
+        beside = untuned(server)
         during = switches(server)
         os.killpg(other.pid, signal.SIGTERM)
         other.wait(PATIENCE)
     assert report.applied == {}
     assert report.refused == {"all": "another torchperf is tuning this machine"}
+    assert (str(report), beside) == ("another run's", report)
     assert during != before
     wait_until(lambda: switches(server) == before)
+    assert str(untuned(server)) == "none"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -69,7 +69,7 @@ def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
 
 def _claim(what: str, root: Path) -> bool:
     """Claim a CPU or the tuning for the lifetime of this process, by a socket name that only one socket can have."""
-    name = f"\0torchperf {root} {what}"
+    name = _claimed_name(what, root)
     if name not in _held:
         holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -80,6 +80,10 @@ def _claim(what: str, root: Path) -> bool:
         holder.detach()  # keep the socket open until the process ends
         _held.add(name)
     return True
+
+
+def _claimed_name(what: str, root: Path) -> str:
+    return f"\0torchperf {root} {what}"
 
 
 def quietest_first(cpus: Iterable[int], root: Path, near: int | None = None) -> list[int]:
@@ -253,6 +257,26 @@ class TuningReport:
     applied: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_of_another(self) -> bool:
+        """Whether another run has tuned the machine, and may restore it in the middle of this one."""
+        return "all" in self.refused
+
+    def __str__(self) -> str:
+        named = "; ".join(f"{name}={value}" for name, value in sorted(self.applied.items()))
+        return named or ("another run's" if self.is_of_another else "none")
+
+
+OF_ANOTHER = TuningReport(refused={"all": "another torchperf is tuning this machine"})
+
+
+def untuned(root: Path = Path("/")) -> TuningReport:
+    """Return the report of a run that does not tune: the machine may be tuned by another."""
+    if sys.platform != "linux":
+        return TuningReport()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+        return TuningReport() if asking.connect_ex(_claimed_name("tuning", root)) else OF_ANOTHER
+
 
 @contextmanager
 def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
@@ -263,7 +287,7 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
     do not tune at once: the first one, when it ends, would undo what the second one measures with.
     """
     if sys.platform == "linux" and not _claim("tuning", root):
-        yield TuningReport({}, {"all": "another torchperf is tuning this machine"})
+        yield OF_ANOTHER
         return
     applied: dict[str, str] = {}
     refused: dict[str, str] = {}
