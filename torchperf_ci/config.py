@@ -185,7 +185,8 @@ def _warn_of_unread_file(folder: Path) -> None:
         for name, remedy in remedies.items():
             if (above / name).exists():
                 path = os.path.relpath(above / name, folder)
-                say(f"warning: {path} is not read: {remedy}, or give --config {path}")
+                moved = "" if above == folder else " (files that it names are then looked for here)"
+                say(f"warning: {path} is not read: {remedy}, or give --config {path}{moved}")
                 return
         if (above / ".git").exists():
             return
@@ -223,6 +224,7 @@ def _document(content: bytes, file: str) -> Node:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = ", ".join(part for part in (error.context, error.problem) if part)
         reason += "; quote a text that begins with *" if "alias" in reason else ""
+        reason += ": indent with spaces" if repr("\t") in reason else ""
         raise ConfigError(file, line, f"is not valid YAML: {reason}") from error
     if node is None:
         raise ConfigError(file, 1, "is empty; the least that it can hold is `version: 1`")

@@ -80,6 +80,8 @@ def test_compile_modes_make_file_names() -> None:
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown suite or workload 'quik': did you mean quick\?"):
         keys(Selection([grid("quik")]))
+    with pytest.raises(UsageError, match=r"'mian': did you mean main\?"):
+        keys(Selection([grid("mian")], configured=["main"]))
 
 
 def test_a_folder_is_no_suite(tmp_path: Path) -> None:

@@ -33,10 +33,11 @@ DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
 """Device classes for default batch sizes. Every other device is an accelerator with its own memory."""
 
 
-def members_of(known: KnownWorkloads, patterns: Iterable[str]) -> list[str]:
+def members_of(known: KnownWorkloads, patterns: Iterable[str], configured: Iterable[str] = ()) -> list[str]:
     """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
 
-    Raises :class:`UsageError` for a pattern that matches nothing.
+    Raises :class:`UsageError` for a pattern that matches nothing; it may be a misspelled suite of the configuration,
+    which are ``configured``.
     """
     wanted: set[str] = set()
     for pattern in patterns:
@@ -48,7 +49,9 @@ def members_of(known: KnownWorkloads, patterns: Iterable[str]) -> list[str]:
             raise UsageError(msg)
         if not members:
             msg = "suite or workload"
-            raise UnknownNameError(msg, pattern, [*known.suites, *known.workloads], "torchperf list")
+            raise UnknownNameError(
+                msg, pattern, [*configured, *known.suites, *known.workloads], "torchperf list"
+            )
         wanted.update(members)
     return [name for name in known.workloads if name in wanted]
 
@@ -58,7 +61,8 @@ class Selection:
     """The cases of some suites that match a filter and belong to a shard.
 
     ``batch_size`` None means each workload's default for its mode and device, 0 that it is to be determined. ``shard``
-    is (number from 1, number of shards). By their ``costs``, shards take about equally long.
+    is (number from 1, number of shards). By their ``costs``, shards take about equally long. ``configured`` are all
+    suites of the configuration.
     """
 
     suites: Sequence[Suite]
@@ -66,6 +70,7 @@ class Selection:
     batch_size: int | None = None
     shard: tuple[int, int] = (1, 1)
     costs: Costs = field(default_factory=dict)
+    configured: Sequence[str] = ()
 
 
 NOTHING_IN_SHARD = "shard {}/{} has nothing to measure: there are fewer cases than shards; plan fewer"
@@ -79,7 +84,7 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
     found = [
         [
             case
-            for name in members_of(known, suite.workloads)
+            for name in members_of(known, suite.workloads, selection.configured)
             for case in _combinations(suite, known.workloads[name], selection.batch_size, device)
         ]
         for suite in selection.suites
@@ -190,7 +195,7 @@ def selected_workloads(
     This includes workloads that cannot be built here, unlike the suite ``all``. Raises :class:`UsageError` for none.
     """
     patterns = [member for name in suite or ["*"] for member in _suite_members(name, config)]
-    names = members_of(known, [_absolute(pattern) for pattern in patterns])
+    names = members_of(known, [_absolute(pattern) for pattern in patterns], config.suites)
     entries = [known.workloads[name] for name in names if matches(name, filters)]
     if not entries:
         msg = f"no selected workload passes --filter {','.join(filters)}; see `torchperf list` without it"
@@ -239,6 +244,7 @@ def selection_of(
         batch_size=options.batch_size,
         shard=shard or (1, 1),
         costs=read_costs(Path(costs_file)) if costs_file else {},
+        configured=tuple(config.suites),
     )
 
 
