@@ -77,7 +77,7 @@ NOTHING_IN_SHARD = "shard {}/{} has nothing to measure: there are fewer cases th
 
 
 def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tuple[Case, ...]:
-    """Return the cases of this shard, each once. Warns of suites without a case and of filters that pass nothing.
+    """Return the cases of this shard, each once. Warns of a suite without a case and of filters that pass nothing.
 
     Raises :class:`UsageError` if the whole selection is empty.
     """
@@ -98,7 +98,7 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
         msg = f"nothing to run: no selected workload has these modes and passes the filters; {advice}"
         raise UsageError(msg)
     for suite, of_suite in zip(selection.suites, found, strict=True):
-        if not of_suite:
+        if not of_suite and not selection.filters:
             modes = " or ".join(suite.modes)
             say(
                 f"⚠ no workload of {', '.join(suite.workloads)} has the mode {modes}: nothing of this suite is run"
