@@ -87,7 +87,10 @@ def run_command(options: RunOptions) -> int:
         _publish_results(results, setting, out, json_output=options.json)
     failed = summary.failed_cases(results)
     if failed and options.on_failure != "warn":
-        msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
+        again = (
+            "; --resume repeats none that failed: measure them anew with --filter" if options.resume else ""
+        )
+        msg = f"{summary.headline(results)}; the log of each is in its status record in {out}{again}"
         raise WorkloadsFailedError(msg)
     return 0
 
