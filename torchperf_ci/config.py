@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from yaml import Node
 
 CONFIG_FILE = Path("torchperf.yml")
-_MISNAMED = CONFIG_FILE.with_suffix(".yaml")
+MISNAMED = CONFIG_FILE.with_suffix(".yaml")
 
 _URL = Text(r"^https?://[^\s/]", "a URL such as https://…")
 _ROLE = Text(r"^arn:[^\s:]+:iam::", "the ARN of a role, arn:aws:iam::…")
@@ -180,7 +180,7 @@ def find_config(path: str | None) -> Config:
 @cache
 def _warn_of_unread_file(folder: Path) -> None:
     """Warn if the file is in a folder above, up to the root of the checkout, or has the other suffix of YAML."""
-    remedies = {CONFIG_FILE: "run the command in its folder", _MISNAMED: f"rename it to {CONFIG_FILE}"}
+    remedies = {CONFIG_FILE: "run the command in its folder", MISNAMED: f"rename it to {CONFIG_FILE}"}
     for above in (folder, *folder.parents):
         for name, remedy in remedies.items():
             if (above / name).exists():

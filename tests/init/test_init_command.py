@@ -210,6 +210,13 @@ def test_a_configuration_that_is_wrong_is_told_before_anything_is_written(newcom
     assert "torchperf.yml:2: unknown key 'suits'" in said
 
 
+def test_a_configuration_under_a_wrong_name_is_told_before_another_one_is_written(newcomer: Newcomer) -> None:
+    newcomer.write("torchperf.yaml", "version: 1\n")
+    code, said = newcomer.init()
+    assert (code, newcomer.written().keys()) == (2, {"torchperf.yaml"})
+    assert "torchperf.yaml is not read: rename it to torchperf.yml" in said
+
+
 def test_suites_that_are_there_are_measured(newcomer: Newcomer) -> None:
     newcomer.write("perf/vision.py", "from torchperf_ci.suite import workload\n")
     newcomer.write(f"perf/{HOSTILE.replace('/', '')}.py", "from torchperf_ci.suite import workload\n")

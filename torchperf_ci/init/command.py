@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.config import CONFIG_FILE, load_config
+from torchperf_ci.config import CONFIG_FILE, MISNAMED, load_config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
-from torchperf_ci.errors import OutputDirectoryError
+from torchperf_ci.errors import OutputDirectoryError, UsageError
 from torchperf_ci.init.repository import (
     ActionsSource,
     Repository,
@@ -47,8 +47,7 @@ def init_command(options: InitOptions) -> int:
     folder = Path.cwd()
     repository = inspect_repository(folder)
     source = find_source(options.uses, repository.host)
-    path = repository.root / CONFIG_FILE
-    config = load_config(path) if path.exists() else None
+    config = _config_of(repository.root)
     files = starter_files(repository, source, config)
     new = [file for file in files if not file.existing]
     left = len(files) - len(new)
@@ -65,6 +64,17 @@ def init_command(options: InitOptions) -> int:
         advice = f", {left} left as they were: to have one written anew, delete it first" if left else ""
         say(f"{counted(len(new), 'file')} written{advice}")
     return LEFT if left else 0
+
+
+def _config_of(root: Path) -> Config | None:
+    """Read ``torchperf.yml``, if there is one. Raises :class:`UsageError` if there is one under a wrong name only."""
+    path, misnamed = root / CONFIG_FILE, root / MISNAMED
+    if path.exists():
+        return load_config(path)
+    if misnamed.exists():
+        msg = f"{misnamed} is not read: rename it to {CONFIG_FILE}, and call `torchperf init` again"
+        raise UsageError(msg)
+    return None
 
 
 def _show(blocks: Sequence[Block]) -> None:
