@@ -223,6 +223,11 @@ def test_what_did_not_come_back_is_an_error_that_names_it_and_is_logged_if_nobod
     assert "torchperf: not restored: " in capfd.readouterr().err
 
 
+def test_a_machine_of_which_nothing_can_be_tuned_is_the_same_for_other_runs(tmp_path):
+    with tuned(Cpu(tmp_path), tmp_path) as report:
+        assert (report.applied, str(untuned(tmp_path))) == ({}, "none")
+
+
 def test_what_ended_the_block_is_not_replaced_by_what_did_not_come_back(server, capfd):
     def stop() -> None:
         (server / CPU / "cpu3/cpufreq/scaling_governor").unlink()

@@ -35,8 +35,8 @@ RUNNER_MARK = "RUNNER_TRACKING_ID"
 """The variable by which a GitHub runner finds and kills processes that a job left running."""
 SILENT = "the restoring process does not answer"
 
-_held: set[str] = set()
-"""Names of what this process has claimed. The system releases them when the process ends in any way."""
+_held: dict[str, int] = {}
+"""The descriptors of the sockets of what this process has claimed, by name. They close when it ends in any way."""
 
 
 def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int, ...]:
@@ -77,8 +77,7 @@ def _claim(what: str, root: Path) -> bool:
         except OSError:
             holder.close()
             return False
-        holder.detach()  # keep the socket open until the process ends
-        _held.add(name)
+        _held[name] = holder.detach()  # keeps the socket open until the process ends
     return True
 
 
@@ -291,6 +290,7 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
         return
     applied: dict[str, str] = {}
     refused: dict[str, str] = {}
+    to_restore: list[Mapping[str, str]] = []
     restorer = Restorer()
     try:
         for change in chain(host_changes(root), device.changes()):
@@ -298,6 +298,9 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
                 refused[change.name] = why
             else:
                 applied[change.name] = change.value
+                to_restore += change.undo
+        if not to_restore and (held := _held.pop(_claimed_name("tuning", root), None)):
+            os.close(held)  # the machine stays the same for other runs
         yield TuningReport(applied, refused)
     except BaseException:
         try:
