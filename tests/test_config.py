@@ -24,7 +24,7 @@ MISTAKES = {
     "not a mapping": ("- a\n", 1, "must be a mapping of keys to values, not a list"),
     "a word": ("nightly\n", 1, "must be a mapping"),
     "bad syntax": ("name: a\nrunners: {a: \n", 3, "is not valid YAML"),
-    "a tab": ("name: a\n\tb: c\n", 2, "is not valid YAML"),
+    "a tab": ("runners:\n\tcpu: {}\n", 2, "cannot start any token: indent with spaces"),
     "two documents": ("name: a\n---\nname: b\n", 2, "expected a single document"),
     "unknown alias": ("name: *other\n", 1, "undefined alias"),
     "control character": ("name: a\nstore: \x01\n", 2, "special characters are not allowed"),
@@ -275,10 +275,10 @@ def test_below_the_folder_of_the_file_a_warning_names_it(write, tmp_path, monkey
         find_config(None)
     assert capsys.readouterr().err == ""
     monkeypatch.chdir(below)
-    assert find_config(None) == find_config(None) == Config()
+    assert find_config(None) == find_config("") == Config()
     assert capsys.readouterr().err == (
         "warning: ../../torchperf.yml is not read: run the command in its folder, "
-        "or give --config ../../torchperf.yml\n"
+        "or give --config ../../torchperf.yml (files that it names are then looked for here)\n"
     )
 
 

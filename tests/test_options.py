@@ -9,6 +9,7 @@ import pytest
 from torchperf_ci import cli, options
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options import options_of
+from torchperf_ci.options.analysis_commands import CheckOptions
 from torchperf_ci.options.measurement_commands import RunOptions
 from torchperf_ci.options.option import seconds
 from torchperf_ci.options.storage_commands import IngestOptions, QueryOptions, ReceiveOptions, UploadOptions
@@ -35,6 +36,20 @@ def test_an_empty_variable_is_nothing_given() -> None:
 def test_the_flag_beats_the_environment() -> None:
     found = read(["--budget", "7"], {"TORCHPERF_BUDGET": "5", "TORCHPERF_PROCESSES": "2"})
     assert (found.budget, found.processes) == (7.0, 2)
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "expected"),
+    [
+        (["--config", "flag.yml"], {"TORCHPERF_POLICY": "own.yml"}, "flag.yml"),
+        ([], {"TORCHPERF_CONFIG": "config.yml", "TORCHPERF_POLICY": "own.yml"}, "own.yml"),
+        ([], {"TORCHPERF_CONFIG": "config.yml", "TORCHPERF_POLICY": " "}, "config.yml"),
+    ],
+)
+def test_check_reads_the_variable_of_the_other_commands_as_well(
+    argv: list[str], environ: dict[str, str], expected: str
+) -> None:
+    assert read(argv, environ, CheckOptions).policy == expected
 
 
 @pytest.mark.parametrize(
@@ -93,6 +108,7 @@ def test_switches_are_words_in_the_environment() -> None:
         (["--shard", "3/2"], "--shard cannot be '3/2': it is"),
         (["--shard", "0/2"], "--shard cannot be '0/2'"),
         (["--batch-size", "many"], "--batch-size cannot be 'many'"),
+        (["--suite", ""], "--suite is empty: give it a value, or leave it out"),
         (["--dtype", "fp31"], "unknown value for --dtype 'fp31': did you mean fp32"),
         (
             ["--device", "gpu"],

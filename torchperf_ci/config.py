@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from yaml import Node
 
 CONFIG_FILE = Path("torchperf.yml")
-_MISNAMED = CONFIG_FILE.with_suffix(".yaml")
+MISNAMED = CONFIG_FILE.with_suffix(".yaml")
 
 _URL = Text(r"^https?://[^\s/]", "a URL such as https://…")
 _ROLE = Text(r"^arn:[^\s:]+:iam::", "the ARN of a role, arn:aws:iam::…")
@@ -171,7 +171,7 @@ def find_config(path: str | None) -> Config:
 
     Nobody expects the defaults below a folder that has the file, or beside ``torchperf.yaml``, so a warning names it.
     """
-    if path is None and not CONFIG_FILE.exists():
+    if not path and not CONFIG_FILE.exists():
         _warn_of_unread_file(Path.cwd())
         return Config()
     return load_config(Path(path) if path else CONFIG_FILE)
@@ -180,12 +180,13 @@ def find_config(path: str | None) -> Config:
 @cache
 def _warn_of_unread_file(folder: Path) -> None:
     """Warn if the file is in a folder above, up to the root of the checkout, or has the other suffix of YAML."""
-    remedies = {CONFIG_FILE: "run the command in its folder", _MISNAMED: f"rename it to {CONFIG_FILE}"}
+    remedies = {CONFIG_FILE: "run the command in its folder", MISNAMED: f"rename it to {CONFIG_FILE}"}
     for above in (folder, *folder.parents):
         for name, remedy in remedies.items():
             if (above / name).exists():
                 path = os.path.relpath(above / name, folder)
-                say(f"warning: {path} is not read: {remedy}, or give --config {path}")
+                moved = "" if above == folder else " (files that it names are then looked for here)"
+                say(f"warning: {path} is not read: {remedy}, or give --config {path}{moved}")
                 return
         if (above / ".git").exists():
             return
@@ -223,6 +224,7 @@ def _document(content: bytes, file: str) -> Node:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = ", ".join(part for part in (error.context, error.problem) if part)
         reason += "; quote a text that begins with *" if "alias" in reason else ""
+        reason += ": indent with spaces" if repr("\t") in reason else ""
         raise ConfigError(file, line, f"is not valid YAML: {reason}") from error
     if node is None:
         raise ConfigError(file, 1, "is empty; the least that it can hold is `version: 1`")

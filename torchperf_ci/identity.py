@@ -269,7 +269,9 @@ _PATH = r"(?P<path>[\w./~-]+?)(?:\.git)?/?"
 _REMOTES = (
     re.compile(r"https?://(?:[^/@]*@)?(?P<host>[\w.-]+(?::\d+)?)/" + _PATH),
     # The port of ssh is not part of the page's address.
-    re.compile(r"(?:ssh://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[\w.-]+)(?::\d+(?=/))?[:/]" + _PATH),
+    re.compile(r"(?:(?:ssh|git)://(?:[^/@]*@)?|[^/@:]+@)(?P<host>[\w.-]+)(?::\d+(?=/))?[:/]" + _PATH),
+    # Without a user, a name without a dot may be an alias of ssh's configuration.
+    re.compile(r"(?P<host>[\w-]+(?:\.[\w-]+)+):" + _PATH),
 )
 
 _SSH_OF_GITHUB = "ssh.github.com"

@@ -39,8 +39,10 @@ def command_line(
     """
     from torchperf_ci.git import without_secrets  # every command starts with this module, and few need git
 
-    variables = [option.env for option in options if os.environ.get(option.env, "").strip()]
-    given = [f"{name}={shlex.quote(os.environ[name])}" for name in variables]
+    variables = [name for option in options for name in option.variables]
+    given = [
+        f"{name}={shlex.quote(os.environ[name])}" for name in variables if os.environ.get(name, "").strip()
+    ]
     argv = sys.argv[1:]
     flags = [word for option in more if option[0] not in argv for word in option]
     return without_secrets(" ".join([*given, shlex.join([*program, *argv, *flags])]))

@@ -237,6 +237,16 @@ def test_a_look_that_was_lost_is_told_and_the_number_kept() -> None:
     assert results_table([CaseResult(CASE, [lost])]).rows[0][-2:] == ("not measured", "pass")
 
 
+def test_a_look_that_one_process_lost_is_told_beside_what_the_others_found() -> None:
+    lost = replace(
+        passing(0.1), answers=replace(passing(0.1).answers, peak=None), missing={"peak": "no time"}
+    )
+    found = by_name(CaseResult(CASE, [passing(0.1, first=True), lost]))
+    assert found["peak_memory(MiB)"]["metric"]["benchmark_values"] == [3.0]
+    told = json.loads(found["status"]["metric"]["extra_info"]["not_measured"])
+    assert told == {"peak_memory(MiB)": "in 1 of 2 processes: no time"}
+
+
 def test_memory_that_graphs_hold_says_so() -> None:
     plain = passing(0.1)
     held = replace(plain, answers=replace(plain.answers, peak=replace(plain.answers.peak, held=True)))

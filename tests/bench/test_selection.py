@@ -80,6 +80,8 @@ def test_compile_modes_make_file_names() -> None:
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown suite or workload 'quik': did you mean quick\?"):
         keys(Selection([grid("quik")]))
+    with pytest.raises(UsageError, match=r"'mian': did you mean main\?"):
+        keys(Selection([grid("mian")], configured=["main"]))
 
 
 def test_a_folder_is_no_suite(tmp_path: Path) -> None:
@@ -108,6 +110,13 @@ def test_a_filter_that_passes_nothing_is_told(capsys: pytest.CaptureFixture[str]
     assert keys(Selection([grid("vision/b")], filters=["vision/*", "visoin/*"]))
     assert capsys.readouterr().err == (
         "⚠ no selected workload of these modes matches 'visoin/*'; see `torchperf list`\n"
+    )
+
+
+def test_a_suite_without_a_case_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert keys(Selection([grid("vision/b", "quick"), grid("vision/b", modes=("training",))]))
+    assert capsys.readouterr().err == (
+        "⚠ no workload of vision/b has the mode training: nothing of this suite is run\n"
     )
 
 

@@ -85,14 +85,15 @@ def test_the_python_under_test_is_the_first_and_the_only_active_one(
 ) -> None:
     monkeypatch.setenv("VIRTUAL_ENV", "/of/the/toolkit")
     monkeypatch.setenv("PYTHONHOME", "/of/another")
+    monkeypatch.setenv("TORCHPERF_SUITE", "of the bisection")
     python = tmp_path / "env/bin/python"
     python.parent.mkdir(parents=True)
     python.symlink_to("/bin/sh")
     build = replace(build, settings=replace(build.settings, python=str(python)))
-    ask = 'echo "$(command -v python) ${VIRTUAL_ENV-none} ${PYTHONHOME-none}"'
-    assert printed(ask, build) == f"{python} none none"
+    ask = 'echo "$(command -v python) ${VIRTUAL_ENV-none} ${PYTHONHOME-none} ${TORCHPERF_SUITE-none}"'
+    assert printed(ask, build) == f"{python} none none none"
     (tmp_path / "env/pyvenv.cfg").touch()
-    assert printed(ask, build) == f"{python} {tmp_path / 'env'} none"
+    assert printed(ask, build) == f"{python} {tmp_path / 'env'} none none"
 
 
 def test_the_code_under_test_comes_first_and_is_left_as_it_was(

@@ -65,6 +65,17 @@ def test_the_builds_are_made_again_and_the_case_is_profiled_on_each(tools, revis
     assert "--launch-count=10 --set=full --force-overwrite --export=bbbbbbbbbb torchperf run" in kernel
 
 
+def test_a_workload_of_the_configuration_is_run_from_its_file(
+    tools, revisions, git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "--quiet")
+    monkeypatch.chdir(tmp_path)
+    tools("nsys")
+    configured = replace(ON_GPU, files=(str(tmp_path / "benchmarks/suite.py"),))
+    commands = nsight_commands(revisions, CASE, "", configured, OPTIONS)
+    assert " torchperf run --suite all benchmarks/suite.py --filter vision/resnet18 " in commands[-1]
+
+
 @pytest.mark.parametrize("names", [(), ("ncu",)])
 def test_without_the_tools_or_a_kernel_that_moved_there_is_nothing(tools, revisions, names) -> None:
     tools(*names)

@@ -17,6 +17,8 @@ PAGE = "https://github.com/octo/perf"
         ("https://x-access-token:ghs_secret@github.com/octo/perf.git", PAGE),
         ("https://ghs_secret@github.com/octo/perf", PAGE),
         ("git@github.com:octo/perf.git", PAGE),
+        ("github.com:octo/perf.git", PAGE),
+        ("git://github.com/octo/perf.git", PAGE),
         ("ssh://git@github.com/octo/perf.git", PAGE),
         ("ssh://git@github.com:22/octo/perf.git", PAGE),
         ("https://git.example:8443/octo/perf.git", "https://git.example:8443/octo/perf"),
@@ -26,6 +28,7 @@ PAGE = "https://github.com/octo/perf"
         ("https://user:p@ss/word@github.com/octo/perf", ""),
         ("https://github.com/octo/<img src=x>", ""),
         ("javascript:alert(1)", ""),
+        ("javascript:alert", ""),
     ],
 )
 def test_the_page_of_a_remote_without_its_credentials(history, remote, page) -> None:

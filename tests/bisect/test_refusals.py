@@ -108,9 +108,12 @@ def test_sources_that_nobody_compiles_are_told(
         "import torch\nfrom torchperf_ci.suite import Task, workload\n"
         "one = workload('made/one', 'a sum', modes=('inference',))(lambda batch: Task(torch.sin, (torch.ones(4),)))\n"
     )
+    config = tmp_path / "torchperf.yml"
+    config.write_text(f"suites: {{mine: {{workloads: [{suite}]}}}}\n")
     good, bad = (history.commit(text, "csrc/kernel.c") for text in ("fast", "slow"))
     ends = ("--good", good, "--bad", bad, "--python", str(torch_environment / "bin/python"))
-    told = bisect(*ends, "--suite", str(suite), "--max-runs", "1", command="", code=5)
+    where = ("--config", str(config), "--workload", "made/one")
+    told = bisect(*ends, *where, "--max-runs", "1", command="", code=5)
     assert told.notes[0].startswith("⚠ csrc/kernel.c changed, and no --build compiles it")
 
 

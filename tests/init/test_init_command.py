@@ -194,11 +194,27 @@ def test_a_configuration_that_is_there_says_what_is_measured(newcomer: Newcomer)
     assert "Already there" in said
 
 
+@pytest.mark.parametrize(("named", "left_out"), [("core", True), ("'./perf/mine.py'", False)])
+def test_a_suite_that_the_configuration_that_is_there_does_not_name_is_told(
+    newcomer: Newcomer, named: str, left_out: bool
+) -> None:
+    newcomer.write("torchperf.yml", f"version: 1\nsuites: {{main: {{workloads: [{named}]}}}}\n")
+    told = "every night leaves out benchmarks/suite.py: name it in torchperf.yml"
+    assert (told in newcomer.init()[1]) == left_out
+
+
 def test_a_configuration_that_is_wrong_is_told_before_anything_is_written(newcomer: Newcomer) -> None:
     newcomer.write("torchperf.yml", "version: 1\nsuits: {}\n")
     code, said = newcomer.init()
     assert (code, newcomer.written().keys()) == (2, {"torchperf.yml"})
     assert "torchperf.yml:2: unknown key 'suits'" in said
+
+
+def test_a_configuration_under_a_wrong_name_is_told_before_another_one_is_written(newcomer: Newcomer) -> None:
+    newcomer.write("torchperf.yaml", "version: 1\n")
+    code, said = newcomer.init()
+    assert (code, newcomer.written().keys()) == (2, {"torchperf.yaml"})
+    assert "torchperf.yaml is not read: rename it to torchperf.yml" in said
 
 
 def test_suites_that_are_there_are_measured(newcomer: Newcomer) -> None:

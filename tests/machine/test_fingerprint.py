@@ -12,7 +12,7 @@ from torchperf_ci.machine.devices.amd import Rocm
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.nvidia import Cuda
 from torchperf_ci.machine.host import Fingerprint, take_fingerprint
-from torchperf_ci.machine.tuning import TuningReport
+from torchperf_ci.machine.tuning import OF_ANOTHER, TuningReport
 from torchperf_ci.series.points import differing_facts
 
 CPU = "sys/devices/system/cpu"
@@ -115,6 +115,7 @@ def test_tuning_counts_and_its_refusals_are_recorded(server):
     found = fingerprint(server, tuning=tuning)
     assert found.comparable["tuning"] == "governor=performance; turbo=off"
     assert found.observed["tuning_refused_smt"] == "Permission denied"
+    assert fingerprint(server, tuning=OF_ANOTHER).comparable["tuning"] == "another run's"
 
 
 def test_what_a_system_does_not_say_is_left_out(server):

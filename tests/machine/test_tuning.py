@@ -14,7 +14,7 @@ from torchperf_ci.machine import tuning
 from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import TuningChange
 from torchperf_ci.machine.devices.nvidia import Cuda
-from torchperf_ci.machine.tuning import NotRestoredError, host_changes, tuned
+from torchperf_ci.machine.tuning import NotRestoredError, host_changes, tuned, untuned
 
 CPU = "sys/devices/system/cpu"
 SWITCHES = (
@@ -133,13 +133,16 @@ def test_two_processes_do_not_tune_at_once(server):
     with start("cpu", server) as other:
         with tuned(Cpu(server), server) as report:
             pass
+        beside = untuned(server)
         during = switches(server)
         os.killpg(other.pid, signal.SIGTERM)
         other.wait(PATIENCE)
     assert report.applied == {}
     assert report.refused == {"all": "another torchperf is tuning this machine"}
+    assert (str(report), beside) == ("another run's", report)
     assert during != before
     wait_until(lambda: switches(server) == before)
+    assert str(untuned(server)) == "none"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -218,3 +221,18 @@ def test_what_did_not_come_back_is_an_error_that_names_it_and_is_logged_if_nobod
     assert (server / CPU / "smt/control").read_text() == "on\n"
     assert (server / CPU / "cpu2/cpufreq/scaling_governor").read_text() == "powersave\n"
     assert "torchperf: not restored: " in capfd.readouterr().err
+
+
+def test_a_machine_of_which_nothing_can_be_tuned_is_the_same_for_other_runs(tmp_path):
+    with tuned(Cpu(tmp_path), tmp_path) as report:
+        assert (report.applied, str(untuned(tmp_path))) == ({}, "none")
+
+
+def test_what_ended_the_block_is_not_replaced_by_what_did_not_come_back(server, capfd):
+    def stop() -> None:
+        (server / CPU / "cpu3/cpufreq/scaling_governor").unlink()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), tuned(Cpu(server), server):
+        stop()
+    assert "torchperf: error: tuning left this machine changed" in capfd.readouterr().err

@@ -9,7 +9,7 @@ import pytest
 from torchperf_ci import config
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.measurement_commands import SUITES
-from torchperf_ci.plan.jobs import MeasurementJob, jobs_of, matrix, unused_runners
+from torchperf_ci.plan.jobs import MeasurementJob, jobs_of, matrix, repeated_workloads, unused_runners
 from torchperf_ci.suite import registry
 
 if TYPE_CHECKING:
@@ -122,6 +122,24 @@ def test_more_jobs_than_github_makes_are_refused(tmp_path: Path) -> None:
 )
 def test_a_runner_that_no_suite_uses_is_known(suites: str, unused: list[str], tmp_path: Path) -> None:
     assert unused_runners(loaded(tmp_path, RUNNERS + suites)) == unused
+
+
+@pytest.mark.parametrize(
+    ("other", "repeated"),
+    [
+        ("{workloads: [core, quick], modes: [training, inference]}", ["quick"]),
+        ("{workloads: [core]}", []),
+        ("{workloads: [quick], modes: [training]}", []),
+        ("{workloads: [quick], backends: [inductor]}", []),
+        ("{workloads: [quick], runners: [h100]}", []),
+    ],
+)
+def test_workloads_that_two_suites_measure_are_known(other: str, repeated: list[str], tmp_path: Path) -> None:
+    suites = f"suites:\n  one: {{workloads: ['vision/*', quick], runners: [spr]}}\n  other: {other}\n"
+    said = [f"the suites 'one' and 'other' both measure {name}" for name in repeated]
+    assert [
+        text.partition(": ")[0] for text in repeated_workloads(loaded(tmp_path, RUNNERS + suites))
+    ] == said
 
 
 def test_the_built_in_suites_are_those_of_the_suite_itself() -> None:

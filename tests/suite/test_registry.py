@@ -195,12 +195,13 @@ def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
         (GOOD.format(name="a b"), DECORATED, "write domain/model"),
         (GOOD.format(name="one") + "\n" + GOOD.format(name="one").replace("entry", "other"), 11, "twice"),
         (GOOD.format(name="x").replace("mine/x", "vision/resnet18"), 4, "taken by the built-in suite"),
-        (
-            GOOD.format(name="a-b")
-            + "\n"
-            + GOOD.format(name="b").replace("mine/b", "mine-a/b").replace("entry", "other"),
-            11,
-            "its records would be in the file of mine/a-b",
+        *(
+            (
+                GOOD.format(name="a-b") + "\n" + GOOD.replace("mine/{name}", name).replace("entry", "other"),
+                11,
+                "its records would be in the file of mine/a-b",
+            )
+            for name in ("mine-a/b", "mine/A-b")
         ),
     ],
 )

@@ -42,7 +42,7 @@ def test_a_requirement_that_is_no_tuple_is_refused():
         workload("a/b", "t", requires=("timm>=1.0",))(build)
 
 
-@pytest.mark.parametrize("name", ["resnet", "a/b/c", "/b", "a/", "a b/c", "a/b\n", "vision/ré", ""])
+@pytest.mark.parametrize("name", ["resnet", "a/b/c", "/b", "a/", "a b/c", "a/b\n", ".a/b", "vision/ré", ""])
 def test_a_malformed_name_is_refused(name):
     with pytest.raises(ValueError, match="write domain/model"):
         workload(name, "t")(build)

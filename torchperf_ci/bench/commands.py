@@ -28,7 +28,7 @@ from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import examine, verdict
 from torchperf_ci.machine.host import machine_text, read_host, runner_entry, take_fingerprint
 from torchperf_ci.machine.interference import busy_warning, read_counters
-from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned
+from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned, untuned
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.records.record import Dependency
 
@@ -76,7 +76,9 @@ def run_command(options: RunOptions) -> int:
     identity = identity_fields(options.repo, os.environ)
     changed = uncommitted_note(Path(options.repo), "but the records name its commit") if options.repo else ""
     console.say(f"{plan}; records go to {out}", *filter(None, [changed, busy_warning(before)]))
-    with tuned(settings.hardware) if options.tune else nullcontext() as tuning:
+    with tuned(settings.hardware) if options.tune else nullcontext(untuned()) as tuning:
+        if tuning.is_of_another:
+            console.say(f"⚠ {tuning.refused['all']} and will restore it: no other records compare with these")
         if not options.no_pin:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, settings.hardware))
         setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
@@ -85,7 +87,10 @@ def run_command(options: RunOptions) -> int:
         _publish_results(results, setting, out, json_output=options.json)
     failed = summary.failed_cases(results)
     if failed and options.on_failure != "warn":
-        msg = f"{summary.headline(results)}; the log of each is in its status record in {out}"
+        again = (
+            "; --resume repeats none that failed: measure them anew with --filter" if options.resume else ""
+        )
+        msg = f"{summary.headline(results)}; the log of each is in its status record in {out}{again}"
         raise WorkloadsFailedError(msg)
     return 0
 
@@ -211,7 +216,7 @@ def _setting(
     settings: Settings,
     under_test: EnvironmentUnderTest,
     anchor: Anchor | None,
-    tuning: TuningReport | None,
+    tuning: TuningReport,
 ) -> RunSetting:
     environment, device = under_test.environment, settings.hardware
     fingerprint = take_fingerprint(

@@ -214,7 +214,7 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
 
 
 def unmeasured(result: CaseResult) -> dict[str, str]:
-    """Return the metrics that a passed case has no value for, and why."""
+    """Return the metrics that a passed case has no value for, or not from every process, and why."""
     missing: dict[str, str] = {}
     failed = {verb: why for outcome in result.outcomes for verb, why in outcome.missing.items()}
     if result.void and not result.latencies:
@@ -223,8 +223,9 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
         missing[MEMORY_LEAK] = failed.get("leak", "too few steps fit in the budget")
     if not any(result.answers(lambda answers: answers.flops)):
         missing[FLOPS] = failed.get("flops", "no operator of it has a known FLOP count")
-    if not result.answers(lambda answers: answers.peak):
-        missing[PEAK_MEMORY] = failed.get("peak", "")
+    if lost := sum("peak" in outcome.missing for outcome in result.outcomes):
+        some = f"in {lost} of {len(result.outcomes)} processes: " if lost < len(result.outcomes) else ""
+        missing[PEAK_MEMORY] = f"{some}{failed['peak']}"
     if "phases" in failed:
         missing["phases"] = failed["phases"]
     if result.unpaired:

@@ -6,6 +6,7 @@ import shutil
 import sys
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,10 +33,11 @@ DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
 """Device classes for default batch sizes. Every other device is an accelerator with its own memory."""
 
 
-def members_of(known: KnownWorkloads, patterns: Iterable[str]) -> list[str]:
+def members_of(known: KnownWorkloads, patterns: Iterable[str], configured: Iterable[str] = ()) -> list[str]:
     """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
 
-    Raises :class:`UsageError` for a pattern that matches nothing.
+    Raises :class:`UsageError` for a pattern that matches nothing; it may be a misspelled suite of the configuration,
+    which are ``configured``.
     """
     wanted: set[str] = set()
     for pattern in patterns:
@@ -47,7 +49,9 @@ def members_of(known: KnownWorkloads, patterns: Iterable[str]) -> list[str]:
             raise UsageError(msg)
         if not members:
             msg = "suite or workload"
-            raise UnknownNameError(msg, pattern, [*known.suites, *known.workloads], "torchperf list")
+            raise UnknownNameError(
+                msg, pattern, [*configured, *known.suites, *known.workloads], "torchperf list"
+            )
         wanted.update(members)
     return [name for name in known.workloads if name in wanted]
 
@@ -57,7 +61,8 @@ class Selection:
     """The cases of some suites that match a filter and belong to a shard.
 
     ``batch_size`` None means each workload's default for its mode and device, 0 that it is to be determined. ``shard``
-    is (number from 1, number of shards). By their ``costs``, shards take about equally long.
+    is (number from 1, number of shards). By their ``costs``, shards take about equally long. ``configured`` are all
+    suites of the configuration.
     """
 
     suites: Sequence[Suite]
@@ -65,23 +70,26 @@ class Selection:
     batch_size: int | None = None
     shard: tuple[int, int] = (1, 1)
     costs: Costs = field(default_factory=dict)
+    configured: Sequence[str] = ()
 
 
 NOTHING_IN_SHARD = "shard {}/{} has nothing to measure: there are fewer cases than shards; plan fewer"
 
 
 def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tuple[Case, ...]:
-    """Return the cases of this shard, each once. Warns of each filter that passes nothing.
+    """Return the cases of this shard, each once. Warns of a suite without a case and of filters that pass nothing.
 
     Raises :class:`UsageError` if the whole selection is empty.
     """
-    cases = dict.fromkeys(
-        case
+    found = [
+        [
+            case
+            for name in members_of(known, suite.workloads, selection.configured)
+            for case in _combinations(suite, known.workloads[name], selection.batch_size, device)
+        ]
         for suite in selection.suites
-        for name in members_of(known, suite.workloads)
-        if matches(name, selection.filters)
-        for case in _combinations(suite, known.workloads[name], selection.batch_size, device)
-    )
+    ]
+    cases = [case for case in dict.fromkeys(chain(*found)) if matches(case.workload, selection.filters)]
     if not cases:
         narrow = selection.filters and all(suite.workloads == ("quick",) for suite in selection.suites)
         advice = (
@@ -89,10 +97,16 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
         )
         msg = f"nothing to run: no selected workload has these modes and passes the filters; {advice}"
         raise UsageError(msg)
+    for suite, of_suite in zip(selection.suites, found, strict=True):
+        if not of_suite and not selection.filters:
+            modes = " or ".join(suite.modes)
+            say(
+                f"⚠ no workload of {', '.join(suite.workloads)} has the mode {modes}: nothing of this suite is run"
+            )
     for pattern in selection.filters:
         if not any(matches(case.workload, [pattern]) for case in cases):
             say(f"⚠ no selected workload of these modes matches {pattern!r}; see `torchperf list`")
-    return cases_of_shard(tuple(cases), selection.shard, selection.costs.get(device, {}))
+    return cases_of_shard(cases, selection.shard, selection.costs.get(device, {}))
 
 
 def matches(name: str, filters: Sequence[str]) -> bool:
@@ -181,7 +195,7 @@ def selected_workloads(
     This includes workloads that cannot be built here, unlike the suite ``all``. Raises :class:`UsageError` for none.
     """
     patterns = [member for name in suite or ["*"] for member in _suite_members(name, config)]
-    names = members_of(known, [_absolute(pattern) for pattern in patterns])
+    names = members_of(known, [_absolute(pattern) for pattern in patterns], config.suites)
     entries = [known.workloads[name] for name in names if matches(name, filters)]
     if not entries:
         msg = f"no selected workload passes --filter {','.join(filters)}; see `torchperf list` without it"
@@ -230,6 +244,7 @@ def selection_of(
         batch_size=options.batch_size,
         shard=shard or (1, 1),
         costs=read_costs(Path(costs_file)) if costs_file else {},
+        configured=tuple(config.suites),
     )
 
 

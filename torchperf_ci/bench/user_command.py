@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Quad = tuple[Numbers, Numbers, Numbers, Numbers]
 
 
+_OURS = re.compile(r"TORCHPERF_.*|PYTHONHOME|VIRTUAL_ENV")
+"""Variables of this process alone: its options, which a command that calls torchperf must not get, and its Python."""
 _PLACEHOLDER = re.compile(r"\{(sha|worktree|python)\}")
 
 
@@ -75,13 +77,13 @@ def _values(build: InstalledBuild) -> dict[str, str]:
 
 
 def command_environment(build: InstalledBuild) -> dict[str, str]:
-    """Return the caller's variables, with the environment under test first on the path and the build's compiler caches.
+    """Return the caller's variables but for torchperf's, with the environment under test first on the path.
 
-    Each call draws a new hash seed and padding (:func:`random_variables`).
+    The compiler caches are the build's. Each call draws a new hash seed and padding (:func:`random_variables`).
     """
     python = Path(build.settings.python)
     caller = without_rights(os.environ)
-    inherited = {name: value for name, value in caller.items() if name not in ("PYTHONHOME", "VIRTUAL_ENV")}
+    inherited = {name: value for name, value in caller.items() if not _OURS.fullmatch(name)}
     parent = python.parent.parent
     return {
         **inherited,

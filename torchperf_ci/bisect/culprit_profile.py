@@ -83,7 +83,8 @@ def _profiler(tool: str, kernel: str, report: str) -> str:
 
 def _run(case: Case, settings: Settings, options: BisectOptions) -> str:
     """The ``torchperf run`` command that measures the case briefly, in one process."""
-    words = portable_options({**vars(options), "suite": options.suite or ["all"]}, ("suite",)).words
+    searched = options.suite or ["all", *settings.files]
+    words = portable_options({**vars(options), "suite": searched}, ("suite",)).words
     suite = words[words.index("--suite") :]
     chosen = [*suite, "--filter", case.workload, "--mode", case.mode, "--dtype", case.dtype]
     how = ["--backend", case.backend, "--batch-size", str(case.batch_size), "--device", settings.device]

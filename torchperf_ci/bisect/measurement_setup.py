@@ -235,7 +235,8 @@ def resolve_setup(
         setup = MeasurementSetup((), settings, torch=torch)
         return _setup_from_verdicts(judgement, setup, under_test, config, options.min_effect or 0.0)
     _check_workloads(options.workload, under_test.known, good)
-    wanted = selection.selection_of(options, config, options.suite or ["all"], options.workload)
+    searched = options.suite or ["all", *settings.files]
+    wanted = selection.selection_of(options, config, searched, options.workload)
     cases = select_cases(wanted, under_test.known, settings.device)
     metrics = (options.metric or LATENCY,)
     probes = tuple(WorkloadProbe(case, metrics, settings.hardware.identity().name) for case in cases)

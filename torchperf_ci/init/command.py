@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.config import CONFIG_FILE, load_config
+from torchperf_ci.config import CONFIG_FILE, MISNAMED, load_config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
-from torchperf_ci.errors import OutputDirectoryError
+from torchperf_ci.errors import OutputDirectoryError, UsageError
 from torchperf_ci.init.repository import (
     ActionsSource,
     Repository,
@@ -20,11 +20,18 @@ from torchperf_ci.init.repository import (
     find_torch_python,
     inspect_repository,
 )
-from torchperf_ci.init.starter_files import CPU_WHEELS, DASHBOARD, StarterFile, starter_files
+from torchperf_ci.init.starter_files import (
+    CPU_WHEELS,
+    DASHBOARD,
+    StarterFile,
+    starter_files,
+    unmeasured_suites,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from torchperf_ci.config import Config
     from torchperf_ci.document import Block
     from torchperf_ci.options.setup_commands import InitOptions
 
@@ -40,8 +47,8 @@ def init_command(options: InitOptions) -> int:
     folder = Path.cwd()
     repository = inspect_repository(folder)
     source = find_source(options.uses, repository.host)
-    path = repository.root / CONFIG_FILE
-    files = starter_files(repository, source, load_config(path) if path.exists() else None)
+    config = _config_of(repository.root)
+    files = starter_files(repository, source, config)
     new = [file for file in files if not file.existing]
     left = len(files) - len(new)
     _show([_facts(repository, source), *_tables(files)])
@@ -50,12 +57,24 @@ def init_command(options: InitOptions) -> int:
             say(f"--- {file.path}", *file.text.splitlines(), "", out=sys.stdout)
         say(f"a dry run: {counted(len(new), 'file')} would be written")
     else:
+        notes = [*_unmeasured(repository, config), *_notes(repository, source, new)]
         _write(repository.root, new)
         if new:
-            _show([Note([*_notes(repository, source, new)]), *_next_steps(repository, new, folder)])
+            _show([Note(notes), *_next_steps(repository, new, folder)])
         advice = f", {left} left as they were: to have one written anew, delete it first" if left else ""
         say(f"{counted(len(new), 'file')} written{advice}")
     return LEFT if left else 0
+
+
+def _config_of(root: Path) -> Config | None:
+    """Read ``torchperf.yml``, if there is one. Raises :class:`UsageError` if there is one under a wrong name only."""
+    path, misnamed = root / CONFIG_FILE, root / MISNAMED
+    if path.exists():
+        return load_config(path)
+    if misnamed.exists():
+        msg = f"{misnamed} is not read: rename it to {CONFIG_FILE}, and call `torchperf init` again"
+        raise UsageError(msg)
+    return None
 
 
 def _show(blocks: Sequence[Block]) -> None:
@@ -115,6 +134,12 @@ def _stay_below(root: Path, folder: Path) -> None:
     """Raise OSError if a link in the path leads out of the repository."""
     if not folder.resolve().is_relative_to(root.resolve()):
         raise OSError(errno.ELOOP, "its folder is a link that leads out of the repository")
+
+
+def _unmeasured(repository: Repository, config: Config | None) -> Iterator[str]:
+    if suites := unmeasured_suites(repository, config):
+        names = ", ".join(suites)
+        yield f"every night leaves out {names}: name it in {CONFIG_FILE}, in workloads of one of the suites"
 
 
 def _notes(repository: Repository, source: ActionsSource, written: Sequence[StarterFile]) -> Iterator[str]:

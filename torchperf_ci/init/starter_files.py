@@ -56,8 +56,19 @@ def starter_files(repository: Repository, source: ActionsSource, config: Config 
 
 def measured_suites(repository: Repository, config: Config | None) -> tuple[str, ...]:
     """Return the existing suite files: those that ``torchperf.yml`` names, else those found in the repository."""
+    return _named_suites(config) or repository.suites
+
+
+def unmeasured_suites(repository: Repository, config: Config | None) -> tuple[str, ...]:
+    """Return the suite files that only pull requests are measured with, because ``torchperf.yml`` names none."""
+    if config is None or _named_suites(config) or repository.is_pytorch:
+        return ()
+    return repository.suites or (_new_suite(repository),)
+
+
+def _named_suites(config: Config | None) -> tuple[str, ...]:
     named = [path for suite in config.suites.values() for path in suite.workloads] if config else []
-    return tuple(dict.fromkeys(path for path in named if path.endswith(".py"))) or repository.suites
+    return tuple(dict.fromkeys(path for path in named if path.endswith(".py")))
 
 
 def _suite_and_config(

@@ -329,7 +329,7 @@ def _comparable(host: Host, identity: DeviceIdentity, tuning: TuningReport | Non
         # The nearest power of two: kernels reserve a varying amount for themselves.
         "memory": f"{1 << round(math.log2(max(host.memory_total / GIB, 1)))} GiB",
         "system": f"{host.system} {'.'.join(host.kernel.split('.')[:2])}",
-        "tuning": "; ".join(f"{name}={value}" for name, value in sorted(applied.items())) or "none",
+        "tuning": str(tuning or "none"),
     }
 
 

@@ -35,8 +35,8 @@ RUNNER_MARK = "RUNNER_TRACKING_ID"
 """The variable by which a GitHub runner finds and kills processes that a job left running."""
 SILENT = "the restoring process does not answer"
 
-_held: set[str] = set()
-"""Names of what this process has claimed. The system releases them when the process ends in any way."""
+_held: dict[str, int] = {}
+"""The descriptors of the sockets of what this process has claimed, by name. They close when it ends in any way."""
 
 
 def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int, ...]:
@@ -69,7 +69,7 @@ def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
 
 def _claim(what: str, root: Path) -> bool:
     """Claim a CPU or the tuning for the lifetime of this process, by a socket name that only one socket can have."""
-    name = f"\0torchperf {root} {what}"
+    name = _claimed_name(what, root)
     if name not in _held:
         holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -77,9 +77,12 @@ def _claim(what: str, root: Path) -> bool:
         except OSError:
             holder.close()
             return False
-        holder.detach()  # keep the socket open until the process ends
-        _held.add(name)
+        _held[name] = holder.detach()  # keeps the socket open until the process ends
     return True
+
+
+def _claimed_name(what: str, root: Path) -> str:
+    return f"\0torchperf {root} {what}"
 
 
 def quietest_first(cpus: Iterable[int], root: Path, near: int | None = None) -> list[int]:
@@ -253,6 +256,26 @@ class TuningReport:
     applied: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_of_another(self) -> bool:
+        """Whether another run has tuned the machine, and may restore it in the middle of this one."""
+        return "all" in self.refused
+
+    def __str__(self) -> str:
+        named = "; ".join(f"{name}={value}" for name, value in sorted(self.applied.items()))
+        return named or ("another run's" if self.is_of_another else "none")
+
+
+OF_ANOTHER = TuningReport(refused={"all": "another torchperf is tuning this machine"})
+
+
+def untuned(root: Path = Path("/")) -> TuningReport:
+    """Return the report of a run that does not tune: the machine may be tuned by another."""
+    if sys.platform != "linux":
+        return TuningReport()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+        return TuningReport() if asking.connect_ex(_claimed_name("tuning", root)) else OF_ANOTHER
+
 
 @contextmanager
 def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
@@ -263,10 +286,11 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
     do not tune at once: the first one, when it ends, would undo what the second one measures with.
     """
     if sys.platform == "linux" and not _claim("tuning", root):
-        yield TuningReport({}, {"all": "another torchperf is tuning this machine"})
+        yield OF_ANOTHER
         return
     applied: dict[str, str] = {}
     refused: dict[str, str] = {}
+    to_restore: list[Mapping[str, str]] = []
     restorer = Restorer()
     try:
         for change in chain(host_changes(root), device.changes()):
@@ -274,9 +298,17 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
                 refused[change.name] = why
             else:
                 applied[change.name] = change.value
+                to_restore += change.undo
+        if not to_restore and (held := _held.pop(_claimed_name("tuning", root), None)):
+            os.close(held)  # the machine stays the same for other runs
         yield TuningReport(applied, refused)
-    finally:
-        restorer.restore()
+    except BaseException:
+        try:
+            restorer.restore()
+        except NotRestoredError as error:  # not instead of what ended the block, which says how to continue
+            print(f"torchperf: error: {error}", file=sys.stderr, flush=True)
+        raise
+    restorer.restore()
 
 
 def _refusal_of(change: TuningChange, restorer: Restorer) -> str:

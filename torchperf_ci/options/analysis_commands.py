@@ -67,6 +67,7 @@ class CheckOptions:
         metavar="FILE",
         otherwise="torchperf.yml, if it exists",
         aliases=("--config",),
+        other_variables=("TORCHPERF_CONFIG",),
     )
     branch: str | None = option(
         "--branch",

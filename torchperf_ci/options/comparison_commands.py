@@ -180,7 +180,7 @@ class BisectOptions:
         many=True,
         heading=WHAT,
     )
-    suite: Sequence[str] = shared(replace(SUITE, otherwise="all"))
+    suite: Sequence[str] = shared(replace(SUITE, otherwise="all, and the config's suite files"))
     mode: Sequence[str] = shared(MODE)
     dtype: Sequence[str] = shared(DTYPE)
     backend: Sequence[str] = shared(BACKEND)

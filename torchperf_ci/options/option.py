@@ -122,6 +122,8 @@ class Option:
     A ``many`` option may be repeated, accepts several values after one flag, and splits each at commas and newlines.
     A ``flag`` without dashes is a positional argument, whose values on the command line are not split.
 
+    ``other_variables`` of the environment provide the value if :attr:`env` does not, as aliases of the flag may.
+
     In the help, ``metavar`` stands for the value of a flag, by default the choices.
     """
 
@@ -134,6 +136,7 @@ class Option:
     choices: tuple[str, ...] = ()
     many: bool = False
     aliases: tuple[str, ...] = ()
+    other_variables: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -154,6 +157,11 @@ class Option:
     def env(self) -> str:
         """The environment variable that provides the value if the flag is not given."""
         return f"TORCHPERF_{self.name.upper()}"
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The environment variables that provide the value; the first one that is set counts."""
+        return (self.env, *self.other_variables)
 
     @property
     def is_switch(self) -> bool:
@@ -181,7 +189,8 @@ class Option:
         """Return the value of the flag, else of the environment, else None. Raises :class:`UsageError`."""
         source = self.flag
         if value is None or value == []:  # argparse sets an absent positional list to []
-            source, value = self.env, environ.get(self.env, "").strip() or None
+            given = [(name, text) for name in self.variables if (text := environ.get(name, "").strip())]
+            source, value = given[0] if given else (self.env, None)
         if value is None:
             return None
         if not self.many:
@@ -190,6 +199,9 @@ class Option:
             return [self._convert(item, source) for item in value]
         parts = [value] if isinstance(value, str) else value
         values = [part.strip() for item in parts for line in item.splitlines() for part in line.split(",")]
+        if not any(values):
+            msg = f"{source} is empty: give it a value, or leave it out"
+            raise UsageError(msg)
         return [self._convert(item, source) for item in values if item]
 
     def _convert(self, value: str, source: str) -> Any:

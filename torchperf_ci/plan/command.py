@@ -24,6 +24,7 @@ from torchperf_ci.plan.jobs import (
     matrix,
     measured_costs,
     missing_suites,
+    repeated_workloads,
     unused_runners,
 )
 from torchperf_ci.verdicts.verdict_document import difference_text
@@ -78,6 +79,7 @@ def _check(options: PlanOptions) -> None:
 def _plan_measuring(jobs: Sequence[MeasurementJob], config: Config, options: PlanOptions) -> None:
     document = jobs_document(jobs)
     notes = [f"no suite uses the runner {name!r}" for name in unused_runners(config)]
+    notes += repeated_workloads(config)
     notes += [f"there is no suite file {name} here: its jobs will fail" for name in missing_suites(config)]
     if options.costs:
         notes += _write_costs(Path(options.costs), options.store or config.store, config.name)

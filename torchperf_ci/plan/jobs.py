@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from torchperf_ci.options.measurement_commands import SUITES
 from torchperf_ci.store.migrations import open_existing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 MAX_NAME_LENGTH = 80
@@ -101,6 +102,18 @@ def unused_runners(config: Config) -> Sequence[str]:
     suites = (config.suites or _WITHOUT_SUITES).values()
     used = {runner for suite in suites for runner in suite.runners or config.runners}
     return [runner for runner in config.runners if runner not in used]
+
+
+def repeated_workloads(config: Config) -> Iterator[str]:
+    """Yield a sentence for each two suites that name the same workloads for the same cases on the same runner."""
+    for (first, one), (second, other) in combinations(config.suites.items(), 2):
+        of_one, of_other = (
+            (suite.modes, suite.dtypes, suite.backends, suite.runners or config.runners)
+            for suite in (one, other)
+        )
+        named = [name for name in one.workloads if name in other.workloads]
+        if named and not any(set(a).isdisjoint(b) for a, b in zip(of_one, of_other, strict=True)):
+            yield f"the suites {first!r} and {second!r} both measure {', '.join(named)}: twice the time for the same"
 
 
 def missing_suites(config: Config) -> Sequence[str]:

@@ -210,15 +210,20 @@ def _refuse_taken_names(
     path: Path, added: Sequence[Workload], workloads: Mapping[str, Workload], sources: Mapping[str, str]
 ) -> None:
     names = dict[str, Workload]()
-    of_files = {name.replace("/", "-"): name for name in workloads}
+    of_files = {_file_name(name): name for name in workloads}
     for entry in added:
         # A file may import a built-in workload to have it in its suite; that is the same object, not a conflict.
         if workloads.get(entry.name, entry) is not entry:
             _refuse(path, entry, f"the name is taken by {sources[entry.name]}")
         if names.setdefault(entry.name, entry) is not entry:
             _refuse(path, entry, "the name is defined twice in this file")
-        if (other := of_files.setdefault(entry.name.replace("/", "-"), entry.name)) != entry.name:
+        if (other := of_files.setdefault(_file_name(entry.name), entry.name)) != entry.name:
             _refuse(path, entry, f"its records would be in the file of {other}")
+
+
+def _file_name(name: str) -> str:
+    """Return what tells the files of a workload's records apart, also on a disk that ignores case, as macOS's does."""
+    return name.replace("/", "-").casefold()
 
 
 def _refuse(path: Path, entry: Workload, problem: str) -> None:

@@ -23,7 +23,8 @@ Build = Callable[..., "Task"]
 MODES = ("inference", "training")
 DEVICE_CLASSES = ("cpu", "integrated", "accelerator")
 
-_NAME = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
+"""It names the file of its records, and one that begins with a dot is hidden from those who read and keep records."""
 _PACKAGE = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9]")
 _BATCH_SIZE_KEYS = (*MODES, *(f"{mode}/{device}" for mode in MODES for device in DEVICE_CLASSES))
 
@@ -117,7 +118,7 @@ class Workload:
 
     def _problem(self) -> str | None:
         if not _NAME.fullmatch(self.name):
-            return f"workload name {self.name!r}: write domain/model, each of A-Z, a-z, 0-9, '_', '.' and '-'"
+            return f"workload name {self.name!r}: write domain/model, of A-Z, a-z, 0-9, '_', '-' and, not first, '.'"
         if not isinstance(self.task, str):
             return f"workload {self.name}: the task is {_kind(self.task)}; write a text, such as 'image classification'"
         if not self.modes or not set(self.modes) <= set(MODES):

@@ -87,6 +87,25 @@ def test_infinities_in_the_same_places_agree() -> None:
     assert agreement_with_eager(stepped(masked, "inference", "fp32"), "inference", "fp32").agrees
 
 
+@pytest.mark.parametrize(
+    ("compiled", "agrees"),
+    [
+        (lambda x: x * 1e30 * 1e30 / 1e30, True),
+        (lambda x: x * 1e30, True),
+        (lambda x: x * 0, False),
+        (lambda x: x * math.nan, False),
+    ],
+    ids=["as eager", "as fp64", "wrong", "nan"],
+)
+def test_an_eager_step_that_overflows_excuses_no_other_result(
+    compiled: Callable[..., torch.Tensor], agrees: bool
+) -> None:
+    overflows = function("test/overflow", lambda x: x * 1e30 * 1e30 / 1e30, torch.ones(4))
+    step = replace(stepped(overflows, "inference", "fp32"), forward=compiled)
+    found = agreement_with_eager(step, "inference", "fp32")
+    assert (found.eager_error, found.agrees) == (math.inf, agrees)
+
+
 def test_another_shape_or_number_of_outputs_is_not_agreement() -> None:
     step = stepped(net, "inference", "fp32")
     assert not agreement_with_eager(
