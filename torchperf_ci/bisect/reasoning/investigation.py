@@ -61,13 +61,18 @@ class Investigation:
 
     @cached_property
     def searches(self) -> Sequence[CulpritSearch]:
-        """The searches for unexplained changes; series with the same part to explain share one search."""
-        groups: dict[tuple[SuspectRange, frozenset[SuspectRange]], list[SeriesEvidence]] = {}
+        """The searches for unexplained changes; series with the same part to explain share one search.
+
+        Unless the probe of one fails where that of the other runs, and locates the culprit more closely.
+        """
+        groups: dict[tuple[SuspectRange, frozenset[SuspectRange], frozenset[int]], list[SeriesEvidence]] = {}
         for series in self.regressed:
+            failing = self.facts.failing(series.probe)
             for part, proof in series.unexplained.items():
                 if proof.word == "slower":
-                    groups.setdefault((part, frozenset(part.parts(series.refuted))), []).append(series)
-        return [CulpritSearch(part, members) for (part, _), members in groups.items()]
+                    alike = (part, frozenset(part.parts(series.refuted)), frozenset(part.among(failing)))
+                    groups.setdefault(alike, []).append(series)
+        return [CulpritSearch(part, members) for (part, *_), members in groups.items()]
 
     def next_step(self, *, may_build: bool = True) -> PlannedPair | None:
         """The pair to measure next; None when there is nothing more to learn."""
@@ -110,12 +115,14 @@ class Investigation:
                 )
 
     def _shared_culprits(self) -> Iterator[PlannedPair]:
-        """Verify a culprit that one series has proven on the other series that may have it."""
+        """Verify a culprit that one series has proven on the other series that may have it, and locate it no closer."""
         proven = {step for series in self.regressed for step in series.culprits}
         for series in self.regressed:
             for part in series.unexplained:
                 for step in sorted({*part.parts(proven)} - series.refuted):
-                    if step in series.tried or _gives(series, part, step) >= POSSIBLE:
+                    if step in series.tried or (
+                        self.facts.are_closest(step, series.probe) and _gives(series, part, step) >= POSSIBLE
+                    ):
                         yield series.pair(step, "verify")
 
     def _remainders(self) -> Iterator[PlannedPair]:
