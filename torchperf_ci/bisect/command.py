@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
-from torchperf_ci.bisect.probes import asks_for_clearest, bisected, check_metric
+from torchperf_ci.bisect.probes import asks_for_clearest, bisected, check_metric, threads_of
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
@@ -70,6 +70,7 @@ def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
         "dtype": _distinct(series.dtype for series in worse),
         "backend": _distinct(series.backend for series in worse),
         "batch_size": sizes.pop() if len(sizes) == 1 else None,
+        **({"threads": threads} if (threads := threads_of(judgement)) else {}),
     }
 
 
@@ -98,7 +99,10 @@ def bisect_command(options: BisectOptions) -> int:
         check_command(options.command, builder)
     asked = options
     options = replace(
-        options, out=str(out), min_effect=options.min_effect or _min_effect(options, config, judgement)
+        options,
+        out=str(out),
+        min_effect=options.min_effect or _min_effect(options, config, judgement),
+        threads=_threads(options, judgement),
     )
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     bisection = _earlier_answer(state, asked, judgement) if is_nightly else None
@@ -111,6 +115,15 @@ def bisect_command(options: BisectOptions) -> int:
     publish_bisection(bisection, out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
     return 0 if is_answered else INCONCLUSIVE
+
+
+def _threads(options: BisectOptions, judgement: Judgement | None) -> int | None:
+    """The threads that the verdicts name, else those of the options; raises :class:`UsageError` if they differ."""
+    said = threads_of(judgement) if judgement else None
+    if said and options.threads not in (None, said):
+        msg = f"the verdicts were measured with --threads {said}: remove --threads {options.threads}"
+        raise UsageError(msg)
+    return said or options.threads
 
 
 def _min_effect(options: BisectOptions, config: Config, judgement: Judgement | None) -> float:

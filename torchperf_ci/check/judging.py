@@ -82,6 +82,7 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
             commits_around(points[:begin], points[begin:]),
             chart_points(pairing) if word == "regressed" else (),
             batch_size=pairing.batch_size,
+            threads=pairing.threads,
             machine=pairing.machine,
             others={"history": len(pairing.old), "runs": len({point.run for point in pairing.new})},
         ),

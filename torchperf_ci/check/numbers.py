@@ -265,6 +265,7 @@ def _verdict(
             commits,
             chart_points(pairing) if is_worse else (),
             batch_size=pairing.batch_size,
+            threads=pairing.threads,
             machine=pairing.machine,
             too_few_runs=is_too_short(judged, row, _runs(pairing)),
             others={

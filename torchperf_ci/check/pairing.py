@@ -36,6 +36,12 @@ MAX_NEW_CHARTED = 20
 """Most new points among them, so that the chart still shows the old level."""
 
 
+def number_in_facts(point: Point, name: str) -> int | None:
+    """A whole number among the facts of a point; None if it is unknown."""
+    text = point.fingerprint.get(name, "")
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
+
+
 @dataclass(frozen=True)
 class SeriesPairing:
     """A series with new points. All points in ``old`` and ``new`` have numbers and one fingerprint, oldest first.
@@ -64,8 +70,12 @@ class SeriesPairing:
     @property
     def batch_size(self) -> int | None:
         """The batch size of all points, which a bisection uses, too; None if it is unknown."""
-        size = self.newest.fingerprint.get("batch_size", "")
-        return int(size) if re.fullmatch("[0-9]{1,9}", size) else None
+        return number_in_facts(self.newest, "batch_size")
+
+    @property
+    def threads(self) -> int | None:
+        """The number of CPU threads of all points: a fact of the machine or, beside an anchor, of the case."""
+        return number_in_facts(self.newest, "torch_threads") or number_in_facts(self.newest, "threads")
 
     @property
     def machine(self) -> str:
