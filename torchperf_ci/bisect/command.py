@@ -156,13 +156,17 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -
 def _earlier_answer(state: Path, options: BisectOptions, judgement: Judgement | None) -> Bisection | None:
     """The answer that an earlier night's job found to this search, so that nothing is built again; None without one.
 
-    The files of its profiles are among that job's artifacts.
+    Nor if that job's machine was none of those that got slower: this job's may be. The files of its profiles are among
+    that job's artifacts.
     """
     path = _beside(state, "culprits")
     with suppress(JsonFileError):
         answer = read_culprits(path)
         again = with_repeat_command(answer, options, judgement)
-        if answer.status != "inconclusive" and answer.command == again.command:
+        is_here = judgement and any(
+            answer.ran_on(one.series.device, one.series.arch) for one in bisected(judgement)
+        )
+        if answer.status != "inconclusive" and answer.command == again.command and is_here:
             say(f"an earlier job has answered this: {path}")
             return replace(answer, culprits=tuple(map(_without_files, answer.culprits)))
     return None

@@ -261,7 +261,7 @@ def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Seri
     """Parse the name of a series without a verdict tonight; ``alike`` is a series of the same culprit."""
     parts = _SERIES_NAME.fullmatch(name)
     words = parts["case"].split(" ") if parts else []
-    machine = _MACHINE_WORDS.fullmatch(bisection.machine)
+    machine = bisection.kind_of_machine
     case = dict.fromkeys(_CASE_FIELDS, "") | {"device": machine["device"] if machine else ""}
     if len(words) == len(_CASE_FIELDS):
         case = dict(zip(_CASE_FIELDS, words, strict=True))
@@ -287,13 +287,8 @@ def _bisections_of_range(verdict: Verdict, bisections: Sequence[Bisection]) -> l
     return [bisection for bisection in bisections if (bisection.good, bisection.bad) in ranges]
 
 
-_MACHINE_WORDS = re.compile(r"(?P<arch>.*) \((?P<device>[^()]*)\)")
-
-
 def _ran_on_machine_of(bisection: Bisection, series: Series) -> bool:
-    """Whether the bisection ran on the series' kind of machine; True if the bisection does not name its machine."""
-    machine = _MACHINE_WORDS.fullmatch(bisection.machine)
-    return machine is None or (machine["arch"], machine["device"]) == (series.arch, series.device)
+    return bisection.ran_on(series.device, series.arch)
 
 
 def _unlocated_findings(
