@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -36,12 +35,6 @@ MAX_NEW_CHARTED = 20
 """Most new points among them, so that the chart still shows the old level."""
 
 
-def number_in_facts(point: Point, name: str) -> int | None:
-    """A whole number among the facts of a point; None if it is unknown."""
-    text = point.fingerprint.get(name, "")
-    return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
-
-
 @dataclass(frozen=True)
 class SeriesPairing:
     """A series with new points. All points in ``old`` and ``new`` have numbers and one fingerprint, oldest first.
@@ -66,16 +59,6 @@ class SeriesPairing:
     def newest(self) -> Point:
         """The last new point."""
         return self.new[-1]
-
-    @property
-    def batch_size(self) -> int | None:
-        """The batch size of all points, which a bisection uses, too; None if it is unknown."""
-        return number_in_facts(self.newest, "batch_size")
-
-    @property
-    def threads(self) -> int | None:
-        """The number of CPU threads of all points: a fact of the machine or, beside an anchor, of the case."""
-        return number_in_facts(self.newest, "torch_threads") or number_in_facts(self.newest, "threads")
 
     @property
     def machine(self) -> str:
