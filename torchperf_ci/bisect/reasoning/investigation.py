@@ -53,6 +53,21 @@ class Investigation:
         slower = [series for series in self.series if series.confirmation.word == "slower" or series.culprits]
         return sorted(slower, key=_clarity, reverse=True)
 
+    @cached_property
+    def proven(self) -> frozenset[SuspectRange]:
+        """The steps that any series has proven."""
+        return frozenset(step for series in self.regressed for step in series.culprits)
+
+    @cached_property
+    def culprits(self) -> Sequence[SuspectRange]:
+        """The culprits. If the step of one series contains that of another one, both are counted as the narrower."""
+        return sorted({self.narrowest(step) for step in self.proven})
+
+    def narrowest(self, step: SuspectRange) -> SuspectRange:
+        """The single culprit inside ``step``, or ``step`` itself: not all probes run on the builds closest to one."""
+        inside = [*step.parts(self.proven - {step})]
+        return inside[0] if len(inside) == 1 else step
+
     @property
     def explained_by_luck(self) -> SeriesEvidence | None:
         """A series that regressed only until both ends were rebuilt; None if there is none, or if another regressed."""
@@ -116,10 +131,9 @@ class Investigation:
 
     def _shared_culprits(self) -> Iterator[PlannedPair]:
         """Verify a culprit that one series has proven on the other series that may have it, and locate it no closer."""
-        proven = {step for series in self.regressed for step in series.culprits}
         for series in self.regressed:
             for part in series.unexplained:
-                for step in sorted({*part.parts(proven)} - series.refuted):
+                for step in sorted({*part.parts(self.proven)} - series.refuted):
                     if step in series.tried or (
                         self.facts.are_closest(step, series.probe) and _gives(series, part, step) >= POSSIBLE
                     ):
