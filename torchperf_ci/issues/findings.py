@@ -213,14 +213,17 @@ def _names_series(
 ) -> bool:
     """Whether a culprit names a series on its machine, or a regressed series on a machine without a bisection.
 
-    The latter must not have been at its old level after the bisected range.
+    The latter must not have been at its old level after the bisected range. Series of other repositories have the same
+    names.
     """
     name = _bisected_name(verdict.series)
-    if all(change.name != name for change in culprit.series):
+    of_range = [it for it in worse if _bisections_of_range(it, [bisection])]
+    is_foreign = of_range and all(it.series.repo != verdict.series.repo for it in of_range)
+    if is_foreign or all(change.name != name for change in culprit.series):
         return False
     if _ran_on_machine_of(bisection, verdict.series):
         return True
-    ends = [it.evidence.commits.first_new.timestamp for it in worse if _bisections_of_range(it, [bisection])]
+    ends = [it.evidence.commits.first_new.timestamp for it in of_range]
     is_later = 0 < max(ends, default=0) <= verdict.evidence.commits.last_old.timestamp
     return verdict.is_red and _bisection_of(verdict, bisections) is None and not is_later
 
