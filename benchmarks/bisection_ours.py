@@ -68,7 +68,7 @@ def bisected(
             break
         _claim(known, step, played.claims)
         facts = _learnt(world, facts, step, series, others)
-        if any(end in facts.unusable and facts.tries[end] >= TRIES for end in (0, world.n)):
+        if any(end in facts.unbuilt and facts.tries[end] >= TRIES for end in (0, world.n)):
             played.aborted = True
             return played
     known = Investigation(question, facts)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
 from simulated_range import Simulated, SimulatedRange, bisected, facts_of
 from terminal import all_of
 
@@ -77,6 +78,15 @@ def test_the_likeliest_suspect_is_named_as_long_as_one_is_looked_for(capsys) -> 
     before_last = [line for line in told if "suspect" in line][-1]
     assert re.search(r"1 suspect left, likeliest commit 13 \((100|9\d)%\)$", before_last)
     assert "suspect" not in told[-1], "it has been proven"
+
+
+def test_on_a_narrow_terminal_only_the_names_are_cut() -> None:
+    shown = BisectProgress(WORLD.question(), NAMES)
+    shown._facts = facts_of(bisected(WORLD).events[:12])
+    with (console := Console(width=40)).capture() as captured:
+        console.print(shown._view())
+    (first, *_) = captured.get().splitlines()
+    assert re.fullmatch(r" *\d+\.\d% █+ +00000000\d+ …", first)
 
 
 def test_in_a_log_names_are_text(monkeypatch, capsys) -> None:

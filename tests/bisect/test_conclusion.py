@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import Mock
@@ -212,6 +213,20 @@ def test_a_probe_that_does_not_run_on_bad_is_told() -> None:
     alone = concluded({LATENCY: SLOWER[LATENCY]}, fails={"p": frozenset({N})})
     assert alone.status == "inconclusive"
     assert "choose another one" in alone.why
+
+
+def test_that_a_series_was_not_measured_at_the_culprit_that_it_is_counted_for_is_told() -> None:
+    """Its own change may be that of a commit before, on which its probe does not run either."""
+    series = {**SLOWER, "other": Simulated({15: 1.09}, probe="q")}
+    told = concluded(series, fails={"q": frozenset(range(12, 21))})
+    (culprit,) = told.culprits
+    assert culprit.set == (sha(17),)
+    assert {change.name for change in culprit.series} == {LATENCY, "other"}
+    (note,) = told.notes
+    assert re.match(
+        r"other got slower between .* commit 11 and .* commit 21, and could be measured no ", note
+    )
+    assert note.endswith("because of 0000000000 commit 17, too, is likely but not proven")
 
 
 def test_a_failure_without_a_word_is_told_as_well() -> None:

@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from torchperf_ci.bisect.command import _beside, _earlier_answer, with_repeat_command
+from torchperf_ci.culprits.culprit import Bisection, write_culprits
+from torchperf_ci.options.comparison_commands import BisectOptions
+from torchperf_ci.series.points import Series
+from torchperf_ci.verdicts.verdict import Judgement, Verdict
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -74,3 +80,19 @@ def test_an_end_that_cannot_be_built_and_prints_commands_does_none(
         "::error title=torchperf"
     ]
     assert not page.exists()
+
+
+@pytest.mark.parametrize(
+    ("machine", "is_answer"),
+    [("Xeon_48c (cpu)", True), ("EPYC_96c (cpu)", False), ("Xeon_48c (cuda)", False)],
+)
+def test_an_earlier_jobs_answer_counts_only_for_the_machine_that_got_slower(
+    machine: str, is_answer: bool, tmp_path: Path
+) -> None:
+    """Its label may have been given to another kind of machine that night, where nothing was slower."""
+    series = Series("o/r", "b", "m", "inference", "fp32", "eager", "cpu", "Xeon_48c", "latency(ms)")
+    judgement, options = Judgement("plan", verdicts=[Verdict(series, "regressed", "")]), BisectOptions()
+    answer = Bisection("not-reproduced", "a" * 40, "b" * 40, machine=machine)
+    state = tmp_path / "state.jsonl"
+    write_culprits(_beside(state, "culprits"), with_repeat_command(answer, options, judgement))
+    assert bool(_earlier_answer(state, options, judgement)) == is_answer

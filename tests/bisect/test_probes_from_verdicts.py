@@ -6,7 +6,7 @@ import pytest
 
 from torchperf_ci.bench.case import Case
 from torchperf_ci.bench.worker.protocol import DescribedWorkload, KnownWorkloads
-from torchperf_ci.bisect.command import _min_effect, _options_from_verdicts
+from torchperf_ci.bisect.command import _min_effect, _options_from_verdicts, _threads
 from torchperf_ci.bisect.probes import (
     NO_NUMBER,
     WorkloadProbe,
@@ -15,6 +15,7 @@ from torchperf_ci.bisect.probes import (
     probes_from_verdicts,
 )
 from torchperf_ci.config import Config, Rule, default_policy
+from torchperf_ci.errors import UsageError
 from torchperf_ci.options.comparison_commands import BisectOptions
 from torchperf_ci.series.points import Series
 from torchperf_ci.verdicts.verdict import BuildVariance, Judgement, Verdict, evidence_of
@@ -157,6 +158,22 @@ def test_a_bisection_is_repeated_with_the_batch_size_of_all_that_got_worse(
 ) -> None:
     verdicts = [verdict(evidence={"batch_size": size}) for size in sizes]
     assert _options_from_verdicts(judged(*verdicts))["batch_size"] == repeated
+
+
+@pytest.mark.parametrize(
+    ("said", "asked", "threads"),
+    [((4, 4), None, 4), ((4,), 4, 4), ((4, 8), 2, 2), ((None,), 2, 2), ((10**9,), None, None)],
+)
+def test_a_bisection_measures_with_the_threads_of_the_verdicts(said, asked, threads) -> None:
+    verdicts = judged(*(verdict(evidence={"threads": count}) for count in said))
+    options = BisectOptions(threads=asked)
+    assert _threads(options, verdicts) == threads
+    assert {**vars(options), **_options_from_verdicts(verdicts)}["threads"] == threads
+
+
+def test_other_threads_than_those_of_the_verdicts_are_refused() -> None:
+    with pytest.raises(UsageError, match="measured with --threads 4: remove --threads 2"):
+        _threads(BisectOptions(threads=2), judged(verdict(evidence={"threads": 4})))
 
 
 def test_what_matters_is_the_min_effect_that_matters_to_any_metric_that_is_bisected() -> None:

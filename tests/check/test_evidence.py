@@ -51,18 +51,22 @@ def test_the_evidence_tells_machines_apart_whose_numbers_cannot_be_compared(metr
     assert re.fullmatch("[0-9a-f]{10}", here)
 
 
+@pytest.mark.parametrize(
+    ("fact", "member"),
+    [("batch_size", "batch_size"), ("threads", "threads"), ("torch_threads", "threads")],
+)
 @pytest.mark.parametrize("metric", ["latency(ms)", "graph_breaks"])
 @pytest.mark.parametrize(
-    ("recorded", "size"), [("512", 512), ("auto", None), ("9" * 5000, None), (None, None)]
+    ("recorded", "number"), [("512", 512), ("auto", None), ("9" * 5000, None), (None, None)]
 )
-def test_the_evidence_has_the_batch_size_with_which_a_bisection_measures(
-    metric: str, recorded: str | None, size: int | None
+def test_the_evidence_has_the_batch_size_and_the_threads_with_which_a_bisection_measures(
+    metric: str, fact: str, member: str, recorded: str | None, number: int | None
 ) -> None:
     """A bisection with the workload's own may measure nothing that got worse."""
-    facts, name = {**MACHINE, **({"batch_size": recorded} if recorded else {})}, series(metric)
+    facts, name = {**MACHINE, **({fact: recorded} if recorded else {})}, series(metric)
     old, new = row([2.0] * 20, fingerprint=facts), row([4.0] * 3, 20, fingerprint=facts)
     verdict = judged({name: old}, {name: new})[metric]
-    assert (verdict.verdict, verdict.evidence.batch_size) == ("regressed", size)
+    assert (verdict.verdict, getattr(verdict.evidence, member)) == ("regressed", number)
 
 
 def test_of_runs_with_several_points_the_evidence_names_the_runs_around_the_change() -> None:

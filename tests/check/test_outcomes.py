@@ -23,6 +23,13 @@ def test_what_fails_now_is_broken_and_says_why() -> None:
     assert verdict.evidence.commits.last_old.commit == f"{4:040d}"
 
 
+def test_what_fails_says_how_it_was_run() -> None:
+    facts = {**MACHINE, "batch_size": "64", "torch_threads": "2"}
+    past, now = row([1.0] * 5, fingerprint=facts), row([0.0], 5, fingerprint=facts)
+    evidence = judged({STATUS: past}, {STATUS: now})["status"].evidence
+    assert (evidence.failing, evidence.batch_size, evidence.threads) == (1, 64, 2)
+
+
 def test_one_good_run_before_is_enough() -> None:
     assert words([1.0], [0.0]).verdict == "broken"
 

@@ -33,6 +33,7 @@ def test_a_case_that_only_head_cannot_run_is_broken(pythons, suite, tmp_path, ca
     words = {verdict.series.model: (verdict.verdict, verdict.why) for verdict in judgement.verdicts}
     reason = "failed: ZeroDivisionError: on purpose"
     assert words == {"made/breaks": ("broken", f"passes on base, but not on head: {reason}")}
+    assert [verdict.evidence.threads for verdict in judgement.verdicts] == [1]
     assert judgement.base.startswith(f"{pythons['base']} (torch 2.")
     assert "1 broken" in capsys.readouterr().err
 

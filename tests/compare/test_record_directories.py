@@ -31,11 +31,16 @@ def folder(tmp_path):
 
     def write(name: str, facts: dict[str, str] | None = None, **metrics) -> Path:
         (tmp_path / name).mkdir(exist_ok=True)
-        machine = {"governor": "performance", **(facts or {})}
+        machine = {"governor": "performance", "torch_threads": "2", **(facts or {})}
         for number, (metric, values) in enumerate(metrics.items()):
             extra = values if isinstance(values, dict) else {}
             record = {
-                "benchmark": {"name": "b", "mode": "inference", "dtype": "fp32"},
+                "benchmark": {
+                    "name": "b",
+                    "mode": "inference",
+                    "dtype": "fp32",
+                    "extra_info": {"batch_size": "8"},
+                },
                 "model": {"name": "m", "backend": "eager"},
                 "metric": {
                     "name": METRICS.get(metric, metric),
@@ -43,7 +48,11 @@ def folder(tmp_path):
                     "extra_info": extra,
                 },
                 "runners": [
-                    {"name": "cpu", "type": "x", "extra_info": {**machine, "fingerprint_of": "governor"}}
+                    {
+                        "name": "cpu",
+                        "type": "x",
+                        "extra_info": {**machine, "fingerprint_of": ",".join(machine)},
+                    }
                 ],
             }
             (tmp_path / name / f"{number}.json").write_text(json.dumps([record]))
@@ -89,6 +98,7 @@ def test_numbers_are_judged_in_the_direction_of_their_metric(folder, metric, new
     assert verdict.verdict == word
     assert verdict.effect.low < new / 2.0 < verdict.effect.high
     assert verdict.old == pytest.approx(2.0, rel=0.02)
+    assert (verdict.evidence.batch_size, verdict.evidence.threads) == (8, 2)
 
 
 def test_weaker_evidence_is_called_so(folder) -> None:

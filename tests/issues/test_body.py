@@ -151,13 +151,17 @@ def test_where_no_commit_is_proven_it_is_said_with_what_it_takes() -> None:
     assert "To reproduce it" not in written(alone), "nobody says which files the workloads are in"
 
 
-def test_where_the_workloads_are_known_it_is_bisected_by_a_command() -> None:
-    (alone, *_) = found(None, IN_A_FILE)
+@pytest.mark.parametrize("said", [{}, {"batch_size": 512, "threads": 4}])
+def test_where_the_workloads_are_known_it_is_bisected_by_a_command_as_they_were_measured(said) -> None:
+    measured = replace(REGRESSED[0], evidence=replace(REGRESSED[0].evidence, **said))
+    verdicts = [measured if verdict == REGRESSED[0] else verdict for verdict in IN_A_FILE.verdicts]
+    (alone, *_) = found(None, replace(IN_A_FILE, verdicts=verdicts))
+    how = " --batch-size 512 --threads 4" if said else ""
     assert "bisect it with the command below" in written(alone)
     assert (
         f"    git fetch origin {'900d' * 10} {'bad0' * 10}\n"
         f"    torchperf bisect --good {'900d' * 10} --bad {'bad0' * 10} --python python --config ci/perf.yml "
-        "--workload vision/resnet18 --mode inference --dtype bf16 --backend inductor\n"
+        f"--workload vision/resnet18 --mode inference --dtype bf16 --backend inductor{how}\n"
     ) in written(alone)
 
 

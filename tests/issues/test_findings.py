@@ -87,6 +87,13 @@ def test_the_same_culprit_on_two_machines_is_one_finding() -> None:
         assert one.culprit == CULPRIT, "the larger effect tells"
 
 
+def test_a_series_of_another_repository_is_not_explained_by_the_name_alone() -> None:
+    theirs = a_regression(replace(RESNET, repo="octo/other"), 4.0, 1.5, good="7" * 40, bad="8" * 40)
+    other, culprit = found([*REGRESSED, theirs], [LOCATION])
+    assert (other.kind, [row.series for row in other.rows]) == ("unlocated", [theirs.series])
+    assert theirs.series not in {row.series for row in culprit.rows}
+
+
 def test_another_machine_with_a_bisection_of_its_own_is_not_explained_by_the_name_alone() -> None:
     elsewhere = a_regression(ON_MI300, 1.4, 1.05, good="1" * 40, bad="2" * 40)
     own = replace(INCONCLUSIVE, machine=f"{MI300} (cuda)", good="1" * 40, bad="2" * 40)

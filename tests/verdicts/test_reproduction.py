@@ -9,12 +9,13 @@ import pytest
 from torchperf_ci.document import text_of
 from torchperf_ci.series.points import Series
 from torchperf_ci.verdicts.reproduction import (
+    case_options,
     compare_lines,
     in_fresh_clone,
     run_lines,
     setup_needed,
 )
-from torchperf_ci.verdicts.verdict import RepeatOptions
+from torchperf_ci.verdicts.verdict import Evidence, RepeatOptions
 
 OLD, NEW = "a" * 40, "b" * 40
 SERIES = Series("r", "b", "parts/[x] y", "training", "bf16", "", "cpu", "x86", "latency(ms)")
@@ -24,7 +25,7 @@ AGAIN = RepeatOptions(
 
 
 def test_a_comparison_is_of_the_commits_and_the_series() -> None:
-    folder, fetch, compare = compare_lines(AGAIN, OLD, NEW, SERIES)
+    folder, fetch, compare = compare_lines(AGAIN, OLD, NEW, case_options(SERIES))
     assert folder == "cd 'sub dir'"
     assert fetch == f"git fetch origin {OLD} {NEW}"
     assert shlex.split(compare) == [
@@ -34,8 +35,15 @@ def test_a_comparison_is_of_the_commits_and_the_series() -> None:
     ]
 
 
+def test_how_it_was_measured_takes_the_place_of_what_was_asked_for() -> None:
+    again = RepeatOptions(options=("--batch-size", "auto", "--config", "perf.yml"))
+    (compare,) = compare_lines(again, "x", "y", case_options(SERIES, Evidence(batch_size=8, threads=2)))
+    assert shlex.split(compare)[8:10] == ["--config", "perf.yml"]
+    assert shlex.split(compare)[-4:] == ["--batch-size", "8", "--threads", "2"]
+
+
 def test_what_is_run_by_itself_takes_no_builds() -> None:
-    (_, run) = run_lines(AGAIN, SERIES)
+    (_, run) = run_lines(AGAIN, case_options(SERIES))
     assert shlex.split(run)[:8] == [
         "torchperf",
         "run",

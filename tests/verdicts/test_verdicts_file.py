@@ -53,7 +53,7 @@ EVIDENCE = st.builds(
         tuple
     ),
     st.integers(0, 9),
-    st.none() | st.integers(1, 9),
+    *[st.none() | st.integers(1, 9)] * 2,
     st.none() | st.builds(BuildVariance, *[st.floats(0, 1)] * 4),
     st.sampled_from(["", "0a" * 5]),
     st.booleans(),

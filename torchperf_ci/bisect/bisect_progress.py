@@ -161,10 +161,10 @@ class BisectProgress:
         from rich.table import Table
         from rich.text import Text
 
-        table = Table.grid(padding=(0, 1))
+        table = Table.grid(padding=(0, 1), expand=True)
         table.add_column(no_wrap=True, min_width=6)
         table.add_column(no_wrap=True, min_width=_BAR)
-        table.add_column(no_wrap=True, overflow="ellipsis")
+        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
         suspects = self._likeliest()
         for position, probability in suspects[:MAX_SHOWN]:
             bar = "█" * max(round(_BAR * probability), 1)

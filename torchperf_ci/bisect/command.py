@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
-from torchperf_ci.bisect.probes import asks_for_clearest, bisected, check_metric
+from torchperf_ci.bisect.probes import asks_for_clearest, bisected, check_metric, threads_of
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
@@ -70,6 +70,7 @@ def _options_from_verdicts(judgement: Judgement) -> dict[str, object]:
         "dtype": _distinct(series.dtype for series in worse),
         "backend": _distinct(series.backend for series in worse),
         "batch_size": sizes.pop() if len(sizes) == 1 else None,
+        **({"threads": threads} if (threads := threads_of(judgement)) else {}),
     }
 
 
@@ -98,7 +99,10 @@ def bisect_command(options: BisectOptions) -> int:
         check_command(options.command, builder)
     asked = options
     options = replace(
-        options, out=str(out), min_effect=options.min_effect or _min_effect(options, config, judgement)
+        options,
+        out=str(out),
+        min_effect=options.min_effect or _min_effect(options, config, judgement),
+        threads=_threads(options, judgement),
     )
     bisect = bisect_nightlies if builder == "nightly" else bisect_commits
     bisection = _earlier_answer(state, asked, judgement) if is_nightly else None
@@ -111,6 +115,15 @@ def bisect_command(options: BisectOptions) -> int:
     publish_bisection(bisection, out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
     return 0 if is_answered else INCONCLUSIVE
+
+
+def _threads(options: BisectOptions, judgement: Judgement | None) -> int | None:
+    """The threads that the verdicts name, else those of the options; raises :class:`UsageError` if they differ."""
+    said = threads_of(judgement) if judgement else None
+    if said and options.threads not in (None, said):
+        msg = f"the verdicts were measured with --threads {said}: remove --threads {options.threads}"
+        raise UsageError(msg)
+    return said or options.threads
 
 
 def _min_effect(options: BisectOptions, config: Config, judgement: Judgement | None) -> float:
@@ -143,13 +156,17 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -
 def _earlier_answer(state: Path, options: BisectOptions, judgement: Judgement | None) -> Bisection | None:
     """The answer that an earlier night's job found to this search, so that nothing is built again; None without one.
 
-    The files of its profiles are among that job's artifacts.
+    Nor if that job's machine was none of those that got slower: this job's may be. The files of its profiles are among
+    that job's artifacts.
     """
     path = _beside(state, "culprits")
     with suppress(JsonFileError):
         answer = read_culprits(path)
         again = with_repeat_command(answer, options, judgement)
-        if answer.status != "inconclusive" and answer.command == again.command:
+        is_here = judgement and any(
+            answer.ran_on(one.series.device, one.series.arch) for one in bisected(judgement)
+        )
+        if answer.status != "inconclusive" and answer.command == again.command and is_here:
             say(f"an earlier job has answered this: {path}")
             return replace(answer, culprits=tuple(map(_without_files, answer.culprits)))
     return None

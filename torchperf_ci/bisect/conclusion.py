@@ -195,6 +195,16 @@ def open_questions(result: SearchResult) -> Iterator[str]:
         if failure.position == investigation.question.bad:
             why = failure.why.partition("\n")[0] or "it does not say why"
             yield f"{failure.probe} does not run on the bad commit: {why}"
+    for step in investigation.culprits:
+        for series, own in _series_showing(investigation, step):
+            if own != step:
+                before, after, culprit = (
+                    result.sequence.labels[place] for place in (own.before, own.after, step.after)
+                )
+                yield (
+                    f"{series.name} got slower between {before} and {after}, and could be measured no closer: that it "
+                    f"is because of {culprit}, too, is likely but not proven"
+                )
     quiet = [series.name for series in investigation.series if series.confirmation.word == "not slower"]
     if quiet and investigation.regressed:
         yield f"not slower on this machine: {', '.join(quiet)}"
@@ -223,7 +233,7 @@ def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
             for series in investigation.series
             if series.confirmation.log_ratios
         },
-        culprits=tuple(_culprit(result, step, rules) for step in _steps(investigation)),
+        culprits=tuple(_culprit(result, step, rules) for step in investigation.culprits),
         credible=_credible(result) if word == "inconclusive" else (),
         skipped=_skipped(result),
         notes=(*result.notes, *result.setup.notes, *open_questions(result), *result.profiles.notes),
@@ -239,7 +249,7 @@ def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
 
 def clearest_probes(investigation: Investigation) -> Mapping[SuspectRange, str]:
     """The culprits, each with the name of the probe that shows it most clearly."""
-    return {step: _series_showing(investigation, step)[0][0].probe for step in _steps(investigation)}
+    return {step: _series_showing(investigation, step)[0][0].probe for step in investigation.culprits}
 
 
 def with_commit_details(culprit: Culprit, commits: Mapping[str, Commit], repo_url: str) -> Culprit:
@@ -256,18 +266,6 @@ def with_commit_details(culprit: Culprit, commits: Mapping[str, Commit], repo_ur
         pull_request=commit.pull_request,
         url=url,
     )
-
-
-def _steps(investigation: Investigation) -> list[SuspectRange]:
-    """The culprits. If the step of one series contains that of another one, both are counted as the narrower step."""
-    proven = {step for series in investigation.regressed for step in series.culprits}
-    return sorted({_narrowest(step, proven) for step in proven})
-
-
-def _narrowest(step: SuspectRange, proven: set[SuspectRange]) -> SuspectRange:
-    """The single culprit inside ``step``, or ``step`` itself: not all probes run on the builds closest to a culprit."""
-    inside = [other for other in proven - {step} if step.before <= other.before and other.after <= step.after]
-    return inside[0] if len(inside) == 1 else step
 
 
 def _culprit(result: SearchResult, step: SuspectRange, rules: Mapping[str, Rule]) -> Culprit:
@@ -321,12 +319,11 @@ def _series_showing(
     investigation: Investigation, step: SuspectRange
 ) -> list[tuple[SeriesEvidence, SuspectRange]]:
     """The series that show the culprit ``step``, each with its own step; those proven on ``step`` itself come first."""
-    proven = {own for series in investigation.regressed for own in series.culprits}
     shown = [
         (series, own)
         for series in investigation.regressed
         for own in series.culprits
-        if _narrowest(own, proven) == step
+        if investigation.narrowest(own) == step
     ]
     return sorted(shown, key=lambda item: item[1] != step)
 
@@ -367,7 +364,7 @@ def _metric(series: str, rules: Mapping[str, Rule]) -> str:
 
 def _posterior(investigation: Investigation, series: SeriesEvidence, step: SuspectRange) -> float:
     """The probability of ``step`` among the suspects between its two neighboring culprits, one of which is guilty."""
-    others = [other for other in _steps(investigation) if other != step]
+    others = [other for other in investigation.culprits if other != step]
     before = max((other.after for other in others if other.after <= step.before), default=0)
     after = min(
         (other.before for other in others if other.before >= step.after), default=investigation.question.bad

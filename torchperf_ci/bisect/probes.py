@@ -278,6 +278,16 @@ def expected_build_variance(judgement: Judgement) -> float:
     return min(max(MIN_TAU, *taus), MAX_TAU) if taus else USUAL_TAU
 
 
+MAX_THREADS = 2**10
+
+
+def threads_of(judgement: Judgement) -> int | None:
+    """The number of CPU threads with which what got worse was measured; None if the verdicts do not say one."""
+    counts = {verdict.evidence.threads for verdict in bisected(judgement)}
+    threads = counts.pop() if len(counts) == 1 else None
+    return threads if threads and threads <= MAX_THREADS else None
+
+
 def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:
     """The case of a verdict, or the reason why it has none."""
     series = verdict.series

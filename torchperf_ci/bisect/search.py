@@ -93,7 +93,7 @@ def _are_built(
         state.add(build)
         progress.end(build, state.facts)
         if not build.ok:
-            ends = {0, question.bad} & state.facts.unusable
+            ends = {0, question.bad} & state.facts.unbuilt
             if position in ends and state.facts.tries[position] >= TRIES:
                 raise _end_fails(build)
             _check_builds(laboratory, state, progress)

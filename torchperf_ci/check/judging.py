@@ -72,7 +72,8 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
         evidence=Evidence(
             commits_around(points[:begin], points[begin:]),
             chart_points(pairing) if word == "regressed" else (),
-            batch_size=pairing.batch_size,
+            batch_size=pairing.newest.batch_size,
+            threads=pairing.newest.threads,
             machine=pairing.machine,
             others={"history": len(pairing.old), "runs": len({point.run for point in pairing.new})},
         ),
@@ -128,10 +129,10 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
     known = [point for point in _worst_of_runs(old) if passed(point) is not None]
     if passed(now) is None:
         return Verdict(series, "missing", f"nothing to measure: {outcome_text(now)}")
+    how = Evidence(failing=_runs_failing(new), batch_size=now.batch_size, threads=now.threads)
     if not known:
         why = "passes" if passed(now) else f"fails: {outcome_text(now)}"
-        evidence = Evidence(failing=_runs_failing(new))
-        return Verdict(series, "new", why, new=_outcome_value(now), evidence=evidence)
+        return Verdict(series, "new", why, new=_outcome_value(now), evidence=how)
     known = _unless_in_turns(known, now)
     outcomes = [*known, *(point for point in new if passed(point) is not None)]
     failing = _runs_failing(outcomes)
@@ -145,7 +146,9 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
         old=_outcome_value((known if verdict == "unchanged" else before)[-1]),
         new=_outcome_value(now),
         candidate=verdict == "noisy" and not passed(now),
-        evidence=Evidence(commits_around(before, after), failing=failing, others={"history": len(known)}),
+        evidence=replace(
+            how, commits=commits_around(before, after), failing=failing, others={"history": len(known)}
+        ),
     )
 
 

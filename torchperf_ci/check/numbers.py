@@ -264,7 +264,8 @@ def _verdict(
         evidence=Evidence(
             commits,
             chart_points(pairing) if is_worse else (),
-            batch_size=pairing.batch_size,
+            batch_size=pairing.newest.batch_size,
+            threads=pairing.newest.threads,
             machine=pairing.machine,
             too_few_runs=is_too_short(judged, row, _runs(pairing)),
             others={

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -67,12 +66,6 @@ class SeriesPairing:
     def newest(self) -> Point:
         """The last new point."""
         return self.new[-1]
-
-    @property
-    def batch_size(self) -> int | None:
-        """The batch size of all points, which a bisection uses, too; None if it is unknown."""
-        size = self.newest.fingerprint.get("batch_size", "")
-        return int(size) if re.fullmatch("[0-9]{1,9}", size) else None
 
     @property
     def machine(self) -> str:

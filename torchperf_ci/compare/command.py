@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,8 +84,12 @@ def compare_builds(
         say(_plan_text(chosen, budget), *about_builds, *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)
+        threads = base.settings.threads
         verdicts = [
-            *judge_cases(comparison, policy, naming, controls),
+            *(
+                replace(verdict, evidence=replace(verdict.evidence, threads=threads))
+                for verdict in judge_cases(comparison, policy, naming, controls)
+            ),
             *(one_sided_verdict(case, base, head, naming) for case in cases if case not in of_both),
             *chosen.left_out,
         ]

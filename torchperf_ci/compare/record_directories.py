@@ -229,7 +229,9 @@ def _judge_series(
     if not before or not after:
         side, points = ("head", new) if before else ("base", old)
         return Verdict(series, "missing", f"{side} has no number{_lacking(points[-1], judged_by)}")
-    return judge_numbers(series, before, after, judged_by, among)
+    verdict = judge_numbers(series, before, after, judged_by, among)
+    how = replace(verdict.evidence, batch_size=new[-1].batch_size, threads=new[-1].threads)
+    return replace(verdict, evidence=how)
 
 
 def _new(series: Series, point: Point) -> Verdict:

@@ -184,6 +184,18 @@ class Bisection:
     luck: KnownBuildVariance | None = None
     readings: tuple[PairMeasurement, ...] = ()
 
+    @property
+    def kind_of_machine(self) -> re.Match[str] | None:
+        """The ``arch`` and the ``device`` that ``machine`` names, as series do; None if it does not."""
+        return re.fullmatch(r"(?P<arch>.*) \((?P<device>[^()]*)\)", self.machine)
+
+    def ran_on(self, device: str, arch: str) -> bool:
+        """Whether it ran on this kind of machine, of which a series may not name ``arch``; True if it names none."""
+        machine = self.kind_of_machine
+        if machine is None:
+            return True
+        return machine["device"] == device and arch in ("", machine["arch"])
+
 
 VERSION = 1
 CULPRITS_FORMAT = json_files.JsonFormat(Path(__file__).with_name("culprits.schema.json"), VERSION)

@@ -44,11 +44,12 @@ from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.metrics import COMPILE_TIMES, LATENCY, bisected_as
 from torchperf_ci.verdicts.reproduction import (
     PYTHON_OPTION,
+    case_options,
     command_blocks,
     compare_lines,
     in_fresh_clone,
+    other_options,
     run_lines,
-    series_options,
     words_by_flag,
 )
 from torchperf_ci.verdicts.verdict import COMMIT_HASH, RepeatOptions
@@ -87,8 +88,16 @@ def reproduction_steps(finding: IssueFinding) -> ReproductionSteps:
         return ReproductionSteps([])
     series = _largest_bisected(finding.rows)
     if finding.kind == "broken":
-        return ReproductionSteps(run_lines(reproduction, series), reproduction.torch)
-    return ReproductionSteps(_range_lines(finding, reproduction, series), reproduction.torch)
+        lines = run_lines(reproduction, _case_options(finding, series))
+    else:
+        lines = _range_lines(finding, reproduction, series)
+    return ReproductionSteps(lines, reproduction.torch)
+
+
+def _case_options(finding: IssueFinding, series: Series) -> list[str]:
+    """The options that measure a series of the finding as it was measured tonight."""
+    tonight = (verdict.evidence for verdict in finding.verdicts if verdict.series == series)
+    return case_options(series, next(tonight, None))
 
 
 def _largest_bisected(rows: Sequence[IssueRow]) -> Series:
@@ -116,7 +125,7 @@ def _culprit_lines(finding: IssueFinding, culprit: Culprit, bisection: Bisection
     ):
         return repeat_commands(bisection)
     repeat = RepeatOptions(options=tuple(shared), folder=bisection.folder)
-    return compare_lines(repeat, base, head, proven[0].series)
+    return compare_lines(repeat, base, head, _case_options(finding, proven[0].series))
 
 
 def _range_lines(finding: IssueFinding, reproduction: RepeatOptions, series: Series) -> list[str]:
@@ -125,16 +134,16 @@ def _range_lines(finding: IssueFinding, reproduction: RepeatOptions, series: Ser
     Nothing if pairs of builds cannot measure the metric.
     """
     if reproduction.base and reproduction.head:
-        return compare_lines(reproduction, reproduction.base, reproduction.head, series)
+        return compare_lines(
+            reproduction, reproduction.base, reproduction.head, _case_options(finding, series)
+        )
     ends = finding.verdicts[0].evidence.commits.in_measuring_repository if finding.verdicts else None
     if ends is None or not bisected_as(series.metric):
         return []
     metric = [] if bisected_as(series.metric) == LATENCY else ["--metric", series.metric]
-    case = ["--workload" if word == "--filter" else word for word in series_options(series)]
-    sides = ("--good", ends.good, "--bad", ends.bad)
-    command = shlex.join(
-        ["torchperf", "bisect", *sides, *PYTHON_OPTION, *reproduction.options, *metric, *case]
-    )
+    case = ["--workload" if word == "--filter" else word for word in _case_options(finding, series)]
+    sides, options = ("--good", ends.good, "--bad", ends.bad), other_options(reproduction, case)
+    command = shlex.join(["torchperf", "bisect", *sides, *PYTHON_OPTION, *options, *metric, *case])
     return in_fresh_clone(reproduction.folder, ends, command)
 
 

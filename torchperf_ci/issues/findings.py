@@ -213,14 +213,17 @@ def _names_series(
 ) -> bool:
     """Whether a culprit names a series on its machine, or a regressed series on a machine without a bisection.
 
-    The latter must not have been at its old level after the bisected range.
+    The latter must not have been at its old level after the bisected range. Series of other repositories have the same
+    names.
     """
     name = _bisected_name(verdict.series)
-    if all(change.name != name for change in culprit.series):
+    of_range = [it for it in worse if _bisections_of_range(it, [bisection])]
+    is_foreign = of_range and all(it.series.repo != verdict.series.repo for it in of_range)
+    if is_foreign or all(change.name != name for change in culprit.series):
         return False
     if _ran_on_machine_of(bisection, verdict.series):
         return True
-    ends = [it.evidence.commits.first_new.timestamp for it in worse if _bisections_of_range(it, [bisection])]
+    ends = [it.evidence.commits.first_new.timestamp for it in of_range]
     is_later = 0 < max(ends, default=0) <= verdict.evidence.commits.last_old.timestamp
     return verdict.is_red and _bisection_of(verdict, bisections) is None and not is_later
 
@@ -261,7 +264,7 @@ def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Seri
     """Parse the name of a series without a verdict tonight; ``alike`` is a series of the same culprit."""
     parts = _SERIES_NAME.fullmatch(name)
     words = parts["case"].split(" ") if parts else []
-    machine = _MACHINE_WORDS.fullmatch(bisection.machine)
+    machine = bisection.kind_of_machine
     case = dict.fromkeys(_CASE_FIELDS, "") | {"device": machine["device"] if machine else ""}
     if len(words) == len(_CASE_FIELDS):
         case = dict(zip(_CASE_FIELDS, words, strict=True))
@@ -287,13 +290,8 @@ def _bisections_of_range(verdict: Verdict, bisections: Sequence[Bisection]) -> l
     return [bisection for bisection in bisections if (bisection.good, bisection.bad) in ranges]
 
 
-_MACHINE_WORDS = re.compile(r"(?P<arch>.*) \((?P<device>[^()]*)\)")
-
-
 def _ran_on_machine_of(bisection: Bisection, series: Series) -> bool:
-    """Whether the bisection ran on the series' kind of machine; True if the bisection does not name its machine."""
-    machine = _MACHINE_WORDS.fullmatch(bisection.machine)
-    return machine is None or (machine["arch"], machine["device"]) == (series.arch, series.device)
+    return bisection.ran_on(series.device, series.arch)
 
 
 def _unlocated_findings(

@@ -96,6 +96,20 @@ class Point(NamedTuple):
         """The commit of PyTorch; empty if unknown."""
         return self.info.get("torch", "")
 
+    @property
+    def batch_size(self) -> int | None:
+        """The batch size; None if unknown."""
+        return self._number_in_facts("batch_size")
+
+    @property
+    def threads(self) -> int | None:
+        """The number of CPU threads, a fact of the machine or, beside an anchor, of the case; None if unknown."""
+        return self._number_in_facts("torch_threads") or self._number_in_facts("threads")
+
+    def _number_in_facts(self, name: str) -> int | None:
+        text = self.fingerprint.get(name, "")
+        return int(text) if re.fullmatch("[0-9]{1,9}", text) else None
+
 
 Points = Mapping[Series, Sequence[Point]]
 """The points of each series, oldest first."""

@@ -12,10 +12,11 @@ from torchperf_ci.document import Bold, Code, Commands, Paragraph, Piece, short
 from torchperf_ci.verdicts.verdict import COMMIT_HASH, RepeatOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.document import Block
     from torchperf_ci.series.points import Series
+    from torchperf_ci.verdicts.verdict import Evidence
 
 
 PYTHON_OPTION = ("--python", "python")
@@ -24,21 +25,18 @@ RELEASE = re.compile(r"\d+(\.\d+)+(\.post\d+)?")
 _VERSION_LENGTH = 60
 
 
-def compare_lines(reproduction: RepeatOptions, base: str, head: str, series: Series) -> list[str]:
-    """The commands that compare two builds by one series."""
-    chosen = ("--base", base, "--head", head, *PYTHON_OPTION, *reproduction.options, *series_options(series))
+def compare_lines(reproduction: RepeatOptions, base: str, head: str, case: Sequence[str]) -> list[str]:
+    """The commands that compare two builds by one case."""
+    chosen = ("--base", base, "--head", head, *PYTHON_OPTION, *other_options(reproduction, case), *case)
     return in_fresh_clone(reproduction.folder, (base, head), shlex.join(["torchperf", "compare", *chosen]))
 
 
-def run_lines(reproduction: RepeatOptions, series: Series) -> list[str]:
-    """The commands that measure one series at the commit that is checked out."""
+def run_lines(reproduction: RepeatOptions, case: Sequence[str]) -> list[str]:
+    """The commands that measure one case at the commit that is checked out."""
     left_out = ("--build", "--min-effect")
-    options = [word for flag, word in words_by_flag(reproduction.options) if flag not in left_out]
-    return in_fresh_clone(
-        reproduction.folder,
-        (),
-        shlex.join(["torchperf", "run", *PYTHON_OPTION, *options, *series_options(series)]),
-    )
+    options = other_options(reproduction, (*left_out, *case))
+    command = shlex.join(["torchperf", "run", *PYTHON_OPTION, *options, *case])
+    return in_fresh_clone(reproduction.folder, (), command)
 
 
 def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str]:
@@ -51,10 +49,17 @@ def in_fresh_clone(folder: str, builds: Sequence[str], command: str) -> list[str
     ]
 
 
-def series_options(series: Series) -> list[str]:
-    """The options that select the case of a series."""
+def case_options(series: Series, evidence: Evidence | None = None) -> list[str]:
+    """The options that select the case of a series and, as far as ``evidence`` says it, how it was measured."""
     flags = {"filter": series.model, "mode": series.mode, "dtype": series.dtype, "backend": series.backend}
+    if evidence:
+        flags |= {"batch-size": str(evidence.batch_size or ""), "threads": str(evidence.threads or "")}
     return [word for name, value in flags.items() if value for word in (f"--{name}", value)]
+
+
+def other_options(reproduction: RepeatOptions, words: Container[str]) -> list[str]:
+    """The options that repeat a measurement, without those that are among ``words``."""
+    return [word for flag, word in words_by_flag(reproduction.options) if flag not in words]
 
 
 def words_by_flag(words: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -112,16 +112,17 @@ class Evidence:
     """The evidence of a verdict.
 
     ``commits`` are those between which it changed, ``points`` those of a chart, oldest first. ``failing`` is the
-    number of runs in a row that failed, up to this one, ``batch_size`` that of the pairs, and ``luck`` the spread of
-    builds. ``machine`` is a digest of the machine's facts, equal for those whose numbers can be compared; empty if
-    unknown. ``too_few_runs`` are comparable, so that the noise is unknown. ``others`` are members of the file that only
-    people and other programs use.
+    number of runs in a row that failed, up to this one, ``batch_size`` and ``threads`` are how it was measured, and
+    ``luck`` is the spread of builds. ``machine`` is a digest of the machine's facts, equal for those whose numbers can
+    be compared; empty if unknown. ``too_few_runs`` are comparable, so that the noise is unknown. ``others`` are members
+    of the file that only people and other programs use.
     """
 
     commits: CommitRange = CommitRange()
     points: Sequence[MeasuredPoint] = ()
     failing: int = 0
     batch_size: int | None = None
+    threads: int | None = None
     luck: BuildVariance | None = None
     machine: str = ""
     too_few_runs: bool = False
@@ -132,6 +133,7 @@ class Evidence:
         """The members as in a file, without those that are unknown."""
         known = {
             "batch_size": self.batch_size,
+            "threads": self.threads,
             "failing": self.failing,
             "last_old": _known(self.commits.last_old),
             "first_new": _known(self.commits.first_new),
@@ -146,8 +148,8 @@ class Evidence:
 def evidence_of(members: Mapping[str, Any]) -> Evidence:
     """Parse the evidence of a verdict in a file, and ignore invalid values."""
     points = members.get("points")
-    size = members.get("batch_size")
-    known = {"last_old", "first_new", "points", "failing", "batch_size", "luck", "machine", "too_few_runs"}
+    known = {"last_old", "first_new", "points", "failing", "batch_size", "threads", "luck", "machine"}
+    known |= {"too_few_runs"}
     return Evidence(
         CommitRange(_measured_commit(members.get("last_old")), _measured_commit(members.get("first_new"))),
         tuple(
@@ -156,7 +158,8 @@ def evidence_of(members: Mapping[str, Any]) -> Evidence:
             if isinstance(point, Mapping) and _is_number(point.get("value"))
         ),
         failing if _is_number(failing := members.get("failing")) and isinstance(failing, int) else 0,
-        size if _is_number(size) and isinstance(size, int) and size > 0 else None,
+        _count(members.get("batch_size")),
+        _count(members.get("threads")),
         _build_variance(members.get("luck")),
         machine if isinstance(machine := members.get("machine"), str) and DIGEST.fullmatch(machine) else "",
         members.get("too_few_runs") is True,
@@ -208,6 +211,10 @@ def _build_variance(members: Any) -> BuildVariance | None:
 
 def _commit(value: object) -> str:
     return value if isinstance(value, str) and COMMIT_HASH.fullmatch(value) else ""
+
+
+def _count(value: object) -> int | None:
+    return value if _is_number(value) and isinstance(value, int) and value > 0 else None
 
 
 def _text(value: object) -> str:

@@ -43,7 +43,7 @@ from torchperf_ci.verdicts.headline import (
     what_it_takes,
     young_series,
 )
-from torchperf_ci.verdicts.reproduction import compare_lines, run_lines, setup_needed
+from torchperf_ci.verdicts.reproduction import case_options, compare_lines, run_lines, setup_needed
 from torchperf_ci.verdicts.verdict import MAX_NUMBER, Verdict, all_verdicts, verdicts_json, write_verdicts
 
 if TYPE_CHECKING:
@@ -317,9 +317,10 @@ def _commands(verdict: Verdict, reproduction: RepeatOptions) -> list[str]:
         if reproduction.base and reproduction.head
         else verdict.evidence.commits.in_measuring_repository
     )
+    case = case_options(verdict.series, verdict.evidence)
     if verdict.verdict == "broken" and not (reproduction.base and reproduction.head):
-        return run_lines(reproduction, verdict.series)
-    return compare_lines(reproduction, *ends, verdict.series) if ends else []
+        return run_lines(reproduction, case)
+    return compare_lines(reproduction, *ends, case) if ends else []
 
 
 MAX_POINTS = 40

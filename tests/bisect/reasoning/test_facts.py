@@ -5,7 +5,7 @@ from __future__ import annotations
 from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BuildAttempt, ProbeFailure
 
 
-def test_a_commit_stays_usable_where_another_draw_of_it_fails() -> None:
+def test_a_commit_stays_usable_where_another_draw_of_it_fails_and_for_other_probes() -> None:
     builds = (
         BuildAttempt(3, ok=True),
         BuildAttempt(3, ok=False, draw=1),
@@ -13,7 +13,7 @@ def test_a_commit_stays_usable_where_another_draw_of_it_fails() -> None:
         BuildAttempt(5, ok=True),
     )
     facts = BisectFacts((), builds, (ProbeFailure("p", 5, "crashed"),))
-    assert facts.unusable == {4, 5}
+    assert (facts.unusable("p"), facts.unusable("q")) == ({4, 5}, {4})
     assert facts.built == {3, 5}
     assert facts.made == {(3, 0), (5, 0)}
 
@@ -36,10 +36,10 @@ def test_what_failed_once_or_twice_may_have_failed_by_chance_but_not_a_row() -> 
     assert failed(4, 5, 7, 8).unsettled == {4, 5, 7, 8}
     assert failed(4, 5, 7, 8, 5, 5).unsettled == {4, 7, 8}
     assert failed(4, 5, 7, 8, 5, 5, 7, 7).unsettled == frozenset()
-    assert failed(4, 5, 7, 8).unusable == {4, 5, 7, 8}
+    assert failed(4, 5, 7, 8).unbuilt == {4, 5, 7, 8}
     assert failed(4, 4).tries == {0: 1, 4: 2, 9: 1}
 
 
 def test_what_was_built_in_the_end_is_as_good_as_any() -> None:
     builds = (BuildAttempt(3, ok=False), BuildAttempt(3, ok=True))
-    assert (BisectFacts((), builds).unusable, BisectFacts((), builds).unsettled) == (frozenset(), frozenset())
+    assert (BisectFacts((), builds).unbuilt, BisectFacts((), builds).unsettled) == (frozenset(), frozenset())

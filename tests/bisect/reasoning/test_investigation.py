@@ -181,13 +181,20 @@ def test_a_noisy_probe_does_not_hold_up_a_clear_one() -> None:
     assert sum(reading.probe == "q" for reading in ended.facts.readings) <= MAX_PAIRS
 
 
+@pytest.mark.parametrize("clearest", ["s", "t"])
 @pytest.mark.parametrize("place", [19, 20])
-def test_a_probe_that_does_not_run_at_the_culprit_is_not_asked_there_for_ever(place) -> None:
+def test_a_probe_that_does_not_run_at_the_culprit_is_not_asked_there_for_ever(place, clearest) -> None:
     """It is located as closely as it runs, and the other one is located exactly."""
-    series = {"s": Simulated({20: 1.07}), "t": Simulated({20: 1.06}, probe="q")}
-    ended = bisected(SimulatedRange(N, series, fails={"q": frozenset({place})}))
+    series = {name: Simulated({20: 1.07 if name == clearest else 1.06}, probe=name) for name in "st"}
+    ended = bisected(SimulatedRange(N, series, fails={"t": frozenset({place})}))
     assert ended.culprits == {"s": steps(20), "t": [SuspectRange(place - 1, place + 1)]}
     assert len(ended.facts.failures) == 1
+
+
+def test_where_a_probe_does_not_run_the_culprit_of_another_is_located_exactly() -> None:
+    series = {"s": Simulated({20: 1.07}), "t": Simulated({35: 1.06}, probe="q")}
+    ended = bisected(SimulatedRange(N, series, fails={"p": frozenset(range(30, 40))}))
+    assert ended.culprits == {"s": steps(20), "t": steps(35)}
 
 
 def test_a_probe_that_does_not_run_at_the_end_leaves_the_others_alone() -> None:

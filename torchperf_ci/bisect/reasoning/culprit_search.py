@@ -78,7 +78,7 @@ class RevertedSuspect:
     @cached_property
     def place(self) -> int | None:
         """The decisive build: the first usable one from the revert on, before anything may bring the change back."""
-        unusable = self.evidence.facts.unusable
+        unusable = self.evidence.facts.unusable(self.evidence.probe)
         return next((place for place in range(self.revert, self._end) if place not in unusable), None)
 
     @property
@@ -172,7 +172,10 @@ MIN_BITS = 0.02
 
 @dataclass(frozen=True)
 class CulpritSearch:
-    """The search for one culprit: a segment, and the series that got slower over it, the clearest first."""
+    """The search for one culprit: a segment, and the series that got slower over it, the clearest first.
+
+    Their probes do not run on the same commits of it.
+    """
 
     segment: SuspectRange
     members: Sequence[SeriesEvidence]
@@ -255,9 +258,9 @@ class CulpritSearch:
         most = int(odds.gaps.argmax())
         if odds.gaps[most] < least:
             return None
-        left, right = (int(odds.tested[most + side]) + self.segment.before for side in (0, 1))
-        unusable = self.members[0].facts.unusable
-        return SuspectRange(left, right) if {*range(left + 1, right)} <= unusable else None
+        step = SuspectRange(*(int(odds.tested[most + side]) + self.segment.before for side in (0, 1)))
+        first = self.members[0]
+        return step if first.facts.are_closest(step, first.probe) else None
 
     @cached_property
     def _unsettled(self) -> Sequence[int]:

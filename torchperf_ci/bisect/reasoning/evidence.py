@@ -37,6 +37,10 @@ class SuspectRange:
         """The steps that lie within this range."""
         return (step for step in steps if self.before <= step.before and step.after <= self.after)
 
+    def among(self, positions: Iterable[int]) -> list[int]:
+        """Those of the positions that lie within this range, its ends included."""
+        return [position for position in positions if self.before <= position <= self.after]
+
     def without(self, steps: Iterable[SuspectRange]) -> list[SuspectRange]:
         """The parts of this range that remain when steps within it are removed, in order."""
         places = sorted(self.parts(steps))
@@ -187,16 +191,28 @@ class BisectFacts:
         )
 
     @cached_property
-    def unusable(self) -> frozenset[int]:
-        """The positions that cannot be measured so far, because the build failed or the probe does not run.
+    def unbuilt(self) -> frozenset[int]:
+        """The positions whose builds have failed so far.
 
         A commit with a successful build is not among them, even if another draw of it fails.
         """
-        return self._unbuilt | self._failing
+        return frozenset(build.position for build in self.builds if not build.draw) - self.built
+
+    def failing(self, probe: str) -> frozenset[int]:
+        """The positions on which a probe does not run; others may."""
+        return frozenset(failure.position for failure in self.failures if failure.probe == probe)
+
+    def unusable(self, probe: str) -> frozenset[int]:
+        """The positions that a probe cannot measure so far."""
+        return self.unbuilt | self.failing(probe)
+
+    def are_closest(self, step: SuspectRange, probe: str) -> bool:
+        """Whether a probe can measure no build between the two of a step."""
+        return self.unusable(probe).issuperset(range(step.before + 1, step.after))
 
     @cached_property
     def unsettled(self) -> frozenset[int]:
-        """The unusable positions whose builds have failed so few times that it may have been chance.
+        """The unbuilt positions whose builds have failed so few times that it may have been chance.
 
         Positions are excluded if :data:`MIN_SYSTEMATIC_FAILURES` unbuilt ones in the same gap have failed in all their
         tries: then it was not chance.
@@ -204,7 +220,7 @@ class BisectFacts:
         tries = self.tries
         return frozenset(
             position
-            for position in self._unbuilt - self._failing
+            for position in self.unbuilt
             if tries[position] < TRIES
             and sum(tries[place] >= TRIES for place in self._unbuilt_around(position))
             < MIN_SYSTEMATIC_FAILURES
@@ -215,19 +231,11 @@ class BisectFacts:
         """How often building each commit was tried, not counting rebuilds."""
         return Counter(build.position for build in self.builds if not build.draw)
 
-    @cached_property
-    def _unbuilt(self) -> frozenset[int]:
-        return frozenset(build.position for build in self.builds if not build.draw) - self.built
-
-    @cached_property
-    def _failing(self) -> frozenset[int]:
-        return frozenset(failure.position for failure in self.failures)
-
     def _unbuilt_around(self, position: int) -> list[int]:
         """The unbuilt positions between the two nearest successful builds on either side of ``position``."""
         left = max((place for place in self.built if place < position), default=-1)
         right = min((place for place in self.built if place > position), default=math.inf)
-        return [place for place in self._unbuilt if left < place < right]
+        return [place for place in self.unbuilt if left < place < right]
 
 
 @dataclass(frozen=True)
@@ -317,12 +325,13 @@ def reading_price(
     question: BisectQuestion, facts: BisectFacts, segment: SuspectRange, probe: str, *, may_build: bool
 ) -> Price:
     """The price, in seconds, of measuring each build of a segment."""
-    chance = chances_to_build(question.bad, sorted(facts.built - facts.unusable), sorted(facts.unusable))
+    unusable = facts.unusable(probe)
+    chance = chances_to_build(question.bad, sorted(facts.built - unusable), sorted(unusable))
     build = np.full(question.bad + 1, build_seconds(question, facts))
     build[list(facts.built)] = 0.0
     if not may_build:
         chance[build > 0] = 0.0
-    chance[list(facts.unusable)] = 0.0
+    chance[list(unusable)] = 0.0
     part = slice(segment.before, segment.after + 1)
     again = build_seconds(question, facts) if can_rebuild(question, facts) and may_build else math.inf
     return Price(pair_seconds(question, facts.readings, probe), build[part], chance[part], again)

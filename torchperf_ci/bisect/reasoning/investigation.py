@@ -53,6 +53,21 @@ class Investigation:
         slower = [series for series in self.series if series.confirmation.word == "slower" or series.culprits]
         return sorted(slower, key=_clarity, reverse=True)
 
+    @cached_property
+    def proven(self) -> frozenset[SuspectRange]:
+        """The steps that any series has proven."""
+        return frozenset(step for series in self.regressed for step in series.culprits)
+
+    @cached_property
+    def culprits(self) -> Sequence[SuspectRange]:
+        """The culprits. If the step of one series contains that of another one, both are counted as the narrower."""
+        return sorted({self.narrowest(step) for step in self.proven})
+
+    def narrowest(self, step: SuspectRange) -> SuspectRange:
+        """The single culprit inside ``step``, or ``step`` itself: not all probes run on the builds closest to one."""
+        inside = [*step.parts(self.proven - {step})]
+        return inside[0] if len(inside) == 1 else step
+
     @property
     def explained_by_luck(self) -> SeriesEvidence | None:
         """A series that regressed only until both ends were rebuilt; None if there is none, or if another regressed."""
@@ -61,13 +76,18 @@ class Investigation:
 
     @cached_property
     def searches(self) -> Sequence[CulpritSearch]:
-        """The searches for unexplained changes; series with the same part to explain share one search."""
-        groups: dict[tuple[SuspectRange, frozenset[SuspectRange]], list[SeriesEvidence]] = {}
+        """The searches for unexplained changes; series with the same part to explain share one search.
+
+        Unless the probe of one fails where that of the other runs, and locates the culprit more closely.
+        """
+        groups: dict[tuple[SuspectRange, frozenset[SuspectRange], frozenset[int]], list[SeriesEvidence]] = {}
         for series in self.regressed:
+            failing = self.facts.failing(series.probe)
             for part, proof in series.unexplained.items():
                 if proof.word == "slower":
-                    groups.setdefault((part, frozenset(part.parts(series.refuted))), []).append(series)
-        return [CulpritSearch(part, members) for (part, _), members in groups.items()]
+                    alike = (part, frozenset(part.parts(series.refuted)), frozenset(part.among(failing)))
+                    groups.setdefault(alike, []).append(series)
+        return [CulpritSearch(part, members) for (part, *_), members in groups.items()]
 
     def next_step(self, *, may_build: bool = True) -> PlannedPair | None:
         """The pair to measure next; None when there is nothing more to learn."""
@@ -110,12 +130,13 @@ class Investigation:
                 )
 
     def _shared_culprits(self) -> Iterator[PlannedPair]:
-        """Verify a culprit that one series has proven on the other series that may have it."""
-        proven = {step for series in self.regressed for step in series.culprits}
+        """Verify a culprit that one series has proven on the other series that may have it, and locate it no closer."""
         for series in self.regressed:
             for part in series.unexplained:
-                for step in sorted({*part.parts(proven)} - series.refuted):
-                    if step in series.tried or _gives(series, part, step) >= POSSIBLE:
+                for step in sorted({*part.parts(self.proven)} - series.refuted):
+                    if step in series.tried or (
+                        self.facts.are_closest(step, series.probe) and _gives(series, part, step) >= POSSIBLE
+                    ):
                         yield series.pair(step, "verify")
 
     def _remainders(self) -> Iterator[PlannedPair]:
