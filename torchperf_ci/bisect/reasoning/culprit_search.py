@@ -174,7 +174,7 @@ MIN_BITS = 0.02
 class CulpritSearch:
     """The search for one culprit: a segment, and the series that got slower over it, the clearest first.
 
-    Their probes do not run on the same commits of it.
+    Their probes fail on the same commits of it.
     """
 
     segment: SuspectRange
