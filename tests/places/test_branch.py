@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gc
+import socket
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -163,10 +164,13 @@ def test_a_server_that_is_not_there_is_tried_until_the_deadline(
     really = DataRepository.fetch
     monkeypatch.setattr(DataRepository, "fetch", fetch)
     monkeypatch.setattr(Deadline, "after", lambda _seconds: deadline)
-    with scripted_server() as script:
-        gone = script.url
-    with pytest.raises(NotDeliveredError, match=r"the time is up; at last git ls-remote.*connect") as refused:
-        open_place(f"branch:x@{gone}/o/r").put("a", b"1")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(
+            NotDeliveredError, match=r"the time is up; at last git ls-remote.*connect"
+        ) as refused:
+            open_place(f"branch:x@{gone}/o/r").put("a", b"1")
     assert len(tried) == 3
     assert "may write" in str(refused.value)
 
