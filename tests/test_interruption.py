@@ -19,7 +19,7 @@ from torchperf_ci.cli import COMMANDS, main
 from torchperf_ci.interruption import Stopped, command_line, stoppable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 AT_AN_IMPORT = """
 import os, signal, sys
@@ -184,9 +184,18 @@ def interrupt_at_the_end_of_an_object() -> None:
     time.sleep(60)
 
 
-def test_in_a_finalizer_where_python_ignores_exceptions() -> None:
+def interrupt_another_thread() -> None:
+    """As the system may do while the main thread has to see to another signal."""
+    threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)).start()
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("interrupt", [interrupt_at_the_end_of_an_object, interrupt_another_thread])
+def test_in_a_finalizer_where_python_ignores_exceptions_and_in_another_thread(
+    interrupt: Callable[[], None],
+) -> None:
     with pytest.raises(Stopped) as stopped, stoppable(print):
-        interrupt_at_the_end_of_an_object()
+        interrupt()
     assert stopped.value.exit_code == 143
 
 

@@ -6,17 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from process_table import mentioning, runs, wait_until
 
 from torchperf_ci.processes import ProcessGroup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 FAMILY = """
 echo $$ >>{pids}
@@ -64,33 +62,18 @@ def members(pids: Path) -> list[int]:
     return found
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def runs(pid: int) -> bool:
-    """Whether it is neither gone nor a zombie that nobody reaps in this container."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_the_end_is_that_of_its_children_and_of_daemons(pids: Path) -> None:
     group = ProcessGroup(family(pids), os.environ)
     found = members(pids)
     assert all(map(runs, found))
     group.end()
     wait_until(lambda: not any(map(runs, found)))
-    assert group.process.returncode == -signal.SIGKILL
+    assert group.process.wait(60) == -signal.SIGKILL
 
 
 def test_a_daemon_may_be_left_to_serve_the_next_one(pids: Path) -> None:
     group = ProcessGroup(family(pids, ENDING), os.environ)
-    assert group.process.wait(30) == 0
+    assert group.process.wait(60) == 0
     *others, daemon = members(pids)
     group.end(daemons=False)
     wait_until(lambda: not any(map(runs, others)))
@@ -134,13 +117,7 @@ def test_a_program_whose_starter_is_killed_before_it_knows_the_group_ends_too() 
         [sys.executable, "-c", KILLED_WHILE_STARTING, "sleep", seconds], check=False, timeout=60
     )
     assert killed.returncode == -signal.SIGKILL
-    wait_until(lambda: not any(seconds in line for line in _command_lines()))
-
-
-def _command_lines() -> Iterator[str]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            yield (folder / "cmdline").read_text()
+    wait_until(lambda: not mentioning(seconds))
 
 
 def test_the_guard_ends_with_whoever_has_it_and_says_nothing() -> None:

@@ -91,6 +91,7 @@ _AGAIN_SECONDS = 0.05
 """Seconds until the exception is raised again if Python ignored it, as it does in finalizers and callbacks."""
 STUCK_SECONDS = 3.0
 """Most seconds from a signal to its exception, which Python raises between two bytecode instructions."""
+_LOOKS = 10
 
 
 class Stopped(KeyboardInterrupt):
@@ -154,13 +155,22 @@ def stoppable(report_stop: Callable[[Stopped], object]) -> Iterator[None]:
         else:
             report_unraisable(ignored)
 
+    def is_stuck(number: int) -> bool:
+        for _ in range(_LOOKS):  # several short waits: one would be over where the machine stood still
+            if handler.raised.wait(STUCK_SECONDS / _LOOKS):
+                return False
+            # If the system gave it to another thread, nothing has interrupted what the main thread waits for.
+            signal.pthread_kill(main_thread, number)
+        return True
+
     def watch() -> None:
         for number in iter(lambda: os.read(arrived, 1), b""):
-            if handler.handles(number[0]) and not handler.raised.wait(STUCK_SECONDS):
+            if handler.handles(number[0]) and is_stuck(number[0]):
                 stopped = Stopped(signal.Signals(number[0]))
                 report_stop(stopped)
                 os._exit(stopped.exit_code)
 
+    main_thread = threading.get_ident()
     arrived, arriving = os.pipe()
     os.set_blocking(arriving, False)
     before = {number: signal.signal(number, handler.stop) for number in _SIGNALS}

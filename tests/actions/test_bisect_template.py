@@ -33,12 +33,10 @@ class User:
     folder: Path
     repository: Repository
 
-    def search(self, run: int, deadline: int, **inputs: str) -> Act:
-        """Press the button. Which search it is is told by what is committed, where the deadline is always the same."""
+    def search(self, run: int, *, only_one_pair: bool = False, **inputs: str) -> Act:
+        """Press the button."""
         for folder in (self.caches, self.artifacts(run)):
             folder.mkdir(exist_ok=True)
-        workflow = copied("workflows-templates/bisect.yml")
-        self.workflow.write_text(workflow.replace("deadline: 18000 #", f"deadline: {deadline} #"))
         runner = replace(self.runner, caller=self.repository.path, folder=self.folder / f"run-{run}")
         environ = {
             "CACHES": self.caches,
@@ -46,12 +44,13 @@ class User:
             "ORIGIN": self.repository.path,
             "TORCH": runner.torch,
             "GITHUB_RUN_ID": run,
+            **({"ONE_RUN": 1} if only_one_pair else {}),
         }
         return runner.run(
             "workflow_dispatch",
             {"inputs": inputs},
             "bisect",
-            *standing_in([workflow]),
+            *standing_in([self.workflow.read_text()]),
             *(f"--env={name}={value}" for name, value in environ.items()),
         )
 
@@ -81,14 +80,14 @@ def test_a_commit_that_is_really_slower_is_found_in_two_runs(
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--message", "Look for what is slow")
 
-    first = user.search(1, 10, good=good, bad=bad, workload="smallnet/narrow")
+    first = user.search(1, only_one_pair=True, good=good, bad=bad, workload="smallnet/narrow")
     assert first.results == {"bisect": "success"}, (first.evidence / "act.log").read_text()
     assert any(
         "The bisection is inconclusive" in event["raw"] for event in first.commands("bisect", "warning")
     )
 
     git(folder, "tag", "slower", bad)
-    second = user.search(2, 18000, good=good, bad="slower", workload="smallnet/narrow")
+    second = user.search(2, good=good, bad="slower", workload="smallnet/narrow")
     assert second.results == {"bisect": "success"}, (second.evidence / "act.log").read_text()
     summary = second.commands("bisect", "summary")[0]["content"]
     assert re.search(f"^### .* 1 culprit found: {slow[:10]} ", summary)

@@ -148,7 +148,7 @@ def test_a_slower_pull_request_fails_and_is_told_so(users: Users, github: GitHub
         "pull_request": {"number": 7, "head": {"sha": head}, "base": {"sha": base, "ref": "main"}},
     }
     environ = {"ORIGIN": caller, "TORCH": users.runner.torch}
-    environ |= {"TORCHPERF_MIN_EFFECT": 0.5, "REPEATED_PAIRS": 1}
+    environ |= {"TORCHPERF_MIN_EFFECT": 0.9, "REPEATED_PAIRS": 1}
     given = [f"--env={name}={value}" for name, value in environ.items()]
     ended = users.run("pull_request", "pull-request", event, *given)
     log = (ended.evidence / "act.log").read_text()

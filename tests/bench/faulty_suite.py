@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode
@@ -71,6 +72,7 @@ def _cannot_be_counted(x):
 
 
 def _hangs_in_c(x):
+    Path(os.environ["REACHED"]).touch()
     # PyDLL keeps the interpreter's lock, so nothing in this process can end the call.
     ctypes.PyDLL(None).sleep(3600)
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from process_table import mentioning, runs, wait_until
 
 from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.process import (
@@ -30,6 +29,8 @@ from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torchperf_ci.bench.case import Case
 
 Measure = Callable[..., ProcessOutcome]
@@ -163,11 +164,14 @@ def test_a_step_that_is_too_slow_to_warm_up_is_told_the_option(
 
 
 def test_a_hang_in_c_ends_with_the_timeout(
-    faulty: Callable[[str], Case], quick: Settings, tmp_path: Path
+    faulty: Callable[[str], Case], quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = faulty("hangs")
+    case, reached = faulty("hangs"), tmp_path / "reached"
+    monkeypatch.setenv("REACHED", str(reached))
+    monkeypatch.setattr("torchperf_ci.bench.worker_client.GRACE_SECONDS", 60.0)
     with open_worker(case, quick, tmp_path) as worker:
         build(WorkerConversation(worker, 120), case, quick)
+        monkeypatch.setattr("torchperf_ci.bench.worker_client.time.monotonic", lambda: 2.0 * reached.exists())
         with pytest.raises(WorkerFailure, match="first_step took longer than 1 s") as failure:
             worker.ask("first_step", 1.0, FirstStep)
     assert failure.value.status == "timeout"
@@ -275,28 +279,12 @@ def test_a_process_that_a_workload_spawns_finds_the_suite_file(outcome_of: Measu
 
 def test_nothing_that_a_workload_forked_stays_behind(outcome_of: Measure, tmp_path: Path) -> None:
     assert outcome_of("straggles").status == "pass"
-    deadline = time.monotonic() + 10
-    while (left := _processes_mentioning(str(tmp_path))) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert left == []
+    wait_until(lambda: not mentioning(str(tmp_path)))
 
 
 def test_a_leak_is_measured(outcome_of: Measure) -> None:
     leak = outcome_of("leaks", first=True, budget=2.0).answers.leak
     assert leak.host / 1024 == pytest.approx(1024, rel=0.05)
-
-
-def _processes_mentioning(text: str) -> list[str]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                environ = (entry / "environ").read_bytes().decode(errors="replace")
-            except OSError:
-                continue
-            if text in environ:
-                found.append(entry.name)
-    return found
 
 
 KILLED = {
@@ -332,11 +320,7 @@ def test_nothing_goes_on_where_torchperf_was_killed(what: str, tmp_path: Path) -
             assert parent.poll() is None
             time.sleep(0.02)
         parent.kill()
-    status = Path(f"/proc/{told.read_text().strip()}/stat")
-    deadline = time.monotonic() + 30
-    while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    wait_until(lambda: not runs(int(told.read_text())))
 
 
 def test_a_python_that_is_gone_is_one_clear_error(outcome_of: Measure, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from process_table import runs, wait_until
 
 from torchperf_ci.scratch import scratch_folder
 from torchperf_ci.verdicts.verdict import read_verdicts
@@ -70,7 +71,7 @@ def test_sigterm_leaves_what_is_known_and_nothing_else(
     assert {verdict.verdict for verdict in judgement.verdicts} == {"noisy"}
     [latency] = [verdict for verdict in judgement.verdicts if verdict.series.metric == "latency(ms)"]
     assert latency.why.startswith("interrupted ")
-    _wait_for_the_end_of(workers)
+    wait_until(lambda: not any(map(runs, workers)))
     assert list(temporary.iterdir()) == []
     assert checkout.state() == before
 
@@ -78,7 +79,8 @@ def test_sigterm_leaves_what_is_known_and_nothing_else(
 def test_what_a_kill_leaves_is_removed_later(comparing, temporary) -> None:
     workers = _workers_of(comparing.pid)
     comparing.kill()
-    _wait_for_the_end_of([comparing.pid, *workers])
+    # A worker that had only just been started ends by itself when it finds nobody at the other end.
+    wait_until(lambda: not any(map(runs, [comparing.pid, *workers])))
     assert list(temporary.iterdir()) != []
     deadline, left = time.monotonic() + 60, None
     while left != []:  # a worker that had only just been started holds its folder until it ends
@@ -89,16 +91,3 @@ def test_what_a_kill_leaves_is_removed_later(comparing, temporary) -> None:
 
 def _workers_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def _wait_for_the_end_of(pids: list[int]) -> None:
-    """A worker that had only just been started ends by itself when it finds nobody at the other end."""
-    deadline = time.monotonic() + 60
-    while any(_runs(pid) for pid in pids):
-        assert time.monotonic() < deadline, pids
-        time.sleep(0.05)
-
-
-def _runs(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"

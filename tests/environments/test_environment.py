@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from process_table import mentioning, wait_until
 from wheels import made_wheel
 
 from torchperf_ci.environments import build_environment
@@ -112,24 +113,13 @@ def test_a_build_that_fails_shows_the_end_of_its_log(checkout, temporary, quick)
 def test_a_build_that_takes_too_long_is_ended_with_all_that_it_started(
     checkout, temporary, tmp_path, quick
 ) -> None:
-    builder = Builder(
-        quick, f"(sleep 60; touch {tmp_path}/late) & echo $! > {tmp_path}/pid; wait", seconds=0.5
-    )
+    builder = Builder(quick, f"(sleep 600; touch {tmp_path}/late) & wait", seconds=0.5)
     with (
         pytest.raises(EnvironmentUnderTestError, match=r"did not finish within 0 s \(--build-timeout\)"),
         open_environment(first(checkout), builder),
     ):
         pass
-    assert_gone(int((tmp_path / "pid").read_text()))
-
-
-def assert_gone(pid: int) -> None:
-    """The process has ended, or is a zombie that nobody reaps in this container."""
-    status = Path(f"/proc/{pid}/stat")
-    deadline = time.monotonic() + 10
-    while status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < deadline, f"{pid} still runs"
-        time.sleep(0.02)
+    wait_until(lambda: not mentioning(str(tmp_path)))
 
 
 def test_a_wheel_is_installed_into_an_environment_of_its_own(tmp_path, temporary, monkeypatch) -> None:
@@ -151,7 +141,7 @@ def test_what_a_killed_pip_has_downloaded_is_removed(tmp_path, temporary, monkey
     with (
         pytest.raises(
             EnvironmentUnderTestError,
-            match=r"pip install torch==2 did not finish within 1 s \(--build-timeout\):\n/",
+            match=r"pip install torch==2 did not finish within 1 s \(--build-timeout\):\n",
         ),
         open_environment(WheelRequirement("torch==2"), Builder(str(python), seconds=1)),
     ):

@@ -44,6 +44,12 @@ def test_shares_of_the_cpus_are_unknown_where_they_could_be_read_only_once():
     assert missing == {"cpu_steal", "other_cpus"}
 
 
+def test_others_have_no_more_than_all_cpus():
+    """The kernel's counts of idle time may fall, and most in a short while."""
+    after = replace(AFTER, ticks=(100, 0, 10, 99, -10, 0, 0, 0), own_ticks=20)
+    assert interference_between(BEFORE, after)["other_cpus"] == "2.00"
+
+
 @pytest.mark.parametrize("events", [1, 9])
 def test_the_events_of_a_cpu_that_went_offline_or_came_back_were_not_now(events):
     """As when another run has switched siblings off, or on again."""

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import base64
 import gc
+import socket
 import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from contents import contents
+from process_table import runs, wait_until
 from scripted_http import scripted_server
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import InvalidObjectError, NotDeliveredError, PlaceUnreadableError, UsageError
+from torchperf_ci.git import Git, GitSetting
 from torchperf_ci.places import open_place
 from torchperf_ci.places.data_repository import DataRepository, Remote
 from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import subprocess
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     Run = Callable[..., str]
 
@@ -144,22 +148,55 @@ def test_a_server_that_is_overloaded_is_asked_again_and_one_that_refuses_is_not(
     assert len(script.requests) == 3
 
 
-def test_a_server_that_is_not_there_is_tried_until_the_deadline(git: Run, tmp_path: Path) -> None:
-    with scripted_server() as script:
-        gone = script.url
-    with pytest.raises(NotDeliveredError, match=r"the time is up; at last git ls-remote.*connect") as refused:
-        open_place(f"branch:x@{gone}/o/r", PlaceAccess(deadline=2)).put("a", b"1")
+def test_a_server_that_is_not_there_is_tried_until_the_deadline(
+    git: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried, deadline = list[DataRepository](), Deadline.after(60)
+
+    def fetch(repository: DataRepository) -> str:
+        tried.append(repository)
+        try:
+            return really(repository)
+        finally:
+            if len(tried) == 3:
+                deadline.end()
+
+    really = DataRepository.fetch
+    monkeypatch.setattr(DataRepository, "fetch", fetch)
+    monkeypatch.setattr(Deadline, "after", lambda _seconds: deadline)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        gone = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        with pytest.raises(
+            NotDeliveredError, match=r"the time is up; at last git ls-remote.*connect"
+        ) as refused:
+            open_place(f"branch:x@{gone}/o/r").put("a", b"1")
+    assert len(tried) == 3
     assert "may write" in str(refused.value)
 
 
-def test_git_ends_with_the_deadline_and_so_does_all_that_it_started(remote: Path, tmp_path: Path) -> None:
+def test_git_ends_with_the_deadline_and_so_does_all_that_it_started(
+    remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     hook = remote / "hooks/pre-receive"
-    hook.write_text(f"#!/bin/sh\necho $$ > '{tmp_path}/pid'\nexec sleep 100\n")
+    hook.write_text(f"#!/bin/sh\necho $$ > '{tmp_path}/pid'\nexec sleep 600\n")
     hook.chmod(0o755)
+    start, deadline, pid = Git._start, Deadline.after(60), tmp_path / "pid"
+
+    def reached(
+        git: Git, arguments: Sequence[str], settings: Sequence[GitSetting]
+    ) -> subprocess.Popen[bytes]:
+        process = start(git, arguments, settings)
+        if arguments[0] == "push":
+            wait_until(lambda: pid.exists() and pid.read_text())
+            deadline.end()
+        return process
+
+    monkeypatch.setattr(Git, "_start", reached)
+    monkeypatch.setattr(Deadline, "after", lambda _seconds: deadline)
     with pytest.raises(NotDeliveredError, match="git push did not finish in time"):
-        open_place(f"branch:perf-data@{remote}", PlaceAccess(deadline=3)).put("a", b"1")
-    pid = (tmp_path / "pid").read_text().strip()
-    assert not Path(f"/proc/{pid}").exists() or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+        open_place(f"branch:perf-data@{remote}").put("a", b"1")
+    wait_until(lambda: not runs(int(pid.read_text())))
 
 
 def test_a_writer_fetches_neither_history_nor_contents(remote: Path, git: Run, tmp_path: Path) -> None:

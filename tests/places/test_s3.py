@@ -8,12 +8,12 @@ import signal
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import boto3
 import pytest
-from scripted_http import Script, s3_error, scripted_server
+from scripted_http import Answer, Script, s3_error, scripted_server
 from seaweedfs import BUCKET, S3Server
 
 from torchperf_ci.deadline import Deadline
@@ -29,7 +29,7 @@ from torchperf_ci.places.place import PlaceAccess
 from torchperf_ci.places.s3 import S3Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 CONFLICTING = s3_error(409, "ConditionalRequestConflict")
 EXISTS = s3_error(412, "PreconditionFailed")
@@ -48,11 +48,24 @@ def aws_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
 
 
-def place_for_a_moment(url: str) -> S3Place:
-    """A bucket that is given up soon."""
-    place = S3Place.at("s3://bucket", PlaceAccess(endpoint=url, deadline=0.5))
-    place._client()  # making it takes longer than that
-    return place
+@pytest.fixture
+def deadline(monkeypatch: pytest.MonkeyPatch) -> Deadline:
+    """That of whatever is asked of a bucket; the test ends it, however long it takes until there."""
+    deadline = Deadline.after(60)
+    monkeypatch.setattr(s3.Deadline, "after", lambda _seconds: deadline)
+    return deadline
+
+
+def at_request(number: int, script: Script, happens: Callable[[], object]) -> None:
+    """Have something happen before the request of this number is answered."""
+    answer = script.next
+
+    def then(*request: Any) -> Answer:
+        if len(script.requests) == number - 1:
+            happens()
+        return answer(*request)
+
+    script.next = then
 
 
 def test_objects_say_what_they_are(aws: S3Server) -> None:
@@ -143,10 +156,11 @@ def test_an_endpoint_out_of_reach(aws_keys: None, monkeypatch: pytest.MonkeyPatc
 def test_a_server_that_never_answers(aws_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3, "ATTEMPTS", 1)
     monkeypatch.setattr(s3, "READ_TIMEOUT", 0.2)
+    monkeypatch.setattr(s3.Deadline, "tries", lambda _deadline: range(1))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(NotDeliveredError, match="cannot be reached"):
-            place_for_a_moment(url).put("key", b"x")
+            open_place("s3://bucket", PlaceAccess(endpoint=url)).put("key", b"x")
 
 
 @pytest.mark.parametrize(
@@ -191,27 +205,25 @@ def test_nothing_is_begun_after_the_deadline(script: Script) -> None:
     ],
 )
 def test_tries_end_with_the_deadline(
-    script: Script, attempts: int, forever: tuple[int, bytes], told: str, monkeypatch
+    script: Script, deadline: Deadline, attempts: int, forever: Answer, told: str, monkeypatch
 ) -> None:
     """Both botocore's and ours."""
     monkeypatch.setattr(s3, "ATTEMPTS", attempts)
     script.answers = [forever]
-    place = place_for_a_moment(script.url)
+    at_request(2, script, deadline.end)
     with pytest.raises(NotDeliveredError, match=told):
-        place.put("key", b"x")
-    assert script.requests
+        open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
+    assert len(script.requests) == 2
 
 
-def test_a_signal_ends_the_tries_of_all_threads(script: Script, monkeypatch) -> None:
+def test_a_signal_ends_the_tries_of_all_threads(script: Script, deadline: Deadline, monkeypatch) -> None:
     monkeypatch.setattr(s3, "ATTEMPTS", 1)
     script.answers = [s3_error(503, "SlowDown")]
-    deadline = Deadline.after(30)
-    monkeypatch.setattr(s3.Deadline, "after", lambda _seconds: deadline)
     place = S3Place.at("s3://bucket", PlaceAccess(endpoint=script.url))
-    place._client()
+    interrupting = threading.Timer(0.5, signal.pthread_kill, [threading.get_ident(), signal.SIGINT])
+    at_request(2, script, interrupting.start)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever runs the tests may ignore it
     try:
-        threading.Timer(0.5, signal.pthread_kill, [threading.get_ident(), signal.SIGINT]).start()
         with pytest.raises(KeyboardInterrupt):
             place.put_all({"a": b"1", "b": b"2"})
     finally:
@@ -225,11 +237,14 @@ def test_what_may_not_be_compared_is_not_taken_for_the_same(script: Script) -> N
         open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
 
 
-def test_what_cannot_be_compared_now_is_left_for_later(script: Script, monkeypatch) -> None:
+def test_what_cannot_be_compared_now_is_left_for_later(
+    script: Script, deadline: Deadline, monkeypatch
+) -> None:
     monkeypatch.setattr(s3, "ATTEMPTS", 1)
     script.answers = [EXISTS, s3_error(500, "InternalError")]
+    at_request(3, script, deadline.end)
     with pytest.raises(NotDeliveredError, match="something is kept there"):
-        place_for_a_moment(script.url).put("key", b"x")
+        open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
 
 
 @pytest.mark.parametrize(

@@ -133,12 +133,17 @@ def test_a_content_that_takes_too_long_is_refused_and_its_turn_is_over(address, 
 
 
 def test_idle_connections_do_not_keep_others_out_for_long(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.5)
     monkeypatch.setattr(http_server, "CONNECTIONS", 2)
-    with serving_in(open_place(str(tmp_path / "kept"))) as address, say(address) as one, say(address):
-        assert post(address, b"{}") == (503, {"message": "there are too many connections; try again later"})
-        rest(one)
-        assert post(address, body())[0] == 200
+    with serving_in(open_place(str(tmp_path / "kept"))) as address:
+        with say(address), say(address):
+            assert post(address, b"{}") == (
+                503,
+                {"message": "there are too many connections; try again later"},
+            )
+        monkeypatch.setattr(http_server, "HEAD_SECONDS", 0.5)
+        with say(address) as one, say(address):
+            rest(one)
+            assert post(address, body())[0] == 200
 
 
 def test_clients_that_go_away_cost_nothing(address, capfd) -> None:

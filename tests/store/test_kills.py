@@ -10,6 +10,7 @@ import json
 import random
 import time
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,14 +35,15 @@ OBJECTS, RECORDS = 30, 3
 def survive(zygote: Zygote, dsn: str, source: str, put: Callable[[str, bytes], object]) -> None:
     """Bring new objects, kill what takes them in at moments of its whole life, and run it once more to its end."""
     expected = Counter[str]()
-    killed, life = 0, 1.0
+    killed, life, argv = 0, inf, ["ingest", source, "--store", dsn]
     for number in range(ROUNDS):
         expected += _fill(f"round{number}", put)
-        for _ in range(KILLS if number else 0):  # the first round tells how long it takes
-            killed += zygote.run(["ingest", source, "--store", dsn], random.uniform(0, life)) is None
-        started = time.monotonic()
-        assert zygote.run(["ingest", source, "--store", dsn]) == 0
-        life = time.monotonic() - started
+        for kill in range(KILLS if number else 0, -1, -1):  # the first round tells how long it takes
+            started = time.monotonic()
+            ended = zygote.run(argv, random.uniform(0, life) if kill else None)
+            killed += ended is None
+            life = life if ended is None else time.monotonic() - started
+        assert ended == 0
     assert killed > (ROUNDS - 1) * KILLS / 4, "the kills came too late to mean anything"
     with open_store(dsn) as store:
         assert (

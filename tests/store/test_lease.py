@@ -54,7 +54,7 @@ import sys, time
 from torchperf_ci.store.client import connect
 with connect(sys.argv[1]) as store, store.keep_open():
     print("held", flush=True)
-    time.sleep(10)
+    time.sleep(50)
 """
 
 
@@ -93,7 +93,7 @@ def test_a_busy_one_makes_room_for_whoever_waits(dsn: str) -> None:
 
 
 def test_whoever_has_a_deadline_waits_no_longer(dsn: str) -> None:
-    """The other process lets go after ten seconds, which would do without a deadline."""
+    """The other process lets go after fifty seconds, which would do without a deadline."""
     with subprocess.Popen([sys.executable, "-c", HELD, dsn], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout
         assert holder.stdout.readline() == "held\n"

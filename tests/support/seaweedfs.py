@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +27,7 @@ ROLE = "arn:aws:iam::role/Uploader"
 JUDGE = ROLE.replace("Uploader", "Judge")
 """One that may list, too."""
 START_DEADLINE = 90.0
+ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -51,18 +50,40 @@ class S3Server:
 @contextmanager
 def running_seaweedfs(folder: Path, issuer_url: str = "http://127.0.0.1:9") -> Iterator[S3Server]:
     """Start a server that trusts the tokens of ``issuer_url``, make BUCKET, and stop it in the end."""
-    with free_ports(12) as ports:
-        command = _command(folder, issuer_url, ports)
-    server = S3Server(f"http://127.0.0.1:{ports[0]}")
+    with ExitStack() as stack:
+        for attempt in range(ATTEMPTS):
+            inside = folder / str(attempt)
+            inside.mkdir()
+            with free_ports(12) as ports:
+                command = _command(inside, issuer_url, ports)
+            server = S3Server(f"http://127.0.0.1:{ports[0]}")
+            process = stack.enter_context(_running(command, inside))
+            try:
+                _wait(server, process, inside / "weed.log")
+                make_bucket(server, BUCKET)
+                break
+            except Exception:
+                if attempt == ATTEMPTS - 1 or not _has_ended(process):
+                    raise
+        yield server
+
+
+@contextmanager
+def _running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     with (folder / "weed.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, start_new_session=True)
     try:
-        _wait(server, process, folder / "weed.log")
-        make_bucket(server, BUCKET)
-        yield server
+        yield process
     finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait(timeout=30)
+        process.kill()
+        process.wait(timeout=60)
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it ends by itself, as it does where somebody else has taken one of its ports meanwhile."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(10)
+    return process.poll() is not None
 
 
 @contextmanager

@@ -22,6 +22,7 @@ export TORCHPERF_PROCESSES="${TORCHPERF_PROCESSES:-${PROCESSES:-}}"
 export TORCHPERF_TARGET_CI="${TORCHPERF_TARGET_CI:-0.2}"
 [[ -z ${ONE_MODE:-} ]] || export TORCHPERF_MODE="$ONE_MODE"
 [[ -z ${ONE_WORKLOAD:-} ]] || export TORCHPERF_FILTER="$ONE_WORKLOAD"
+[[ -z ${ONE_RUN:-} ]] || export TORCHPERF_MAX_RUNS=1
 [[ -z ${ONE_PAIR:-} ]] || export TORCHPERF_BUDGET=0.1 # no second one begins
 if [[ -n ${TOOLKITS:-} && -d ${RUNNER_TEMP:-} && ! -e $RUNNER_TEMP/toolkits ]]; then
   ln -s "$TOOLKITS" "$RUNNER_TEMP/toolkits"

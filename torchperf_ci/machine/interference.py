@@ -147,7 +147,7 @@ def _other_cpus(ticks: list[int], own: int, cpus: int) -> float | None:
     if not sum(ticks):
         return None
     busy = sum(ticks) - ticks[IDLE] - ticks[IOWAIT] - ticks[STEAL]
-    return max(busy - own, 0) / sum(ticks) * cpus
+    return min(max(busy - own, 0) / sum(ticks), 1) * cpus  # the count of idle ticks may fall
 
 
 def _ticks_of_family(ancestor: int, root: Path) -> int:
