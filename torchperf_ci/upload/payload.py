@@ -181,8 +181,8 @@ def file_key(record: CompleteRecord, file: str) -> str:
 
     ``record`` must be complete. Records of ServiceLab have the ids of an experiment and a trial instead.
     """
-    workflow = record["workflow_id"] or record.get("servicelab_experiment_id")
-    job = record["job_id"] or record.get("servicelab_trial_id")
+    workflow = record["workflow_id"] or record["servicelab_experiment_id"]
+    job = record["job_id"] or record.get("servicelab_trial_id", 0)
     return "/".join(["v3", _path(record["repo"]), safe(workflow), safe(job), distinct(file)])
 
 
