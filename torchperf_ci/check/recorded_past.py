@@ -257,6 +257,10 @@ class PastSource:
             Problem(item.file, item.line, "$", "; ".join(item.reasons), "refused") for item in outcome.refused
         ]
         note = self._nothing_yet() if outcome.is_empty else past.note
+        if not (past.points or note) and outcome.left_out:
+            note = (
+                f"{self.against}: packs of months before {first_month} are not read, and the rest has no past"
+            )
         return replace(past, name=self.against, note=note, refused=refused)
 
     def _of_directory(self, path: Path, chosen: GroupChoice) -> RecordedPast:

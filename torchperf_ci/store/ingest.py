@@ -53,6 +53,8 @@ class IngestOutcome:
     """New records that say neither their time nor their workflow run."""
     ahead: int = 0
     """New records that are dated more than a day ahead."""
+    left_out: int = 0
+    """Packs of months before the first one that was asked for."""
 
     @property
     def is_empty(self) -> bool:
@@ -132,9 +134,10 @@ def _ingest_branch(store: Store, place: BranchPlace, format_name: str, first_mon
     listed = {key: tag for key, tag in place.listed().items() if is_records(key) or is_pack(key)}
     known = set(ingester.known_keys(listed))
     new = [key for key in listed if key not in known]
-    outcome = IngestOutcome(known=sum(not is_pack(key) for key in known))
-    packs = [[key] for key in new if is_pack(key) and month_of_pack(key) >= first_month]
-    for group in ([key for key in new if not is_pack(key)], *packs):
+    packs = [key for key in new if is_pack(key)]
+    wanted = [[key] for key in packs if month_of_pack(key) >= first_month]
+    outcome = IngestOutcome(known=sum(not is_pack(key) for key in known), left_out=len(packs) - len(wanted))
+    for group in ([key for key in new if not is_pack(key)], *wanted):
         part = IngestOutcome()
         for batch in in_batches(place.read(group), BATCH_BYTES, BATCH_OBJECTS):
             with store.keep_open():
