@@ -42,6 +42,8 @@ def test_nights_without_a_time_are_runs_in_the_order_of_their_folders(
             store, series.group, {series: 0}, branch="", since=0, stop=1, last=40, machines=machines
         )
         assert past == {series: past_of_points(row)}
+        assert ingest_place(store, open_place(str(tmp_path / "records"))).untimed == 3
+        assert points_of_store(store) == stored  # the same files, found from the folder above
         runs = runs_of(row)
         assert [run.partition("@")[0].rpartition("/")[2] for run in runs] == ["2", "9", "10"]
         assert {run.name for run in read_catalogue(store, series.group, "").runs} == set(runs)
