@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
 from torchperf_ci.imports.other_tools import parse_results
-from torchperf_ci.places import open_place
+from torchperf_ci.places import is_remote, open_place
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import is_pack, month_of_pack
 from torchperf_ci.places.place import ListedObject, PlacedObject, RecordPlace, check_keys, in_batches
@@ -233,7 +233,7 @@ class _BatchIngester:
             yield part
 
     def _read(self, item: PlacedObject, name: str) -> RecordsReading:
-        folder = None if "://" in name or name.startswith("branch:") else Path(name).parent
+        folder = None if is_remote(name) else Path(name).parent
         return parse_results(item.body, name, self._format_name, folder)
 
     def known(self, keys: Sequence[str]) -> set[tuple[str, str]]:
