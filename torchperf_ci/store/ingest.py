@@ -390,9 +390,8 @@ class _S3Ingester:
 
 
 def _refused_by_engine(item: LocatedRecord, error: RefusedStatementError) -> RefusedElement:
-    return RefusedElement(
-        item.file, item.line, item.path, (f"{item.path}: the database refuses it: {error}",), item.text
-    )
+    reason = f"{item.path}: the database refuses it: {error}"
+    return RefusedElement(item.file, item.line, item.path, (reason,), item.text)
 
 
 def _refused_row(key: str, item: RefusedElement) -> dict[str, object]:
