@@ -10,6 +10,8 @@ from checking import SLOW, check, judged, notes, record, run, verdicts, words
 
 from torchperf_ci import cli
 from torchperf_ci.places import open_place
+from torchperf_ci.places.branch import BranchPlace
+from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +88,18 @@ def test_a_branch_that_is_not_there_yet_is_no_past_and_a_note_says_so(
     assert check(slow, "--against", f"branch:benchmarks@{remote}") == 0
     assert words(tmp_path) == ["new"]
     assert f"branch:benchmarks@{remote} holds no record yet, so there is no past" in notes(tmp_path)
+
+
+def test_a_branch_whose_records_are_all_in_packs_that_are_not_read_is_not_said_to_be_empty(
+    remote: Path, tmp_path: Path
+) -> None:
+    place = BranchPlace.at(f"branch:benchmarks@{remote}", PlaceAccess())
+    place.put("v3/a.json", json.dumps(record("latency(ms)", 10, 1)).encode())
+    place.pack("2099-01")
+    assert check(run(tmp_path, "late", [record("latency(ms)", 10, 300)]), "--against", place.name) == 0
+    assert words(tmp_path) == ["new"]
+    (note,) = notes(tmp_path)
+    assert "packs of months before 20" in note
 
 
 def test_what_is_no_good_record_on_a_branch_is_left_out_and_counted(

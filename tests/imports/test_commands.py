@@ -23,18 +23,17 @@ if TYPE_CHECKING:
 
 SOURCE = json.loads((MADE / "pytest_benchmark.json").read_text())
 DAY = 86_400
-NOISE = random.Random(17)
 
 
 def write_run(folder: Path, number: int, slower: float = 1.0, name: str = "results.json") -> Path:
     """What pytest-benchmark writes at the commit of that number, a day after the one before, within 1%."""
-    run = json.loads(json.dumps(SOURCE))
+    run, noise = json.loads(json.dumps(SOURCE)), random.Random(number)
     run["commit_info"]["id"] = f"{number:040x}"
     run["datetime"] = f"2026-11-{number:02d}T03:00:00+00:00"
     for benchmark in run["benchmarks"]:
-        factor = NOISE.gauss(1, 0.01) * (slower if "sort" in benchmark["name"] else 1)
+        factor = noise.gauss(1, 0.01) * (slower if "sort" in benchmark["name"] else 1)
         stats = benchmark["stats"]
-        stats["data"] = [stats["median"] * factor * NOISE.gauss(1, 0.01) for _ in range(10)]
+        stats["data"] = [stats["median"] * factor * noise.gauss(1, 0.01) for _ in range(10)]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(json.dumps(run))
     return folder
@@ -157,11 +156,12 @@ def test_a_baseline_of_another_tool_names_the_processor(
 
 
 def test_more_repetitions_than_can_be_compared_with_each_other_are_compared(checkout: Path) -> None:
+    noise = random.Random(17)
     for side in ("base", "head"):
         folder = write_run(checkout / side, 1)
         run: dict[str, Any] = json.loads((folder / "results.json").read_text())
         run["benchmarks"] = run["benchmarks"][:1]
-        run["benchmarks"][0]["stats"]["data"] = [NOISE.gauss(1, 0.01) for _ in range(20_000)]
+        run["benchmarks"][0]["stats"]["data"] = [noise.gauss(1, 0.01) for _ in range(20_000)]
         (folder / "results.json").write_text(json.dumps(run))
     assert torchperf("compare", "--base", checkout / "base", "--head", checkout / "head") == 0
     assert set(verdicts().values()) == {"unchanged"}
@@ -204,11 +204,11 @@ def test_what_else_asv_keeps_is_not_told_as_a_file_that_lacks_its_records(
 def test_a_direction_that_nobody_told_is_asked_for_and_then_counts(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dsn = f"chdb://{checkout}/store"
+    dsn, noise = f"chdb://{checkout}/store", random.Random(17)
     for number in range(1, 11):
         folder = checkout / "past" / f"{number:02d}"
         folder.mkdir(parents=True)
-        value = NOISE.gauss(100, 0.5)
+        value = noise.gauss(100, 0.5)
         (folder / "custom.json").write_text(json.dumps([{**CUSTOM[0], "value": value}]))
     assert torchperf("ingest", "past", "--store", dsn) == 3
     assert "give --format customSmallerIsBetter" in capsys.readouterr().err

@@ -26,7 +26,7 @@ def test_nights_without_a_time_are_runs_in_the_order_of_their_folders(
     known: dict[str, str], tmp_path: Path
 ) -> None:
     with open_store(f"chdb://{tmp_path}/store") as store:
-        for night in (2, 10, 9):
+        for night in (10, 2, 9):
             folder = tmp_path / "records" / str(night)
             folder.mkdir(parents=True)
             metric = {"name": "latency(ms)", "benchmark_values": [night]}
@@ -35,11 +35,15 @@ def test_nights_without_a_time_are_runs_in_the_order_of_their_folders(
         stored = points_of_store(store)
         ((series, row),) = stored.items()
         assert [point.value for point in row] == [2, 9, 10]
+        (newest,) = points_of_store(store, last=2).values()
+        assert newest == row[1:]
         machines = machines_of_group(store, series.group)
         past = past_of_store(
             store, series.group, {series: 0}, branch="", since=0, stop=1, last=40, machines=machines
         )
         assert past == {series: past_of_points(row)}
+        assert ingest_place(store, open_place(str(tmp_path / "records"))).untimed == 3
+        assert points_of_store(store) == stored  # the same files, found from the folder above
         runs = runs_of(row)
         assert [run.partition("@")[0].rpartition("/")[2] for run in runs] == ["2", "9", "10"]
         assert {run.name for run in read_catalogue(store, series.group, "").runs} == set(runs)

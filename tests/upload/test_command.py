@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -242,12 +243,19 @@ def test_several_uploads_to_a_store_are_rows_once_each(folder: Path, tmp_path: P
     assert {str(key).rpartition("/")[2] for _, key in found} == {"a.json", "b.json"}
 
 
-def test_records_in_folders_below_are_named_where_they_are_all_there_is(
+def test_records_in_folders_below_are_told(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    told = ", what lies in folders below is not read\n"
     assert upload(folder.parent, "--to", tmp_path / "kept", *CHANGE) == 2
-    said = "holds no record, and what lies in folders below it is not read, so nothing is uploaded"
-    assert said in capsys.readouterr().err
+    assert f"holds no record, so nothing is uploaded{told}" in capsys.readouterr().err
+    (folder / "shard-2").mkdir()
+    shutil.copy(folder / "a.json", folder / "shard-2/traced.trace.json")
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 0
+    assert told not in capsys.readouterr().err
+    shutil.copy(folder / "a.json", folder / "shard-2")
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 0
+    assert told in capsys.readouterr().err
 
 
 def test_shards_nights_and_reruns_of_one_commit_have_keys_of_their_own_at_an_upload_api(

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torchperf_ci.upload.metadata import Completion, Metadata, inexact
+from torchperf_ci.upload.payload import file_key
 
 METADATA = Metadata("measure", "octo/perf", "refs/heads/main", "1f", 71, 2, 9)
 METRIC = {"name": "latency(ms)", "benchmark_values": [1.5]}
@@ -49,6 +50,15 @@ def test_the_machine_is_asked_only_where_a_record_names_none() -> None:
 
 def test_null_says_nothing() -> None:
     assert complete({"repo": None})["repo"] == "octo/perf"
+
+
+def test_an_id_of_zero_says_nothing_except_in_records_of_servicelab() -> None:
+    """Two runs whose records have no id but 0 would otherwise be stored under one key."""
+    zeros = {"workflow_id": 0, "job_id": 0}
+    assert complete({**zeros, "timestamp": 0}) == complete({})
+    of_servicelab = {**zeros, "servicelab_experiment_id": 5}
+    assert complete(of_servicelab).items() >= of_servicelab.items()
+    assert file_key(complete(of_servicelab), "r.json") == "v3/octo/perf/5/0/r.json"
 
 
 def test_the_files_time_gives_way_to_the_commits() -> None:

@@ -96,7 +96,8 @@ def ended(last: int, before: int) -> GroupSummary:
     """A machine whose newest run is of night ``last``, ``before`` nights after its previous one."""
     found = made(GROUPS[1])
     runs = [run(GROUPS[1], night) for night in (last, last - before)]
-    return replace(found, entry=replace(found.entry, run=runs[0], previous=runs[1]), longest_gap=before * DAY)
+    entry = replace(found.entry, run=runs[0], previous=runs[1], longest_gap=before * DAY)
+    return replace(found, entry=entry)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_machines_that_take_turns_at_random_report_at_the_longest_of_their_inter
     found = summary_of_group(
         catalogue, GROUPS[1], points, {}, lambda newest, some: run_document(newest, None, some, ())
     )
-    assert found.longest_gap == 7 * DAY
+    assert found.entry.longest_gap == 7 * DAY
 
 
 @pytest.mark.parametrize(
@@ -157,13 +158,18 @@ def test_a_tick_is_only_where_nothing_is_wrong(
     assert links == [f"series/?s={series}" for series in found.get("newly_worse", [])]
 
 
-@pytest.mark.parametrize(("days", "tone"), [(6, "good"), (9, "warning")])
-def test_a_tick_is_not_where_nothing_has_reported_for_long(browser: Browser, days: int, tone: str) -> None:
-    """If all nights have stopped, no machine is later than the others."""
+@pytest.mark.parametrize(
+    ("days", "gap", "tone"), [(6, 1, "good"), (9, 1, "warning"), (11, 4, "good"), (13, 4, "warning")]
+)
+def test_a_tick_is_not_where_nothing_has_reported_for_long(
+    browser: Browser, days: int, gap: int, tone: str
+) -> None:
+    """If all nights have stopped, no machine is later than the others. The last interval is of one night."""
     context = browser.new_context()
     context.add_init_script(f"Date.now = () => {(NEWEST + days * DAY) * 1000}")
     alone = made(GROUPS[0])
-    page = shown(context, "", replace(alone, entry=replace(alone.entry, open=0), changes=[]))
+    entry = replace(alone.entry, open=0, longest_gap=gap * DAY)
+    page = shown(context, "", replace(alone, entry=entry, changes=[]))
     assert page.locator(f"h1.{tone}").count() == 1
     assert page.get_by_text(f"{days} days ago: nothing has reported since").count() == (tone == "warning")
     context.close()

@@ -28,13 +28,12 @@ from torchperf_ci.console import say
 from torchperf_ci.document import counted
 from torchperf_ci.errors import PlaceForbiddenError, RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.options import is_given
-from torchperf_ci.places import is_api
+from torchperf_ci.places import is_api, is_remote
 from torchperf_ci.records.files import ARTIFACT_PREFIX, check_writable, job_folder
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.store.migrations import is_remote
 from torchperf_ci.verdicts.headline import suspect_machines
 from torchperf_ci.verdicts.reproduction import portable_options
 from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from torchperf_ci.check.baselines import points_of_baselines, read_baselines
 from torchperf_ci.errors import RecordsError, UnknownNameError, UsageError
 from torchperf_ci.identity import base_branch, branch_of_job, fields_of_job
-from torchperf_ci.places import is_api, is_store
+from torchperf_ci.places import is_api, is_remote, is_store
 from torchperf_ci.places.packs import month_before
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import NEWEST_POINTS, groups_of_store, points_of_store
 from torchperf_ci.series.points import Point, Points, Series, SeriesGroup, run_of
-from torchperf_ci.store.migrations import is_remote, open_existing, place_access, store_of_place
+from torchperf_ci.store.migrations import open_existing, place_access, store_of_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -257,6 +257,10 @@ class PastSource:
             Problem(item.file, item.line, "$", "; ".join(item.reasons), "refused") for item in outcome.refused
         ]
         note = self._nothing_yet() if outcome.is_empty else past.note
+        if not (past.points or note) and outcome.left_out:
+            note = (
+                f"{self.against}: packs of months before {first_month} are not read, and the rest has no past"
+            )
         return replace(past, name=self.against, note=note, refused=refused)
 
     def _of_directory(self, path: Path, chosen: GroupChoice) -> RecordedPast:

@@ -28,6 +28,11 @@ def is_store(target: str) -> bool:
     return target.startswith(_STORE)
 
 
+def is_remote(target: str) -> bool:
+    """Whether ``target`` is written as something other than a path of this machine."""
+    return "://" in target or target.startswith("branch:")
+
+
 def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
     """Return the place at one of :data:`REMOTE_PLACES` or a directory's path, without connecting to anything.
 

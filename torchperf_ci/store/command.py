@@ -15,12 +15,12 @@ from torchperf_ci.console import is_terminal, print_document, print_table, say
 from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.markdown import to_markdown
-from torchperf_ci.places import REMOTE_FORMS, open_place
+from torchperf_ci.places import REMOTE_FORMS, is_remote, open_place
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.dsn import StoreServer, parse_dsn
 from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
 from torchperf_ci.store.judged_files import add_commits
-from torchperf_ci.store.migrations import is_remote, open_existing, open_store, place_access, refresh
+from torchperf_ci.store.migrations import open_existing, open_store, place_access, refresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

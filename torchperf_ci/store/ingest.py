@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
 from torchperf_ci.imports.other_tools import parse_results
-from torchperf_ci.places import open_place
+from torchperf_ci.places import is_remote, open_place
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import is_pack, month_of_pack
 from torchperf_ci.places.place import ListedObject, PlacedObject, RecordPlace, check_keys, in_batches
@@ -53,6 +53,8 @@ class IngestOutcome:
     """New records that say neither their time nor their workflow run."""
     ahead: int = 0
     """New records that are dated more than a day ahead."""
+    left_out: int = 0
+    """Packs of months before the first one that was asked for."""
 
     @property
     def is_empty(self) -> bool:
@@ -132,9 +134,10 @@ def _ingest_branch(store: Store, place: BranchPlace, format_name: str, first_mon
     listed = {key: tag for key, tag in place.listed().items() if is_records(key) or is_pack(key)}
     known = set(ingester.known_keys(listed))
     new = [key for key in listed if key not in known]
-    outcome = IngestOutcome(known=sum(not is_pack(key) for key in known))
-    packs = [[key] for key in new if is_pack(key) and month_of_pack(key) >= first_month]
-    for group in ([key for key in new if not is_pack(key)], *packs):
+    packs = [key for key in new if is_pack(key)]
+    wanted = [[key] for key in packs if month_of_pack(key) >= first_month]
+    outcome = IngestOutcome(known=sum(not is_pack(key) for key in known), left_out=len(packs) - len(wanted))
+    for group in ([key for key in new if not is_pack(key)], *wanted):
         part = IngestOutcome()
         for batch in in_batches(place.read(group), BATCH_BYTES, BATCH_OBJECTS):
             with store.keep_open():
@@ -230,7 +233,7 @@ class _BatchIngester:
             yield part
 
     def _read(self, item: PlacedObject, name: str) -> RecordsReading:
-        folder = None if "://" in name or name.startswith("branch:") else Path(name).parent
+        folder = None if is_remote(name) else Path(name).parent
         return parse_results(item.body, name, self._format_name, folder)
 
     def known(self, keys: Sequence[str]) -> set[tuple[str, str]]:
@@ -387,9 +390,8 @@ class _S3Ingester:
 
 
 def _refused_by_engine(item: LocatedRecord, error: RefusedStatementError) -> RefusedElement:
-    return RefusedElement(
-        item.file, item.line, item.path, (f"{item.path}: the database refuses it: {error}",), item.text
-    )
+    reason = f"{item.path}: the database refuses it: {error}"
+    return RefusedElement(item.file, item.line, item.path, (reason,), item.text)
 
 
 def _refused_row(key: str, item: RefusedElement) -> dict[str, object]:

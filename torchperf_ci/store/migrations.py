@@ -157,11 +157,6 @@ def _read_migration(path: Path) -> Migration:
     return Migration(int(version), name, tuple(s.strip() for s in statements if s.strip()))
 
 
-def is_remote(source: str) -> bool:
-    """Whether ``source`` names a place other than a directory."""
-    return "://" in source or source.startswith("branch:")
-
-
 def place_access(role: str | None, region: str | None = None) -> PlaceAccess:
     """Return the access that uploads use, since it permits reading, too. Only a job has a token to assume a role."""
     role = role if actions.in_actions() else None

@@ -20,7 +20,6 @@ from torchperf_ci.places import is_api
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import QUARTER, month_before
 from torchperf_ci.places.place import PlaceAccess
-from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.upload.metadata import Metadata, gather_metadata, prepare
 from torchperf_ci.upload.payload import RecordsSource, read_source
 from torchperf_ci.upload.report import Delivery, UploadReport, print_report
@@ -179,8 +178,9 @@ def _resume(route: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
 def _upload(folder: Path, route: UploadRoute, options: UploadOptions, config: Config) -> UploadReport:
     source = read_source(folder, options.format or "")
     if source.is_empty:
-        missing = f"{folder}: {_nothing_in(folder)}, so nothing is uploaded"
-        return replace(route.report(), missing=missing, unread=source.unread)
+        why = "holds no record" if folder.exists() else "there is no such directory"
+        missing = f"{folder}: {why}, so nothing is uploaded"
+        return replace(route.report(), missing=missing, unread=source.unread, has_below=source.has_below)
     metadata = gather_metadata(options, os.environ, source.digest, config.name)
     identity = _source_in_run(source, metadata)
     if options.resume and route.spool.knows(identity):
@@ -193,13 +193,6 @@ def _upload(folder: Path, route: UploadRoute, options: UploadOptions, config: Co
         route.spool.set_aside(source.refused)
         deliveries = route.deliver(route.spool.keep(identity, payloads)) if payloads else ()
     return replace(_about(source, route), metadata=metadata, deliveries=deliveries, missing=missing)
-
-
-def _nothing_in(folder: Path) -> str:
-    if not folder.exists():
-        return "there is no such directory"
-    below = any(path.name.endswith(SUFFIXES) for path in folder.glob("[!.]*/**/[!.]*"))
-    return f"holds no record{', and what lies in folders below it is not read' if below else ''}"
 
 
 def _source_in_run(source: RecordsSource, metadata: Metadata) -> str:
@@ -217,6 +210,7 @@ def _about(source: RecordsSource, route: UploadRoute) -> UploadReport:
         changed=tuple(source.problems("changed")),
         judged_left_out=len(source.judged) if is_api(route.to) else 0,
         unread=source.unread,
+        has_below=source.has_below,
         # asv's files about the machine and the benchmarks have no problem, either
         without_records=tuple(
             file.name for file in source.files if file.reading.is_empty and file.reading.problems

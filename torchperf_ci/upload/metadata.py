@@ -207,11 +207,17 @@ class Completion:
     of_job: Mapping[str, str | int] = field(default_factory=dict)
 
     def complete(self, record: Mapping[str, Any], timestamp: int) -> CompleteRecord:
-        """Return the complete record. Its own values win, even an empty ``runners``; null counts as missing."""
+        """Return the complete record. Its own values win, even an empty ``runners``; null counts as missing.
+
+        So does a time of 0, and an id of 0, with which all runs would share one key.
+        """
+        ids = () if record.get("servicelab_experiment_id") else ("workflow_id", "job_id")
         own = {
             name: value
             for name, value in record.items()
-            if value is not None and value != self.of_job.get(name)
+            if (value or name not in ("timestamp", *ids))
+            and value is not None
+            and value != self.of_job.get(name)
         }
         merged = {"dependencies": {}, **self.metadata.fields(timestamp), **own}
         if "runners" not in own:

@@ -64,13 +64,15 @@ class ResultFile:
 class RecordsSource:
     """All record files of a directory, a digest of their names and bytes, and verdicts and culprits (``judged``).
 
-    ``unread`` is the number of its files of JSON lines, which are not read because of their names.
+    ``unread`` is the number of its files of JSON lines, which are not read because of their names, and ``has_below``
+    whether files in folders below are named as records; these are not read, either.
     """
 
     files: tuple[RecordsFile, ...]
     digest: str
     judged: tuple[ResultFile, ...] = ()
     unread: int = 0
+    has_below: bool = False
 
     @property
     def refused(self) -> list[RefusedElement]:
@@ -122,6 +124,7 @@ def read_source(source: Path, format_name: str = "") -> RecordsSource:
         digests[not files].hexdigest(),
         tuple(judged),
         sum(map(_is_unread, source.glob("[!.]*"))),
+        any(map(_is_below, source.glob("[!.]*/**/[!.]*"))),
     )
 
 
@@ -147,6 +150,11 @@ def _paths(folder: Path) -> Iterator[Path]:
 def _is_unread(path: Path) -> bool:
     """Whether a file may hold records, but has the suffix of JSON lines; the state of a bisection has it, too."""
     return path.name.endswith((".jsonl", ".jsonl.gz")) and not path.name.endswith("state.jsonl")
+
+
+def _is_below(path: Path) -> bool:
+    """Whether a file in a folder below may hold records; traces of profiles, such as a bisection's, do not."""
+    return path.name.endswith(SUFFIXES) and not path.name.endswith((".trace.json", ".trace.json.gz"))
 
 
 def _read_file(path: Path, folder: Path, room: int, format_name: str) -> tuple[bytes, int, RecordsReading]:
@@ -181,8 +189,8 @@ def file_key(record: CompleteRecord, file: str) -> str:
 
     ``record`` must be complete. Records of ServiceLab have the ids of an experiment and a trial instead.
     """
-    workflow = record["workflow_id"] or record.get("servicelab_experiment_id")
-    job = record["job_id"] or record.get("servicelab_trial_id")
+    workflow = record["workflow_id"] or record["servicelab_experiment_id"]
+    job = record["job_id"] or record.get("servicelab_trial_id", 0)
     return "/".join(["v3", _path(record["repo"]), safe(workflow), safe(job), distinct(file)])
 
 

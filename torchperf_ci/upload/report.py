@@ -67,8 +67,9 @@ class UploadReport:
     the reasons why elements were refused, ``refused_count`` the number of those elements, and ``quarantine`` the file
     that holds them (None in a dry run). ``changed`` are values that the database will store differently, and
     ``missing`` says why there was nothing to upload. ``judged_left_out`` is the number of files of verdicts or culprits
-    that the target, an upload API, does not accept, and ``unread`` that of files whose suffix is not read.
-    ``without_records`` are files that hold nothing. ``left_out`` says which batches in the spool were not to be sent.
+    that the target, an upload API, does not accept, ``unread`` that of files whose suffix is not read, and
+    ``has_below`` whether there are files in folders below, which are not read. ``without_records`` are files that hold
+    nothing. ``left_out`` says which batches in the spool were not to be sent.
     """
 
     target: str
@@ -82,6 +83,7 @@ class UploadReport:
     missing: str = ""
     judged_left_out: int = 0
     unread: int = 0
+    has_below: bool = False
     without_records: tuple[str, ...] = ()
     left_out: str = ""
     reaching: tuple[str, ...] = ()
@@ -105,6 +107,11 @@ class UploadReport:
     def planned(self) -> list[Delivery]:
         """Objects that a dry run would send."""
         return [delivery for delivery in self.deliveries if delivery.outcome is None]
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether files were given that may be meant as records, but of which none was read."""
+        return bool(self.unread or self.has_below or self.without_records)
 
     @property
     def resume(self) -> str:
@@ -133,6 +140,7 @@ class UploadReport:
             ),
             (self.missing, self.missing),
             (self.unread, f"{counted(self.unread, 'file')} of .jsonl not read: rename to .json"),
+            (self.has_below, "what lies in folders below is not read"),
             (self.without_records, f"no record in {counted(len(self.without_records), 'file')}"),
             (self.left_out, self.left_out),
         ]
@@ -217,9 +225,7 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
     ``error`` is what the command ends with, ``artifact`` the name of the artifact that holds the spool.
     """
     failed = error or report.failure(invalid=False)
-    warned = (
-        report.refused_count or report.missing or report.unread or report.without_records or report.left_out
-    )
+    warned = report.refused_count or report.missing or report.left_out or report.has_unread
     sign = "❌" if failed else "⚠️" if warned else "✅"
     offered = artifact and report.quarantine and report.failure()
     return Document(
@@ -304,7 +310,7 @@ def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -
     found += [
         Annotation("warning", str(problem), "Value changed by the database") for problem in report.changed
     ]
-    if report.unread or report.without_records:
+    if report.has_unread:
         found.append(Annotation("warning", report.headline(), title="Upload"))
     elif report.missing and missing_matters:
         found.append(Annotation("warning", report.missing, title="Upload"))

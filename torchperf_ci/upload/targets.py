@@ -21,7 +21,7 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
 from torchperf_ci.http_client import HttpAnswer, failure_reason, json_answer, never_arrived
-from torchperf_ci.places import REMOTE_FORMS, REMOTE_PLACES, is_api, is_store, open_place
+from torchperf_ci.places import REMOTE_FORMS, REMOTE_PLACES, is_api, is_remote, is_store, open_place
 from torchperf_ci.places.place import PutOutcome, PutResult, UploaderCredentials, outcome_of
 from torchperf_ci.upload.payload import API_LIMIT
 from torchperf_ci.upload.spool import SentRequests
@@ -231,7 +231,7 @@ def target_address(to: str) -> str:
 
         if isinstance(location := parse_dsn(to), EmbeddedStore):
             return str(location)
-    if "://" in to or to.startswith("branch:"):
+    if is_remote(to):
         return _QUERY.sub(r"\1\2***", _PASSWORD.sub(r"\1@", to))
     return str(Path(to).absolute())
 

@@ -40,30 +40,25 @@ class GroupCache:
         values: dict[SeriesGroup, T] = {}
         for group, made_of, text in self._cached_texts(value_type):
             values[group] = msgspec.json.decode(text, type=value_type) if text else compute(group)
-            if self._has_table and not text and made_of == self._states[group]:
+            if self._store.has_values and not text and made_of == self._states[group]:
                 made = {"made_of": made_of, "text": as_json(values[group]).decode()}
                 row = {"kind": value_type.__name__, **group._asdict(), **made}
-                with suppress(
-                    RefusedStatementError
-                ):  # a user who may only read computes the values each time
+                # A user who may only read computes the values each time.
+                with suppress(RefusedStatementError):
                     self._store.insert("torchperf_kept", list(row), json.dumps(row).encode())
         return values
 
     def outdated(self, value_type: type[object]) -> Sequence[SeriesGroup]:
         """Return the kinds of machine whose values are not cached, as far as the store can cache any."""
-        return [group for group, _, text in self._cached_texts(value_type) if self._has_table and not text]
-
-    @cached_property
-    def _has_table(self) -> bool:
-        """Whether the store has the table of the cache, which may not be creatable on a server."""
-        return self._store.has_table("torchperf_kept")
+        return [
+            group for group, _, text in self._cached_texts(value_type) if self._store.has_values and not text
+        ]
 
     def _cached_texts(self, value_type: type[object]) -> Iterator[tuple[SeriesGroup, str, str]]:
         """Yield each kind of machine, what its value is made of, and the value as JSON, empty where none is cached."""
-        known = self._states
-        query = "cached_values" if self._has_table else "group_states"
+        query = "cached_values" if self._store.has_values else "group_states"
         for group, made_of, text in self._listed(query, value_type.__name__):
-            if group in known:
+            if group in self._states:
                 yield group, made_of, text
 
     @cached_property
@@ -73,10 +68,8 @@ class GroupCache:
 
     def _listed(self, query: str, kind: str = "") -> Iterator[tuple[SeriesGroup, str, str]]:
         inputs = hashlib.sha256(f"{_code_digest()} {self._inputs}".encode()).hexdigest()
-        for *names, made_of, text in self._store.rows(
-            self._store.statement(query), {"kind": kind, "inputs": inputs}
-        ):
-            yield SeriesGroup(*names), made_of, text
+        rows = self._store.rows(self._store.statement(query), {"kind": kind, "inputs": inputs})
+        return ((SeriesGroup(*names), made_of, text) for *names, made_of, text in rows)
 
 
 @cache

@@ -40,8 +40,9 @@ class GroupEntry:
     """The state of one kind of machine: its newest run, what did not run in it, and its open regressions.
 
     ``newly_worse`` are the IDs of series whose newest runs are worse by the rules of ``check``, but too few for a
-    level. If it is ``too_new``, no series has enough runs for that, counts and outcomes aside; if it is ``silent``, it
-    has stopped reporting.
+    level. If it is ``too_new``, no series has enough runs for that, counts and outcomes aside. ``longest_gap`` is the
+    longest time between two successive runs among the newest ones, in seconds; if it is ``silent``, it has stopped
+    reporting.
     """
 
     run: RunEntry
@@ -55,19 +56,16 @@ class GroupEntry:
     recovered: int
     newly_worse: Sequence[str]
     too_new: bool
+    longest_gap: int
     silent: bool = False
 
 
 @dataclass(frozen=True)
 class GroupSummary:
-    """What the overview and the list of regressions need of one kind of machine.
-
-    ``longest_gap`` is the longest time between two successive runs among the newest ones, in seconds.
-    """
+    """What the overview and the list of regressions need of one kind of machine."""
 
     entry: GroupEntry
     changes: Sequence[ChangeEntry]
-    longest_gap: int
 
 
 def summary_of_group(
@@ -94,6 +92,7 @@ def summary_of_group(
     newest = _newest(measured.runs, trunk)
     run, earlier = run_document_of(newest, points), catalogue.recent(newest)
     noisy = [history for series, history in histories.items() if rules[series].kind in ("ratio", "amount")]
+    gaps = (later.time - run.time for later, run in pairwise([newest, *earlier]))
     entry = GroupEntry(
         newest,
         next(iter(earlier), None),
@@ -106,9 +105,9 @@ def summary_of_group(
         sum(change.recovered is not None for change in changes),
         [series.id for series, history in histories.items() if history.is_newly_worse(rules[series])],
         bool(noisy) and all(history.is_too_short for history in noisy),
+        max(gaps, default=0),
     )
-    gaps = (later.time - run.time for later, run in pairwise([newest, *earlier]))
-    return GroupSummary(entry, changes, max(gaps, default=0))
+    return GroupSummary(entry, changes)
 
 
 def index_document(
@@ -147,7 +146,7 @@ def overview_document(summaries: Sequence[GroupSummary], culprits: Sequence[Entr
     """
     ends = (summary.entry.run.end for summary in summaries)
     newest = max((end for end in ends if end < LATEST_SECOND), default=0)
-    groups = [replace(one.entry, silent=_is_silent(one, newest)) for one in summaries]
+    groups = [replace(one.entry, silent=_is_silent(one.entry, newest)) for one in summaries]
     groups.sort(key=lambda entry: (-entry.open, -entry.run.time))
     lasting = [change for summary in summaries for change in summary.changes if change.is_open]
     new = sum(change.time > newest - _WEEK for change in lasting)
@@ -206,13 +205,13 @@ def _severity(change: ChangeEntry) -> tuple[bool, float, str]:
     return (change.name["metric"] != STATUS, -size, change.series)
 
 
-def _is_silent(machine: GroupSummary, newest: int) -> bool:
+def _is_silent(machine: GroupEntry, newest: int) -> bool:
     """Whether a machine has stopped reporting, compared with the newest result of any machine.
 
     It has no run for more than a week, nor for three times as long as ever between its newest runs: machines of one
     label take turns at random. Without the time of any run, nobody knows.
     """
-    return 0 < machine.entry.run.end < newest - max(_WEEK, 3 * machine.longest_gap)
+    return 0 < machine.run.end < newest - max(_WEEK, 3 * machine.longest_gap)
 
 
 def _sentence(groups: Sequence[GroupEntry], lasting: int, new: int, troubles: Sequence[str]) -> str:

@@ -35,7 +35,7 @@ SELECT
     result.dependencies AS dependencies,
     result._meta AS object,
     result.runners[1].extra_info AS machine_info,
-    -- Identifies a record by all of its fields except for the upload. If it names no run, its object is part of the identity,
+    -- Identifies a record by all of its fields except for the upload. If it names no run, its place is part of the identity,
     -- because another run may have measured the same.
     cityHash64(
         result.timestamp, result.repo, result.head_branch, result.head_sha, result.workflow_id, result.run_attempt,
@@ -44,7 +44,7 @@ SELECT
         result.metric.target_value,
         if(
             result.timestamp = 0 AND result.workflow_id = 0 AND result.job_id = 0 AND result.head_sha = '',
-            result._meta, ('', '')
+            ('', concat(result._meta.bucket, '/', result._meta.key)), ('', '')
         )
     ) AS record_id,
     -- A short ID of the series: 10 hex digits of the nine names, each prefixed by its length in bytes. `Series.id` in Python

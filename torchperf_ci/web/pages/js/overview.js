@@ -28,8 +28,8 @@ page("", "Overview", async () => {
 /** Whether the newest run of a machine is later than now, by more than clocks of readers differ. */
 const isAhead = ({ run }) => run.end > Date.now() / 1000 + 3600;
 
-/** Whether a machine has reported neither for a week nor for three times the interval between its newest runs. */
-const isOld = ({ run, previous }) => Date.now() / 1000 - run.end > Math.max(7 * 86_400, previous ? 3 * (run.time - previous.time) : 0);
+/** Whether a machine has reported neither for a week nor for three times the longest interval between its newest runs. */
+const isOld = ({ run, longest_gap: gap }) => Date.now() / 1000 - run.end > Math.max(7 * 86_400, 3 * gap);
 
 const machines = (cause) => cause.machines.map(([device, arch]) => machineName({ device, arch })).join(", ");
 
