@@ -113,11 +113,11 @@ class _SignalHandler:
 
     def __init__(self) -> None:
         self._undisturbed = 0.0
-        self.raised = threading.Event()
+        self._thread, self._raised = threading.get_ident(), threading.Event()
 
     def stop(self, number: int, _frame: FrameType | None) -> None:
         """Handle a signal."""
-        self.raised.set()
+        self._raised.set()
         if time.monotonic() < self._undisturbed:
             return
         self._undisturbed = time.monotonic() + _CLEANING_SECONDS
@@ -127,10 +127,22 @@ class _SignalHandler:
         """Whether the signal is handled here; a server has handlers of its own."""
         return signal.getsignal(number) == self.stop
 
+    def is_stuck(self, number: int) -> bool:
+        """Wait for the signal's exception, and say whether it is late; for another thread than the main one.
+
+        It waits briefly several times, because a single wait would be over where the machine stood still.
+        """
+        for _ in range(_LOOKS):
+            if self._raised.wait(STUCK_SECONDS / _LOOKS):
+                return False
+            # If the system gave it to another thread, nothing has interrupted what the main thread waits for.
+            signal.pthread_kill(self._thread, number)
+        return True
+
     def raise_again(self, number: int) -> None:
         """Send the signal again, whose exception Python has ignored."""
         self._undisturbed = 0.0
-        self.raised.clear()
+        self._raised.clear()
         if self.handles(number):
             os.kill(os.getpid(), number)
 
@@ -155,22 +167,13 @@ def stoppable(report_stop: Callable[[Stopped], object]) -> Iterator[None]:
         else:
             report_unraisable(ignored)
 
-    def is_stuck(number: int) -> bool:
-        for _ in range(_LOOKS):  # several short waits: one would be over where the machine stood still
-            if handler.raised.wait(STUCK_SECONDS / _LOOKS):
-                return False
-            # If the system gave it to another thread, nothing has interrupted what the main thread waits for.
-            signal.pthread_kill(main_thread, number)
-        return True
-
     def watch() -> None:
         for number in iter(lambda: os.read(arrived, 1), b""):
-            if handler.handles(number[0]) and is_stuck(number[0]):
+            if handler.handles(number[0]) and handler.is_stuck(number[0]):
                 stopped = Stopped(signal.Signals(number[0]))
                 report_stop(stopped)
                 os._exit(stopped.exit_code)
 
-    main_thread = threading.get_ident()
     arrived, arriving = os.pipe()
     os.set_blocking(arriving, False)
     before = {number: signal.signal(number, handler.stop) for number in _SIGNALS}
