@@ -279,6 +279,7 @@ def expected_build_variance(judgement: Judgement) -> float:
 
 
 MAX_THREADS = 2**10
+"""A larger number in a file of verdicts is taken for none: starting so many could bring the machine down."""
 
 
 def threads_of(judgement: Judgement) -> int | None:

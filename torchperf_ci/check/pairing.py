@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import kind_of
 from torchperf_ci.series.outcomes import passed
-from torchperf_ci.series.points import (
-    WORKLOAD_CHANGED,
-    Point,
-    Points,
-    Series,
-    differing_facts,
-    short_id,
-)
+from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
 from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.verdicts.verdict import (

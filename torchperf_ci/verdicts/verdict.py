@@ -148,8 +148,8 @@ class Evidence:
 def evidence_of(members: Mapping[str, Any]) -> Evidence:
     """Parse the evidence of a verdict in a file, and ignore invalid values."""
     points = members.get("points")
-    known = {"last_old", "first_new", "points", "failing", "batch_size", "threads", "luck", "machine"}
-    known |= {"too_few_runs"}
+    known = {"last_old", "first_new", "points", "failing", "batch_size", "threads"}
+    known |= {"luck", "machine", "too_few_runs"}
     return Evidence(
         CommitRange(_measured_commit(members.get("last_old")), _measured_commit(members.get("first_new"))),
         tuple(
