@@ -152,6 +152,13 @@ def test_an_accuracy_in_numbers_is_a_ratio() -> None:
     assert verdict.effect
 
 
+@pytest.mark.parametrize("zeros", [1, 3])
+def test_an_accuracy_that_falls_to_zero_has_regressed(zeros: int) -> None:
+    verdict = one([*noisy(0.8, 30, cv=0.002), *[0.0] * (zeros - 1)], [0.0], "accuracy")
+    assert (verdict.verdict, verdict.new) == ("regressed", 0.0)
+    assert verdict.why.startswith("0")
+
+
 def test_a_case_that_breaks_is_one_red_line() -> None:
     metrics = ["accuracy", "latency(ms)", "flops(GFLOP)", "peak_memory(MiB)", "graph_breaks"]
     old = {series(metric): row([1.0] * 30) for metric in metrics} | {STATUS: row([1.0] * 30)}

@@ -66,12 +66,13 @@ NEGATIVE = 20
 def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] = ()) -> MetricRule:
     """Adapt the rule of a metric to the values of a series, since the name does not tell everything.
 
-    An outcome with values other than 0 and 1 is an accuracy in the usual sense and compared as a ratio. Values have no
-    ratio and are compared as amounts if most are zero or negative, or more than one in :data:`NEGATIVE` is negative.
+    An outcome with values other than 0 and 1 is an accuracy in the usual sense and compared as a ratio, but as a count
+    if it is 0 now, which has no ratio to anything. Values have no ratio and are compared as amounts if most are zero or
+    negative, or more than one in :data:`NEGATIVE` is negative.
     """
     kind = metric_rule.kind
     if kind == "outcome" and {number for point in (*old, *new) for number in point.repetitions} - {0.0, 1.0}:
-        kind = "ratio"
+        kind = "ratio" if all(numbers(new)) else "count"
     if kind == "ratio" and (values := sorted(numbers(old))):
         kind = "amount" if median(values) <= 0 or values[len(values) // NEGATIVE] < 0 else kind
     return metric_rule if kind == metric_rule.kind else replace(metric_rule, kind=kind)
