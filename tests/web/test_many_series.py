@@ -44,7 +44,7 @@ def documents() -> dict[str, bytes]:
         }
     )
     return {
-        "index.json": as_json(index_document(catalogue, [], {})),
+        "index.json": as_json(index_document(catalogue, {})),
         "overview.json": as_json(overview_document(summaries, [])),
         "regressions.json": as_json(regressions_document(summaries, [])),
     }

@@ -16,6 +16,8 @@ from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, natural
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
+COMPARED_RUNS = 30
+"""Number of newest runs of each kind of machine that a static site compares with the run before."""
 _NEVER = 2**62
 
 
@@ -71,6 +73,22 @@ class GroupCatalogue:
         """The branch that is judged."""
         return trunk_of((run.branch, run.time) for run in self.runs)
 
+    @property
+    def newest(self) -> RunEntry:
+        """The newest run on that branch."""
+        return next(run for run in self.runs if run.branch in ("", self.trunk))
+
+    @property
+    def comparisons(self) -> Sequence[tuple[str, str]]:
+        """The newest runs, each with the previous one on its branch, as the IDs of base and head."""
+        heads = self.runs[:COMPARED_RUNS]
+        return [(recent[0].id, head.id) for head in heads if (recent := self.recent(head))]
+
+    def recent(self, run: RunEntry, most: int = RECENT_RUNS) -> Sequence[RunEntry]:
+        """Return up to ``most`` runs before this one on its branch, newest first."""
+        earlier = islice(self.runs, self.runs.index(run) + 1, None)
+        return [*islice((other for other in earlier if other.branch == run.branch), most)]
+
 
 @dataclass(frozen=True)
 class StoreCatalogue:
@@ -92,12 +110,6 @@ class StoreCatalogue:
     def run_by_id(self) -> Mapping[str, RunEntry]:
         """The runs by ID."""
         return {run.id: run for group in self.groups.values() for run in group.runs}
-
-    def recent(self, run: RunEntry) -> Sequence[RunEntry]:
-        """Return up to ``RECENT_RUNS`` runs before this one on its branch and kind of machine, newest first."""
-        runs = self.groups[run.group].runs
-        earlier = islice(runs, runs.index(run) + 1, None)
-        return [*islice((other for other in earlier if other.branch == run.branch), RECENT_RUNS)]
 
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:

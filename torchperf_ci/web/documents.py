@@ -29,12 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
+    from torchperf_ci.series.points import Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
-
-
-COMPARED_RUNS = 30
-"""Number of newest runs of each kind of machine that a static site compares with the run before."""
 
 
 class UnknownDocumentError(TorchperfError):
@@ -78,7 +74,7 @@ class Documents:
             paths = (
                 *(f"series/{series.id}/{year}.json" for series, span in known.series for year in span.years),
                 *(f"run/{run.id}.json" for run in known.runs),
-                *(f"compare/{base}/{head}.json" for base, head in self._comparisons(group)),
+                *(f"compare/{base}/{head}.json" for base, head in known.comparisons),
             )
             for path in paths:
                 yield path, self.document(path)
@@ -100,8 +96,9 @@ class Documents:
         return self._cache.outdated(overview.GroupSummary)
 
     def _summary(self, group: SeriesGroup) -> overview.GroupSummary:
-        points = points_of_store(self._store, [group])
-        return overview.summary_of_group(self.catalogue, group, points, self._policy, self._run_document)
+        points, known = points_of_store(self._store, [group]), self.catalogue.groups[group]
+        newest = self._run_document(known.newest, points)
+        return overview.summary_of_group(known, points, self._policy, newest)
 
     @cached_property
     def _culprits(self) -> Sequence[Entry]:
@@ -110,8 +107,7 @@ class Documents:
     def index(self) -> object:
         """Return ``index.json``."""
         commits = (run.commit for run in self.catalogue.run_by_id.values())
-        pairs = [pair for group in self.catalogue.groups for pair in self._comparisons(group)]
-        return overview.index_document(self.catalogue, pairs, commit_subjects(self._store, commits))
+        return overview.index_document(self.catalogue, commit_subjects(self._store, commits))
 
     def overview(self) -> object:
         """Return ``overview.json``."""
@@ -127,9 +123,10 @@ class Documents:
         if not series or int(year) not in self.catalogue.series[series].years:
             raise UnknownDocumentError
         group = self.catalogue.groups[series.group]
-        return series_document(
-            series, self._points_of(series), group, int(year), self._policy, self._culprits
-        )
+        points = self._points
+        if series not in points:
+            points = points_of_store(self._store, series=[series], machines=group.machines)
+        return series_document(series, points[series], group, int(year), self._policy, self._culprits)
 
     def run(self, run_id: str) -> object:
         """Return ``run/ID.json``."""
@@ -137,7 +134,7 @@ class Documents:
 
     def _run_document(self, run: RunEntry, points: Points | None = None) -> RunDocument:
         """Return the document of a run. ``points``, if they are known, must include its own and the previous run's."""
-        recent = self.catalogue.recent(run)
+        recent = self.catalogue.groups[run.group].recent(run)
         previous, oldest = (recent[0], recent[-1]) if recent else (None, run)
         measured = measured_between(self._store, run.group, run.branch, oldest.time, run.time)
         cases = [series.case for series_id in measured if (series := self.catalogue.by_id.get(series_id))]
@@ -158,20 +155,6 @@ class Documents:
             return run
         raise UnknownDocumentError
 
-    def _comparisons(self, group: SeriesGroup) -> list[tuple[str, str]]:
-        """Return the newest runs of a kind of machine, each with the previous one on its branch, as (base, head)."""
-        heads = self.catalogue.groups[group].runs[:COMPARED_RUNS]
-        return [(recent[0].id, head.id) for head in heads if (recent := self.catalogue.recent(head))]
-
-    def _points_of(self, series: Series) -> Sequence[Point]:
-        """Return all points of a series, but those of runs that are newer than the catalogue."""
-        group = self.catalogue.groups[series.group]
-        points = self._points
-        if series not in points:
-            points = points_of_store(self._store, series=[series], machines=group.machines)
-        runs = {run.name for run in group.runs}
-        return [point for point in points[series] if point.run in runs]
-
     def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
         times = [(compared.time, compared.last) for compared in (run, other)]
@@ -181,17 +164,13 @@ class Documents:
     def _past(self, run: RunEntry) -> Mapping[Series, PastValues]:
         """Return the newest values of each series on the branch of a run, up to that run."""
         known = self.catalogue.groups[run.group]
-        begun = [
-            earlier.time
-            for earlier in known.runs
-            if earlier.time <= run.time and (not run.branch or earlier.branch in ("", run.branch))
-        ]
+        recent = [run, *known.recent(run, BASELINE - 1)]
         return past_of_store(
             self._store,
             run.group,
             {series: span.first for series, span in known.series},
             branch=run.branch,
-            since=min(begun[:BASELINE]),
+            since=recent[-1].time,
             stop=run.last + 1,
             last=BASELINE,
             machines=known.machines,

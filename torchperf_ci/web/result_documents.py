@@ -43,15 +43,17 @@ def series_document(
 ) -> Entry:
     """Return a year of a series. ``points`` are all its points, oldest first; levels are found in the whole past.
 
-    ``group`` is that of its kind of machine. ``noise`` and ``detectable`` are computed as by ``check``.
+    ``group`` is that of its kind of machine; points of runs that it does not have yet are left out. ``noise`` and
+    ``detectable`` are computed as by ``check``.
     """
+    runs = {run.name: run for run in group.runs}
+    points = [point for point in points if point.run in runs]
     trunk = of_trunk(points, group.trunk)
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule)
     sensitivity = next(iter(sensitivity_of({series: trunk[-NEWEST_POINTS:]}, {series: rule})), None)
     noise, detectable = (sensitivity.noise, sensitivity.detectable) if sensitivity else (None, None)
     shown = [point for point in points if year_of(point.timestamp) == year]
-    runs = {run.name: run for run in group.runs}
     return {
         "id": series.id,
         "direction": rule.direction,
