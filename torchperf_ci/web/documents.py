@@ -13,6 +13,7 @@ import re
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from torchperf_ci.console import say
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import github_server
 from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
@@ -90,12 +91,8 @@ class Documents:
         """The summary of each kind of machine; all points of a kind are read if it has new results."""
         return [*self._cache.values(overview.GroupSummary, self._summary).values()]
 
-    @property
-    def unjudged(self) -> Sequence[SeriesGroup]:
-        """The kinds of machines with results that were not judged yet, if their summaries can be cached."""
-        return self._cache.outdated(overview.GroupSummary)
-
     def _summary(self, group: SeriesGroup) -> overview.GroupSummary:
+        say(f"judging what {group.machine} measured for {group.benchmark}")
         points, known = points_of_store(self._store, [group]), self.catalogue.groups[group]
         newest = self._run_document(known.newest, points)
         return overview.summary_of_group(known, points, self._policy, newest)
