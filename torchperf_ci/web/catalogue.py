@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.records.record import SYNTHETIC_FROM
 from torchperf_ci.records.schema import LATEST_SECOND
@@ -46,13 +46,12 @@ class RunEntry:
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
 
     @property
-    def last(self) -> int:
-        """A time in the store after which there is no result of the run."""
-        return self.end if self.end < LATEST_SECOND else _NEVER
+    def period(self) -> tuple[int, int]:
+        """The times in the store between which all results of the run are."""
+        return self.time, self.end if self.end < LATEST_SECOND else _NEVER
 
 
-@dataclass(frozen=True)
-class SeriesSpan:
+class SeriesSpan(NamedTuple):
     """The times of the first and the last result of a series, and the years, in UTC, in which it has any."""
 
     first: int

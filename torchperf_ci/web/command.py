@@ -48,9 +48,8 @@ def ingest_command(options: IngestOptions) -> int:
 def _judge(options: IngestOptions) -> None:
     """Judge the machines that have new results. A failure is only told, because the records are in."""
     config = find_config(options.config)
-    dsn = options.store or config.store
     try:
-        with open_existing(dsn) as store:
+        with open_existing(options.store or config.store) as store:
             if store.has_values:  # else no judgment can be cached
                 Documents(store, config).overview()
     except TorchperfError as error:

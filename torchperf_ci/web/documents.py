@@ -17,7 +17,7 @@ from torchperf_ci.console import say
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import github_server
 from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
-from torchperf_ci.series.past_values import PastValues, past_of_store
+from torchperf_ci.series.past_values import past_of_store
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.judged_files import commit_subjects
 from torchperf_ci.web import overview
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.series.points import Points, Series, SeriesGroup
+    from torchperf_ci.series.points import Points, SeriesGroup
     from torchperf_ci.store.client import Store
 
 
@@ -143,7 +143,17 @@ class Documents:
         base, head = self._run_entry(base_id), self._run_entry(head_id)
         if base.group != head.group:
             raise UnknownDocumentError
-        past = self._past(min(base, head, key=lambda run: run.time))
+        older, known = min(base, head, key=lambda run: run.time), self.catalogue.groups[base.group]
+        recent = [older, *known.recent(older, BASELINE - 1)]
+        past = past_of_store(
+            self._store,
+            base.group,
+            {series: span.first for series, span in known.series},
+            branch=older.branch,
+            since=recent[-1].time,
+            stop=older.period[1] + 1,
+            machines=known.machines,
+        )
         points = self._points_of_runs(base, head)
         return compare_document(base, head, points, past, self._policy)
 
@@ -154,24 +164,8 @@ class Documents:
 
     def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
-        times = [(compared.time, compared.last) for compared in (run, other)]
-        machines = self.catalogue.groups[run.group].machines
-        return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
-
-    def _past(self, run: RunEntry) -> Mapping[Series, PastValues]:
-        """Return the newest values of each series on the branch of a run, up to that run."""
-        known = self.catalogue.groups[run.group]
-        recent = [run, *known.recent(run, BASELINE - 1)]
-        return past_of_store(
-            self._store,
-            run.group,
-            {series: span.first for series, span in known.series},
-            branch=run.branch,
-            since=recent[-1].time,
-            stop=run.last + 1,
-            last=BASELINE,
-            machines=known.machines,
-        )
+        periods, machines = (run.period, other.period), self.catalogue.groups[run.group].machines
+        return points_of_runs(self._store, run.group, periods, self.catalogue.by_id, machines)
 
 
 _ID = "([0-9a-f]{10})"

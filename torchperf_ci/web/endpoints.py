@@ -109,10 +109,9 @@ class Endpoints:
         query, form = parse_query(body, request.query_params.multi_items())
         packed = _accepts_gzip(request)
         answer = await self._in_thread(self._service.query, query, form, packed)
-        headers = {"Content-Type": MEDIA_TYPES[form], "Vary": "Accept-Encoding"}
-        return _ChunkedResponse(
-            answer, headers | ({"Content-Encoding": "gzip"} if packed else {}), self._unread
-        )
+        encoding = {"Content-Encoding": "gzip"} if packed else {}
+        headers = {"Content-Type": MEDIA_TYPES[form], "Vary": "Accept-Encoding", **encoding}
+        return _ChunkedResponse(answer, headers, self._unread)
 
     async def ready(self, _: Request) -> Response:
         """Respond if the store answers."""
@@ -142,11 +141,6 @@ class _ChunkedResponse(StreamingResponse):
 
 def _accepts_gzip(request: Request) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")
-
-
-async def healthy(_: Request) -> Response:
-    """Respond, which shows that the process is alive."""
-    return PlainTextResponse("alive\n")
 
 
 EXPECTED_ERRORS = (UnknownDocumentError, UsageError, NoRoomError, StoreUnreachableError, StoreError)

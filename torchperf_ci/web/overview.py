@@ -109,7 +109,7 @@ def index_document(catalogue: StoreCatalogue, subjects: Mapping[str, str]) -> En
         "fields": _NAMES,
         "names": names,
         "series": [
-            [series.id, *(places[field][getattr(series, field)] for field in _NAMES), *vars(span).values()]
+            [series.id, *(places[field][getattr(series, field)] for field in _NAMES), *span]
             for series, span in sorted(catalogue.series.items(), key=itemgetter(0))
         ],
         "units": {metric: name_and_unit(metric)[1] for metric in names["metric"]},

@@ -103,19 +103,13 @@ def _value_columns(results: Sequence[tuple[Series, Point]]) -> Entry:
         value = number_of(series, point)
         numbers = (value, *(end(point.repetitions, default=None) for end in (min, max)))
         why = "" if value else why_without_number(series, point)
-        rows.append((*map(_short, numbers), len(point.repetitions), why))
+        rows.append((*(number and rounded(number) for number in numbers), len(point.repetitions), why))
     return _columns(("value", "low", "high", "n", "why"), rows)
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> Entry:
     """Return one list per column."""
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
-
-
-def _short(value: float | None) -> float | None:
-    """Round a value; without a fraction it is an integer, which is shorter in JSON."""
-    short = None if value is None else rounded(value)
-    return int(short) if short is not None and short.is_integer() and abs(short) < 1e15 else short
 
 
 @dataclass(frozen=True)
@@ -194,8 +188,8 @@ def compare_document(
         "means": [vars(mean) | {"ratio": rounded(mean.ratio)} for mean in mean_ratios(rows)],
         "rows": {
             "series": [row.series.id for row in rows],
-            "base": [_short(row.old) for row in rows],
-            "head": [_short(row.new) for row in rows],
+            "base": [row.old and rounded(row.old) for row in rows],
+            "head": [row.new and rounded(row.new) for row in rows],
             **_columns(("ratio", "low", "high"), [rounded_effect(row.effect) for row in rows]),
             **{name: [getattr(row, name) for row in rows] for name in ("word", "worse", "why")},
         },

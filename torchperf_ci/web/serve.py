@@ -7,7 +7,6 @@ import os
 import re
 import time
 from collections import defaultdict
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -27,7 +26,7 @@ from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.receive.request import are_equal, opened_for_uploads
 from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.command import PAGES
-from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, StoreService, healthy, refusal
+from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, StoreService, refusal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -77,7 +76,7 @@ def make_app(
     totals, endpoints = RequestTotals(), Endpoints(service)
     app = Starlette(
         routes=[
-            Route("/healthz", healthy),
+            Route("/healthz", PlainTextResponse("alive\n")),
             Route("/readyz", endpoints.ready),
             Route("/metrics", totals.metrics),
             Route("/data/{path:path}", endpoints.document),
@@ -137,35 +136,34 @@ class RequestTotals:
     """The number of responses by route and status, and the seconds they took by route."""
 
     def __init__(self) -> None:
-        self._totals: dict[tuple[str, str], float] = defaultdict(float)
+        self._totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
     def counting(self, app: ASGIApp) -> ASGIApp:
         """Return ``app`` as an application whose responses are counted."""
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-            begin, status = time.perf_counter(), 0
+            begin = time.perf_counter()
+            first = _route(scope).strip("/").partition("/")[0]  # of `OPTIONS *`, too
+            route = f'route="{first if first in _ROUTES else "pages"}"'
 
             async def noted(message: Message) -> None:
-                nonlocal status
-                status = message.get("status", status)
+                if status := message.get("status"):
+                    self._totals["torchperf_requests_total"][f'{route},status="{status}"'] += 1
                 await send(message)
 
             try:
                 await app(scope, receive, noted)
             finally:
-                first = _route(scope).strip("/").partition("/")[0]  # of `OPTIONS *`, too
-                route = f'route="{first if first in _ROUTES else "pages"}"'
-                self._totals["torchperf_requests_total", f'{route},status="{status}"'] += 1
-                self._totals["torchperf_request_seconds_total", route] += time.perf_counter() - begin
+                self._totals["torchperf_request_seconds_total"][route] += time.perf_counter() - begin
 
         return counted
 
     async def metrics(self, _: Request) -> Response:
         """Respond with the totals in Prometheus's text format."""
         text = ""
-        for metric, samples in groupby(sorted(self._totals.items()), key=lambda item: item[0][0]):
+        for metric, totals in self._totals.items():
             text += f"# TYPE {metric} counter\n"
-            text += "".join(f"{metric}{{{labels}}} {total:.12g}\n" for (_, labels), total in samples)
+            text += "".join(f"{metric}{{{labels}}} {total:.12g}\n" for labels, total in totals.items())
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
