@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 COMPARED_RUNS = 30
 """Number of newest runs of each kind of machine that a static site compares with the run before."""
-_NEVER = 2**62
 
 
 @dataclass(frozen=True)
@@ -47,8 +46,8 @@ class RunEntry:
 
     @property
     def period(self) -> tuple[int, int]:
-        """The times in the store between which all results of the run are."""
-        return self.time, self.end if self.end < LATEST_SECOND else _NEVER
+        """The times in the store between which all results of the run are, also those that ``end`` cannot tell."""
+        return self.time, self.end if self.end < LATEST_SECOND else 2**62
 
 
 class SeriesSpan(NamedTuple):
@@ -66,6 +65,11 @@ class GroupCatalogue:
     series: Sequence[tuple[Series, SeriesSpan]]
     runs: Sequence[RunEntry]
     machines: Mapping[str, Mapping[str, str]]
+
+    @cached_property
+    def spans(self) -> Mapping[Series, SeriesSpan]:
+        """The times of each series."""
+        return dict(self.series)
 
     @cached_property
     def trunk(self) -> str:
@@ -87,28 +91,6 @@ class GroupCatalogue:
         """Return up to ``most`` runs before this one on its branch, newest first."""
         earlier = islice(self.runs, self.runs.index(run) + 1, None)
         return [*islice((other for other in earlier if other.branch == run.branch), most)]
-
-
-@dataclass(frozen=True)
-class StoreCatalogue:
-    """The catalogues of all kinds of machines."""
-
-    groups: Mapping[SeriesGroup, GroupCatalogue]
-
-    @cached_property
-    def series(self) -> Mapping[Series, SeriesSpan]:
-        """All series."""
-        return {series: span for group in self.groups.values() for series, span in group.series}
-
-    @cached_property
-    def by_id(self) -> Mapping[str, Series]:
-        """The series by ID."""
-        return {series.id: series for series in self.series}
-
-    @cached_property
-    def run_by_id(self) -> Mapping[str, RunEntry]:
-        """The runs by ID."""
-        return {run.id: run for group in self.groups.values() for run in group.runs}
 
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:

@@ -21,7 +21,7 @@ from torchperf_ci.series.past_values import past_of_store
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.judged_files import commit_subjects
 from torchperf_ci.web import overview
-from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry, StoreCatalogue, read_catalogue
+from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry, read_catalogue
 from torchperf_ci.web.changes import Entry, proven_culprits
 from torchperf_ci.web.group_cache import GroupCache, as_json
 from torchperf_ci.web.result_documents import RunDocument, compare_document, run_document, series_document
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.series.points import Points, SeriesGroup
+    from torchperf_ci.series.points import Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
 
 
@@ -70,7 +70,7 @@ class Documents:
         """Yield all documents with their paths; the points of all series of a kind of machine are read at once."""
         for path in ("index.json", "overview.json", "regressions.json"):
             yield path, self.document(path)
-        for group, known in self.catalogue.groups.items():
+        for group, known in self.groups.items():
             self._points = points_of_store(self._store, [group])
             paths = (
                 *(f"series/{series.id}/{year}.json" for series, span in known.series for year in span.years),
@@ -81,10 +81,18 @@ class Documents:
                 yield path, self.document(path)
 
     @cached_property
-    def catalogue(self) -> StoreCatalogue:
-        """The catalogue of the whole store."""
+    def groups(self) -> Mapping[SeriesGroup, GroupCatalogue]:
+        """The catalogue of each kind of machine."""
         read = partial(read_catalogue, self._store, server=self._server)
-        return StoreCatalogue(self._cache.values(GroupCatalogue, read))
+        return self._cache.values(GroupCatalogue, read)
+
+    @cached_property
+    def _series_by_id(self) -> Mapping[str, Series]:
+        return {series.id: series for group in self.groups.values() for series, _ in group.series}
+
+    @cached_property
+    def _run_by_id(self) -> Mapping[str, RunEntry]:
+        return {run.id: run for group in self.groups.values() for run in group.runs}
 
     @cached_property
     def summaries(self) -> Sequence[overview.GroupSummary]:
@@ -93,7 +101,7 @@ class Documents:
 
     def _summary(self, group: SeriesGroup) -> overview.GroupSummary:
         say(f"judging what {group.machine} measured for {group.benchmark}")
-        points, known = points_of_store(self._store, [group]), self.catalogue.groups[group]
+        points, known = points_of_store(self._store, [group]), self.groups[group]
         newest = self._run_document(known.newest, points)
         return overview.summary_of_group(known, points, self._policy, newest)
 
@@ -103,8 +111,8 @@ class Documents:
 
     def index(self) -> object:
         """Return ``index.json``."""
-        commits = (run.commit for run in self.catalogue.run_by_id.values())
-        return overview.index_document(self.catalogue, commit_subjects(self._store, commits))
+        commits = (run.commit for run in self._run_by_id.values())
+        return overview.index_document([*self.groups.values()], commit_subjects(self._store, commits))
 
     def overview(self) -> object:
         """Return ``overview.json``."""
@@ -116,11 +124,10 @@ class Documents:
 
     def series(self, series_id: str, year: str) -> object:
         """Return ``series/ID/YEAR.json``."""
-        series = self.catalogue.by_id.get(series_id)
-        if not series or int(year) not in self.catalogue.series[series].years:
+        series = self._series_by_id.get(series_id)
+        if not series or int(year) not in self.groups[series.group].spans[series].years:
             raise UnknownDocumentError
-        group = self.catalogue.groups[series.group]
-        points = self._points
+        group, points = self.groups[series.group], self._points
         if series not in points:
             points = points_of_store(self._store, series=[series], machines=group.machines)
         return series_document(series, points[series], group, int(year), self._policy, self._culprits)
@@ -131,10 +138,10 @@ class Documents:
 
     def _run_document(self, run: RunEntry, points: Points | None = None) -> RunDocument:
         """Return the document of a run. ``points``, if they are known, must include its own and the previous run's."""
-        recent = self.catalogue.groups[run.group].recent(run)
+        recent = self.groups[run.group].recent(run)
         previous, oldest = (recent[0], recent[-1]) if recent else (None, run)
         measured = measured_between(self._store, run.group, run.branch, oldest.time, run.time)
-        cases = [series.case for series_id in measured if (series := self.catalogue.by_id.get(series_id))]
+        cases = [series.case for series_id in measured if (series := self._series_by_id.get(series_id))]
         points = points or self._points_of_runs(run, previous or run)
         return run_document(run, previous, points, cases)
 
@@ -143,7 +150,7 @@ class Documents:
         base, head = self._run_entry(base_id), self._run_entry(head_id)
         if base.group != head.group:
             raise UnknownDocumentError
-        older, known = min(base, head, key=lambda run: run.time), self.catalogue.groups[base.group]
+        older, known = min(base, head, key=lambda run: run.time), self.groups[base.group]
         recent = [older, *known.recent(older, BASELINE - 1)]
         past = past_of_store(
             self._store,
@@ -158,14 +165,14 @@ class Documents:
         return compare_document(base, head, points, past, self._policy)
 
     def _run_entry(self, run_id: str) -> RunEntry:
-        if run := self.catalogue.run_by_id.get(run_id):
+        if run := self._run_by_id.get(run_id):
             return run
         raise UnknownDocumentError
 
     def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
-        periods, machines = (run.period, other.period), self.catalogue.groups[run.group].machines
-        return points_of_runs(self._store, run.group, periods, self.catalogue.by_id, machines)
+        periods, machines = (run.period, other.period), self.groups[run.group].machines
+        return points_of_runs(self._store, run.group, periods, self._series_by_id, machines)
 
 
 _ID = "([0-9a-f]{10})"

@@ -17,7 +17,7 @@ from torchperf_ci.series.points import Points, Series, of_trunk, without_restati
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry, StoreCatalogue
+from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
 from torchperf_ci.web.changes import ChangeEntry, Entry, change_entry, with_culprits
 
 if TYPE_CHECKING:
@@ -96,26 +96,27 @@ def summary_of_group(
     return GroupSummary(entry, changes)
 
 
-def index_document(catalogue: StoreCatalogue, subjects: Mapping[str, str]) -> Entry:
+def index_document(groups: Sequence[GroupCatalogue], subjects: Mapping[str, str]) -> Entry:
     """Return the list of all series and runs.
 
     ``comparisons`` are the pairs of runs for which a static site has documents, ``subjects`` the known subjects of
     measured commits. A series is listed as its ID, an index into ``names`` for each of ``fields``, its first and
     last time, and the years for which it has a document.
     """
-    names = {field: sorted({getattr(series, field) for series in catalogue.series}) for field in _NAMES}
+    spans = sorted((known for group in groups for known in group.series), key=itemgetter(0))
+    names = {field: sorted({getattr(series, field) for series, _ in spans}) for field in _NAMES}
     places = {field: {name: place for place, name in enumerate(found)} for field, found in names.items()}
     return {
         "fields": _NAMES,
         "names": names,
         "series": [
             [series.id, *(places[field][getattr(series, field)] for field in _NAMES), *span]
-            for series, span in sorted(catalogue.series.items(), key=itemgetter(0))
+            for series, span in spans
         ],
         "units": {metric: name_and_unit(metric)[1] for metric in names["metric"]},
         # Runs of one time stay in the order of their kind of machine.
-        "runs": sorted(catalogue.run_by_id.values(), key=lambda run: -run.time),
-        "comparisons": [pair for group in catalogue.groups.values() for pair in group.comparisons],
+        "runs": sorted((run for group in groups for run in group.runs), key=lambda run: -run.time),
+        "comparisons": [pair for group in groups for pair in group.comparisons],
         "subjects": subjects,
         "version": 3,
     }
