@@ -41,16 +41,13 @@ def series_document(
     policy: Mapping[str, Rule],
     culprits: Sequence[Entry] = (),
 ) -> Entry:
-    """Return a year of a series. ``points`` are all its points, oldest first; levels are found in the whole past.
-
-    ``group`` is that of its kind of machine; points of runs that it does not have yet are left out. ``noise`` and
-    ``detectable`` are computed as by ``check``.
-    """
+    """Return a year of a series, judged in all its ``points``, oldest first, but those of runs that ``group`` lacks."""
     runs = {run.name: run for run in group.runs}
     points = [point for point in points if point.run in runs]
     trunk = of_trunk(points, group.trunk)
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule)
+    # As `check` computes them.
     sensitivity = next(iter(sensitivity_of({series: trunk[-NEWEST_POINTS:]}, {series: rule})), None)
     noise, detectable = (sensitivity.noise, sensitivity.detectable) if sensitivity else (None, None)
     shown = [point for point in points if year_of(point.timestamp) == year]
