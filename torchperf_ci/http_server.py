@@ -192,11 +192,11 @@ def _allow_many_files() -> None:
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytearray:
-    """Read a body and return at most ``most`` + 1 bytes of it.
+    """Read a body of at most ``most`` bytes.
 
-    The rest is read and discarded: a client that is still sending when the connection is closed may not receive the
-    answer (RFC 9112, 9.6). Raises ``asyncio.TimeoutError``, and Starlette's ``ClientDisconnect`` if the client
-    disconnects.
+    The rest of a larger one is read and discarded: a client that is still sending when the connection is closed may not
+    receive the answer (RFC 9112, 9.6). Raises Starlette's ``HTTPException`` for a larger one, and for one that takes
+    more than ``seconds``, and its ``ClientDisconnect`` if the client disconnects.
     """
 
     async def read() -> bytearray:
@@ -205,7 +205,13 @@ async def read_body(request: Request, most: int, seconds: float) -> bytearray:
             body += piece[: most + 1 - len(body)]
         return body
 
-    return await asyncio.wait_for(read(), seconds)
+    try:
+        body = await asyncio.wait_for(read(), seconds)
+    except asyncio.TimeoutError:
+        raise HTTPException(408, f"the request took more than {seconds:g} s") from None
+    if len(body) > most:
+        raise HTTPException(413, f"the request has more than {most} bytes")
+    return body
 
 
 class NoRoomError(Exception):

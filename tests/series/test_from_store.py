@@ -200,7 +200,6 @@ def test_past_values_are_those_of_the_points_whatever_the_numbers_are(store: Sto
             branch="",
             since=0,
             stop=2**40,
-            last=40,
             machines=machines_of_group(store, group),
         )
         wanted = {series: past_of_points(row) for series, row in points.items()}

@@ -38,9 +38,7 @@ def test_nights_without_a_time_are_runs_in_the_order_of_their_folders(
         (newest,) = points_of_store(store, last=2).values()
         assert newest == row[1:]
         machines = machines_of_group(store, series.group)
-        past = past_of_store(
-            store, series.group, {series: 0}, branch="", since=0, stop=1, last=40, machines=machines
-        )
+        past = past_of_store(store, series.group, {series: 0}, branch="", since=0, stop=1, machines=machines)
         assert past == {series: past_of_points(row)}
         assert ingest_place(store, open_place(str(tmp_path / "records"))).untimed == 3
         assert points_of_store(store) == stored  # the same files, found from the folder above

@@ -28,4 +28,4 @@ def summary(runs: list[RunEntry], series: list[Series], began: int = START) -> G
     trend = Trend([START + day * DAY for day in range(90)], [1.0] * 90, [len(series)] * 90)
     counts = {"pass": len(series)}
     counted = (len(series), len(changes), 0, [], False, runs[0].time - runs[1].time)
-    return GroupSummary(GroupEntry(runs[0], runs[1], counts, 0, [], trend, *counted), changes)
+    return GroupSummary(GroupEntry(runs[0], runs[1].id, counts, 0, [], trend, *counted), changes)

@@ -152,7 +152,7 @@ def test_a_small_number_keeps_its_digits_and_a_missing_one_its_reason(site: Path
 
 
 def test_a_case_that_is_gone_for_five_nights_is_told_each_night(tmp_path: Path) -> None:
-    """And one that only a pull request has measured is not missed."""
+    """And one that only a pull request has measured is not missed, nor is its run the newest of the machine."""
     dsn, records = f"chdb://{tmp_path}/store", tmp_path / "records"
     records.mkdir()
     for number in range(14):
@@ -169,6 +169,12 @@ def test_a_case_that_is_gone_for_five_nights_is_told_each_night(tmp_path: Path) 
             for run in json.loads(documents.document("index.json"))["runs"]
             if run["device"] == "cuda" and run["branch"] == "main"
         ]
+        groups = json.loads(documents.document("overview.json"))["groups"]
+        previous = [
+            json.loads(documents.document(f"run/{one['run']['id']}.json"))["previous"] for one in groups
+        ]
+    assert [one["run"]["branch"] for one in groups] == ["main", "main"]
+    assert [one["previous"] for one in groups] == previous
     assert missed[::-1] == [*[[]] * 8, *[["gone"]] * 5, []]
 
 

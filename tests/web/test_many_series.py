@@ -10,7 +10,7 @@ from made_summaries import DAY, MACHINES, NIGHTS, START, run, summary
 from routed_pages import ADDRESS, route_pages
 
 from torchperf_ci.series.points import Series, SeriesGroup
-from torchperf_ci.web.catalogue import GroupCatalogue, SeriesSpan, StoreCatalogue
+from torchperf_ci.web.catalogue import GroupCatalogue, SeriesSpan
 from torchperf_ci.web.documents import as_json
 from torchperf_ci.web.overview import (
     index_document,
@@ -37,14 +37,12 @@ def documents() -> dict[str, bytes]:
     ]
     span = SeriesSpan(START, START + NIGHTS * DAY, [2025])
     summaries = [summary(runs[group], [one for one in series if one.group == group]) for group in groups]
-    catalogue = StoreCatalogue(
-        {
-            group: GroupCatalogue([(one, span) for one in series if one.group == group], runs[group], {})
-            for group in groups
-        }
-    )
+    known = [
+        GroupCatalogue([(one, span) for one in series if one.group == group], runs[group], {})
+        for group in groups
+    ]
     return {
-        "index.json": as_json(index_document(catalogue, [], {})),
+        "index.json": as_json(index_document(known, {})),
         "overview.json": as_json(overview_document(summaries, [])),
         "regressions.json": as_json(regressions_document(summaries, [])),
     }

@@ -12,7 +12,7 @@ from routed_pages import ADDRESS, route_pages
 
 from torchperf_ci.series.points import Point, Series, SeriesGroup
 from torchperf_ci.series.run_comparison import Trend
-from torchperf_ci.web.catalogue import GroupCatalogue, StoreCatalogue
+from torchperf_ci.web.catalogue import GroupCatalogue
 from torchperf_ci.web.documents import as_json
 from torchperf_ci.web.overview import (
     GroupSummary,
@@ -96,7 +96,7 @@ def ended(last: int, before: int) -> GroupSummary:
     """A machine whose newest run is of night ``last``, ``before`` nights after its previous one."""
     found = made(GROUPS[1])
     runs = [run(GROUPS[1], night) for night in (last, last - before)]
-    entry = replace(found.entry, run=runs[0], previous=runs[1], longest_gap=before * DAY)
+    entry = replace(found.entry, run=runs[0], previous=runs[1].id, longest_gap=before * DAY)
     return replace(found, entry=entry)
 
 
@@ -125,10 +125,8 @@ def test_machines_that_take_turns_at_random_report_at_the_longest_of_their_inter
     runs = [run(GROUPS[1], night) for night in (30, 29, 22, 21, 17, 16, 0)]
     series = Series(*GROUPS[1][:2], "model", "inference", "bf16", "inductor", *GROUPS[1][2:], "latency(ms)")
     points = {series: [Point(1.0, (1.0,), each.time, run=each.name) for each in reversed(runs)]}
-    catalogue = StoreCatalogue({GROUPS[1]: GroupCatalogue([], runs, {})})
-    found = summary_of_group(
-        catalogue, GROUPS[1], points, {}, lambda newest, some: run_document(newest, None, some, ())
-    )
+    newest = run_document(runs[0], None, points, ())
+    found = summary_of_group(GroupCatalogue([], runs, {}), points, {}, newest)
     assert found.entry.longest_gap == 7 * DAY
 
 

@@ -32,8 +32,8 @@ SECONDS = 120
 
 
 @pytest.fixture(scope="module")
-def folder(nights: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a store is that is only served."""
+def folder(nights: str, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a store is that is only served, judged already for the site."""
     folder = tmp_path_factory.mktemp("served")
     shutil.copytree(nights.removeprefix("chdb://"), folder / "store", symlinks=True)
     return folder

@@ -133,7 +133,7 @@ async def _length(request: Request) -> int:
         check_size(length)
     except RefusedRequestError:
         if not _asks_first(request.headers):
-            with suppress(asyncio.TimeoutError):
+            with suppress(HTTPException):
                 await read_body(request, 0, DROP_SECONDS)
         raise
     return length
@@ -147,6 +147,5 @@ def _asks_first(headers: Headers) -> bool:
 async def _body(request: Request) -> bytearray:
     try:
         return await read_body(request, MAX_BODY, BODY_SECONDS)
-    except asyncio.TimeoutError:
-        message = f"the request took more than {BODY_SECONDS:g} s"
-        raise RefusedRequestError(HTTPStatus.REQUEST_TIMEOUT, message) from None
+    except HTTPException as error:
+        raise RefusedRequestError(HTTPStatus(error.status_code), error.detail) from None

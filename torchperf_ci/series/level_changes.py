@@ -8,7 +8,7 @@ from math import log1p
 from operator import attrgetter
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ ChangeWord = Literal["regressed", "improved", "changed"]
 """``changed`` where it is unknown which direction is better."""
 SeriesName = Series | Path
 """A series from records, or the path of a CSV file that holds one series."""
+AnySeriesName = TypeVar("AnySeriesName", bound=SeriesName)
 
 
 @dataclass(frozen=True)
@@ -91,20 +92,23 @@ class NewestRuns:
 class SeriesHistory:
     """A series of ``n`` points: its level and machine changes, oldest first, and newest runs that may become one.
 
-    ``is_too_short`` says that on no machine there were enough runs for two levels, so that no change could be found.
+    They are found by ``rule``. ``is_too_short`` says that on no machine there were enough runs for two levels, so that
+    no change could be found.
     """
 
     name: SeriesName
+    rule: MetricRule
     n: int
     changes: Sequence[LevelChange]
     machines: Sequence[MachineChange] = ()
     newest: NewestRuns | None = None
     is_too_short: bool = False
 
-    def is_newly_worse(self, rule: MetricRule) -> bool:
+    @property
+    def is_newly_worse(self) -> bool:
         """Whether the newest runs are worse by a known ratio."""
         effect = self.newest.effect if self.newest else None
-        return bool(effect and (effect.ratio - 1) * rule.worse > 0)
+        return bool(effect and (effect.ratio - 1) * self.rule.worse > 0)
 
 
 @dataclass(frozen=True)

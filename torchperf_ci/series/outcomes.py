@@ -141,7 +141,7 @@ def disturbances(points: Points) -> Sequence[str]:
         if words := "; ".join(_disturbances_of_run(taken)):
             notes[group].append(f"run {run}: {words}")
     return [
-        f"{DISTURBED_MARK}disturbed during the measurement on {_machine_name(group)}, {first}"
+        f"{DISTURBED_MARK}disturbed during the measurement on {group.machine}, {first}"
         + (f"; and {counted(len(others), 'other run')}" if others else "")
         for group, (first, *others) in notes.items()
     ]
@@ -154,7 +154,3 @@ def _disturbances_of_run(taken: Mapping[Series, Point]) -> Iterator[str]:
         yield f"{len(disturbed):,} of {counted(len(cases), 'case')}, such as: {disturbed[0][:MAX_DISTURBANCE_LENGTH]}"
     if apart := wide_spread(point.repetitions for series, point in taken.items() if series.metric == LATENCY):
         yield f"processes of a case differ by {apart:.0%}"
-
-
-def _machine_name(group: SeriesGroup) -> str:
-    return f"{group.device} ({group.arch})" if group.arch else group.device

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from torchperf_ci.metrics import kind_of
 from torchperf_ci.series.from_store import CASE_COLUMNS, points_of_store
 from torchperf_ci.series.points import Point, comparable_facts
+from torchperf_ci.stats.past import BASELINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -67,26 +68,25 @@ def past_of_store(
     branch: str,
     since: int,
     stop: int,
-    last: int,
     machines: Machines,
 ) -> Mapping[Series, PastValues]:
-    """Return the newest values of each series in ``group``, equal to those of :func:`points_of_store`.
+    """Return the newest :data:`BASELINE` values of each series in ``group``, as :func:`points_of_store` returns them.
 
-    ``begun`` holds the time of each series' first point. Most series have ``last`` points since ``since``; the others,
+    ``begun`` holds the time of each series' first point. Most series have enough points since ``since``; the others,
     and those whose values are not plain numbers, are read as a whole. ``machines`` are those of
     :func:`machines_of_group`. Raises as :func:`points_of_store`.
     """
     parameters = group._asdict() | {"branch": branch, "since": since, "stop": stop}
-    plain_or_none = _plain(store, parameters, {series.id: series for series in begun}, machines, last)
+    plain_or_none = _plain(store, parameters, {series.id: series for series in begun}, machines)
     odd = {series.case for series, past in plain_or_none.items() if past is None}
     whole = [
         series
         for series, first in begun.items()
         if (odd and series.case in odd)
-        or (first < since and not ((past := plain_or_none.get(series)) and past.count == last))
+        or (first < since and not ((past := plain_or_none.get(series)) and past.count == BASELINE))
     ]
     rest = (
-        points_of_store(store, branch=branch, stop=stop, last=last, series=whole, machines=machines)
+        points_of_store(store, branch=branch, stop=stop, last=BASELINE, series=whole, machines=machines)
         if whole
         else {}
     )
@@ -95,7 +95,7 @@ def past_of_store(
 
 
 def _plain(
-    store: Store, parameters: Mapping[str, object], known: Mapping[str, Series], machines: Machines, last: int
+    store: Store, parameters: Mapping[str, object], known: Mapping[str, Series], machines: Machines
 ) -> Mapping[Series, PastValues | None]:
     """Return the newest values of each ``known`` series, by ID; None for a series with a value that is not plain."""
     import msgspec
@@ -114,8 +114,7 @@ def _plain(
             has_number = kinds[series.metric] != "outcome" or least == most == 1
             rows[series].append(_Row(bool(is_plain) and has_number, shared[about], times, ids, lower, upper))
     return {
-        series: _newest(some, last) if all(row.is_plain for row in some) else None
-        for series, some in rows.items()
+        series: _newest(some) if all(row.is_plain for row in some) else None for series, some in rows.items()
     }
 
 
@@ -147,13 +146,13 @@ def _middle(low: float, high: float) -> float:
     return low if low == high else (low + high) / 2
 
 
-def _newest(rows: Sequence[_Row], last: int) -> PastValues | None:
+def _newest(rows: Sequence[_Row]) -> PastValues | None:
     """Return the newest values over several rows, counting each record once; None if their order is unclear."""
     if len(rows) == 1 and rows[0].is_in_order:  # nearly always
-        values = [*map(float, rows[0].values[-last:])]
+        values = [*map(float, rows[0].values[-BASELINE:])]
         comparable: Sequence[tuple[Facts, Sequence[float]]] = [(rows[0].facts, values)]
     elif (records := _sorted_records(rows)) is not None:
-        _, _, numbers, facts = zip(*records[-last:], strict=True)
+        _, _, numbers, facts = zip(*records[-BASELINE:], strict=True)
         values = [*map(float, numbers)]
         comparable = _comparable(facts, values)
     else:

@@ -22,6 +22,11 @@ class SeriesGroup(NamedTuple):
     device: str
     arch: str
 
+    @property
+    def machine(self) -> str:
+        """The kind of machine in words."""
+        return f"{self.device} ({self.arch})" if self.arch else self.device
+
 
 @dataclass(frozen=True, order=True)
 class Series:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.metrics import UP
 from torchperf_ci.series.level_changes import (
+    AnySeriesName,
     ChangeWord,
     LevelChange,
     LevelStep,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _PartRuns:
-    """The runs of one part of a series that have a value, oldest first.
+    """The runs of one part of a series that have a value, oldest first; ``points`` are those of the whole series.
 
     ``values`` has one value per run, the median of its points; ``firsts`` and ``lasts`` are the indices of the first
     and the last of these points in the series.
@@ -46,34 +47,36 @@ class _PartRuns:
 
     name: SeriesName
     rule: MetricRule
+    points: Sequence[Point]
     values: Sequence[float]
     firsts: Sequence[int]
     lasts: Sequence[int]
 
 
 def segment_all(
-    points: Mapping[SeriesName, Sequence[Point]],
-    rule_of: Callable[[SeriesName, Sequence[Point]], MetricRule],
+    points: Mapping[AnySeriesName, Sequence[Point]],
+    rule_of: Callable[[AnySeriesName, Sequence[Point]], MetricRule],
     min_effect: float = MIN_EFFECT,
 ) -> list[SeriesHistory]:
     """Return the level changes of at least ``min_effect`` in each series, in the order of ``points``."""
     parts = {name: parts_of(row) for name, row in points.items()}
+    rules = {name: rule_of(name, row) for name, row in points.items()}
     rows = [
-        _row(name, rule, points[name], part)
+        _row(name, rules[name], points[name], part)
         for name, parts_of_series in parts.items()
-        for rule in [rule_of(name, points[name])]
         for part in parts_of_series
     ]
     changes: dict[SeriesName, list[LevelChange]] = {name: [] for name in points}
     steps_of_rows = list(_steps(rows, min_effect))
     for row, steps in steps_of_rows:
-        changes[row.name] += [_change(row, step, points[row.name]) for step in steps]
-    current = [(row, steps) for row, steps in steps_of_rows if _is_current(row, points[row.name])]
+        changes[row.name] += [_change(row, step) for step in steps]
+    current = [(row, steps) for row, steps in steps_of_rows if _is_current(row)]
     newest = _newest(current, min_effect)
     examined = {row.name for row in rows if _is_long_enough(row)}
     return [
         SeriesHistory(
             name,
+            rules[name],
             len(row),
             _with_recoveries(changes[name]),
             machine_changes(row, parts[name]),
@@ -92,7 +95,7 @@ def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: Sequ
         indices if isinstance(name, Path) else [points[index].run for index in indices]
     )
     if len({*runs}) == len(runs):  # nearly always
-        return _PartRuns(name, rule, values, indices, indices)
+        return _PartRuns(name, rule, points, values, indices, indices)
     values_of_run: dict[str | int, list[tuple[float, int]]] = defaultdict(list)
     for run, valued in zip(runs, known, strict=True):
         values_of_run[run].append(valued)
@@ -100,6 +103,7 @@ def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: Sequ
     return _PartRuns(
         name,
         rule,
+        points,
         [value for value, _ in merged],
         [places[0] for _, places in merged],
         [places[-1] for _, places in merged],
@@ -128,9 +132,9 @@ def _is_long_enough(row: _PartRuns) -> bool:
     return row.rule.kind in ("count", "outcome") or len(row.values) >= 2 * FEWEST
 
 
-def _is_current(row: _PartRuns, points: Sequence[Point]) -> bool:
+def _is_current(row: _PartRuns) -> bool:
     """Whether the newest run of the series belongs to this part."""
-    return bool(row.lasts) and row.lasts[-1] == len(points) - 1
+    return bool(row.lasts) and row.lasts[-1] == len(row.points) - 1
 
 
 def _newest(
@@ -162,7 +166,7 @@ def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_Part
             yield row, settled_steps(row.values)
 
 
-def _change(row: _PartRuns, step: LevelStep, points: Sequence[Point]) -> LevelChange:
+def _change(row: _PartRuns, step: LevelStep) -> LevelChange:
     index, before = row.firsts[step.place], row.lasts[step.place - 1]
     return LevelChange(
         index,
@@ -170,8 +174,8 @@ def _change(row: _PartRuns, step: LevelStep, points: Sequence[Point]) -> LevelCh
         step.old,
         step.new,
         step.effect,
-        last=points[before],
-        first=points[index],
+        last=row.points[before],
+        first=row.points[index],
         is_outcome=row.rule.kind == "outcome",
     )
 

@@ -57,6 +57,8 @@ def add_judged_files(store: Store, bucket: str, files: Mapping[str, str]) -> int
 
 def judged_texts(store: Store, kind: str) -> Sequence[str]:
     """Return the verbatim files of a kind in the order in which they were ingested, each content once."""
+    if not store.has_table("torchperf_judged"):
+        return []
     sql = "SELECT text FROM torchperf_judged WHERE kind = {kind:String} ORDER BY taken_at, key LIMIT 1 BY digest"
     return [text for (text,) in store.rows(sql, {"kind": kind})]
 

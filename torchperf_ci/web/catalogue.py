@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.records.record import SYNTHETIC_FROM
 from torchperf_ci.records.schema import LATEST_SECOND
@@ -16,7 +16,8 @@ from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, natural
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
-_NEVER = 2**62
+COMPARED_RUNS = 30
+"""Number of newest runs of each kind of machine that a static site compares with the run before."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,12 @@ class RunEntry:
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
 
     @property
-    def last(self) -> int:
-        """A time in the store after which there is no result of the run."""
-        return self.end if self.end < LATEST_SECOND else _NEVER
+    def period(self) -> tuple[int, int]:
+        """The times in the store between which all results of the run are, also those that ``end`` cannot tell."""
+        return self.time, self.end if self.end < LATEST_SECOND else 2**62
 
 
-@dataclass(frozen=True)
-class SeriesSpan:
+class SeriesSpan(NamedTuple):
     """The times of the first and the last result of a series, and the years, in UTC, in which it has any."""
 
     first: int
@@ -67,37 +67,30 @@ class GroupCatalogue:
     machines: Mapping[str, Mapping[str, str]]
 
     @cached_property
+    def spans(self) -> Mapping[Series, SeriesSpan]:
+        """The times of each series."""
+        return dict(self.series)
+
+    @cached_property
     def trunk(self) -> str:
         """The branch that is judged."""
         return trunk_of((run.branch, run.time) for run in self.runs)
 
+    @property
+    def newest(self) -> RunEntry:
+        """The newest run on that branch."""
+        return next(run for run in self.runs if run.branch in ("", self.trunk))
 
-@dataclass(frozen=True)
-class StoreCatalogue:
-    """The catalogues of all kinds of machines."""
+    @property
+    def comparisons(self) -> Sequence[tuple[str, str]]:
+        """The newest runs, each with the previous one on its branch, as the IDs of base and head."""
+        heads = self.runs[:COMPARED_RUNS]
+        return [(recent[0].id, head.id) for head in heads if (recent := self.recent(head))]
 
-    groups: Mapping[SeriesGroup, GroupCatalogue]
-
-    @cached_property
-    def series(self) -> Mapping[Series, SeriesSpan]:
-        """All series."""
-        return {series: span for group in self.groups.values() for series, span in group.series}
-
-    @cached_property
-    def by_id(self) -> Mapping[str, Series]:
-        """The series by ID."""
-        return {series.id: series for series in self.series}
-
-    @cached_property
-    def run_by_id(self) -> Mapping[str, RunEntry]:
-        """The runs by ID."""
-        return {run.id: run for group in self.groups.values() for run in group.runs}
-
-    def recent(self, run: RunEntry) -> Sequence[RunEntry]:
-        """Return up to ``RECENT_RUNS`` runs before this one on its branch and kind of machine, newest first."""
-        runs = self.groups[run.group].runs
-        earlier = islice(runs, runs.index(run) + 1, None)
-        return [*islice((other for other in earlier if other.branch == run.branch), RECENT_RUNS)]
+    def recent(self, run: RunEntry, most: int = RECENT_RUNS) -> Sequence[RunEntry]:
+        """Return up to ``most`` runs before this one on its branch, newest first."""
+        earlier = islice(self.runs, self.runs.index(run) + 1, None)
+        return [*islice((other for other in earlier if other.branch == run.branch), most)]
 
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:

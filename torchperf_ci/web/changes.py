@@ -113,8 +113,7 @@ def proven_culprits(store: Store, tracker: str = "") -> list[Entry]:
                 "inside": [_operator(operator) for operator in moved],
                 "command": bisection.command,
             }
-    newest = sorted(found.items(), key=lambda item: (str(item[1]["date"]), item[0][0]), reverse=True)
-    return [entry for _, entry in newest]
+    return sorted(found.values(), key=lambda entry: str(entry["date"]), reverse=True)
 
 
 def _evidence(commit: str, culprit: Culprit, repository: str) -> Entry:
@@ -137,8 +136,8 @@ def _evidence(commit: str, culprit: Culprit, repository: str) -> Entry:
 
 
 def _bisections(store: Store) -> Iterator[Bisection]:
-    """Yield all ingested bisections that can be read; none if the store has no table for them."""
-    for text in judged_texts(store, CULPRITS) if store.has_table("torchperf_judged") else ():
+    """Yield all ingested bisections that can be read."""
+    for text in judged_texts(store, CULPRITS):
         with suppress(JsonFileError):
             yield parse_culprits("culprits", text)
 

@@ -13,14 +13,15 @@ import re
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from torchperf_ci.console import say
 from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import github_server
 from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
-from torchperf_ci.series.past_values import PastValues, past_of_store
+from torchperf_ci.series.past_values import past_of_store
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.judged_files import commit_subjects
 from torchperf_ci.web import overview
-from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry, StoreCatalogue, read_catalogue
+from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry, read_catalogue
 from torchperf_ci.web.changes import Entry, proven_culprits
 from torchperf_ci.web.group_cache import GroupCache, as_json
 from torchperf_ci.web.result_documents import RunDocument, compare_document, run_document, series_document
@@ -29,12 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
+    from torchperf_ci.series.points import Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
-
-
-COMPARED_RUNS = 30
-"""Number of newest runs of each kind of machine that a static site compares with the run before."""
 
 
 class UnknownDocumentError(TorchperfError):
@@ -73,35 +70,40 @@ class Documents:
         """Yield all documents with their paths; the points of all series of a kind of machine are read at once."""
         for path in ("index.json", "overview.json", "regressions.json"):
             yield path, self.document(path)
-        for group, known in self.catalogue.groups.items():
+        for group, known in self.groups.items():
             self._points = points_of_store(self._store, [group])
             paths = (
                 *(f"series/{series.id}/{year}.json" for series, span in known.series for year in span.years),
                 *(f"run/{run.id}.json" for run in known.runs),
-                *(f"compare/{base}/{head}.json" for base, head in self._comparisons(group)),
+                *(f"compare/{base}/{head}.json" for base, head in known.comparisons),
             )
             for path in paths:
                 yield path, self.document(path)
 
     @cached_property
-    def catalogue(self) -> StoreCatalogue:
-        """The catalogue of the whole store."""
+    def groups(self) -> Mapping[SeriesGroup, GroupCatalogue]:
+        """The catalogue of each kind of machine."""
         read = partial(read_catalogue, self._store, server=self._server)
-        return StoreCatalogue(self._cache.values(GroupCatalogue, read))
+        return self._cache.values(GroupCatalogue, read)
+
+    @cached_property
+    def _series_by_id(self) -> Mapping[str, Series]:
+        return {series.id: series for group in self.groups.values() for series, _ in group.series}
+
+    @cached_property
+    def _run_by_id(self) -> Mapping[str, RunEntry]:
+        return {run.id: run for group in self.groups.values() for run in group.runs}
 
     @cached_property
     def summaries(self) -> Sequence[overview.GroupSummary]:
         """The summary of each kind of machine; all points of a kind are read if it has new results."""
         return [*self._cache.values(overview.GroupSummary, self._summary).values()]
 
-    @property
-    def unjudged(self) -> Sequence[SeriesGroup]:
-        """The kinds of machines with results that were not judged yet, if their summaries can be cached."""
-        return self._cache.outdated(overview.GroupSummary)
-
     def _summary(self, group: SeriesGroup) -> overview.GroupSummary:
-        points = points_of_store(self._store, [group])
-        return overview.summary_of_group(self.catalogue, group, points, self._policy, self._run_document)
+        say(f"judging what {group.machine} measured for {group.benchmark}")
+        points, known = points_of_store(self._store, [group]), self.groups[group]
+        newest = self._run_document(known.newest, points)
+        return overview.summary_of_group(known, points, self._policy, newest)
 
     @cached_property
     def _culprits(self) -> Sequence[Entry]:
@@ -109,9 +111,8 @@ class Documents:
 
     def index(self) -> object:
         """Return ``index.json``."""
-        commits = (run.commit for run in self.catalogue.run_by_id.values())
-        pairs = [pair for group in self.catalogue.groups for pair in self._comparisons(group)]
-        return overview.index_document(self.catalogue, pairs, commit_subjects(self._store, commits))
+        commits = (run.commit for run in self._run_by_id.values())
+        return overview.index_document([*self.groups.values()], commit_subjects(self._store, commits))
 
     def overview(self) -> object:
         """Return ``overview.json``."""
@@ -123,13 +124,13 @@ class Documents:
 
     def series(self, series_id: str, year: str) -> object:
         """Return ``series/ID/YEAR.json``."""
-        series = self.catalogue.by_id.get(series_id)
-        if not series or int(year) not in self.catalogue.series[series].years:
+        series = self._series_by_id.get(series_id)
+        if not series or int(year) not in self.groups[series.group].spans[series].years:
             raise UnknownDocumentError
-        group = self.catalogue.groups[series.group]
-        return series_document(
-            series, self._points_of(series), group, int(year), self._policy, self._culprits
-        )
+        group, points = self.groups[series.group], self._points
+        if series not in points:
+            points = points_of_store(self._store, series=[series], machines=group.machines)
+        return series_document(series, points[series], group, int(year), self._policy, self._culprits)
 
     def run(self, run_id: str) -> object:
         """Return ``run/ID.json``."""
@@ -137,10 +138,10 @@ class Documents:
 
     def _run_document(self, run: RunEntry, points: Points | None = None) -> RunDocument:
         """Return the document of a run. ``points``, if they are known, must include its own and the previous run's."""
-        recent = self.catalogue.recent(run)
+        recent = self.groups[run.group].recent(run)
         previous, oldest = (recent[0], recent[-1]) if recent else (None, run)
         measured = measured_between(self._store, run.group, run.branch, oldest.time, run.time)
-        cases = [series.case for series_id in measured if (series := self.catalogue.by_id.get(series_id))]
+        cases = [series.case for series_id in measured if (series := self._series_by_id.get(series_id))]
         points = points or self._points_of_runs(run, previous or run)
         return run_document(run, previous, points, cases)
 
@@ -149,53 +150,29 @@ class Documents:
         base, head = self._run_entry(base_id), self._run_entry(head_id)
         if base.group != head.group:
             raise UnknownDocumentError
-        past = self._past(min(base, head, key=lambda run: run.time))
+        older, known = min(base, head, key=lambda run: run.time), self.groups[base.group]
+        recent = [older, *known.recent(older, BASELINE - 1)]
+        past = past_of_store(
+            self._store,
+            base.group,
+            {series: span.first for series, span in known.series},
+            branch=older.branch,
+            since=recent[-1].time,
+            stop=older.period[1] + 1,
+            machines=known.machines,
+        )
         points = self._points_of_runs(base, head)
         return compare_document(base, head, points, past, self._policy)
 
     def _run_entry(self, run_id: str) -> RunEntry:
-        if run := self.catalogue.run_by_id.get(run_id):
+        if run := self._run_by_id.get(run_id):
             return run
         raise UnknownDocumentError
 
-    def _comparisons(self, group: SeriesGroup) -> list[tuple[str, str]]:
-        """Return the newest runs of a kind of machine, each with the previous one on its branch, as (base, head)."""
-        heads = self.catalogue.groups[group].runs[:COMPARED_RUNS]
-        return [(recent[0].id, head.id) for head in heads if (recent := self.catalogue.recent(head))]
-
-    def _points_of(self, series: Series) -> Sequence[Point]:
-        """Return all points of a series, but those of runs that are newer than the catalogue."""
-        group = self.catalogue.groups[series.group]
-        points = self._points
-        if series not in points:
-            points = points_of_store(self._store, series=[series], machines=group.machines)
-        runs = {run.name for run in group.runs}
-        return [point for point in points[series] if point.run in runs]
-
     def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
         """Return the points of both runs, and possibly of others on their kind of machine."""
-        times = [(compared.time, compared.last) for compared in (run, other)]
-        machines = self.catalogue.groups[run.group].machines
-        return points_of_runs(self._store, run.group, times, self.catalogue.by_id, machines)
-
-    def _past(self, run: RunEntry) -> Mapping[Series, PastValues]:
-        """Return the newest values of each series on the branch of a run, up to that run."""
-        known = self.catalogue.groups[run.group]
-        begun = [
-            earlier.time
-            for earlier in known.runs
-            if earlier.time <= run.time and (not run.branch or earlier.branch in ("", run.branch))
-        ]
-        return past_of_store(
-            self._store,
-            run.group,
-            {series: span.first for series, span in known.series},
-            branch=run.branch,
-            since=min(begun[:BASELINE]),
-            stop=run.last + 1,
-            last=BASELINE,
-            machines=known.machines,
-        )
+        periods, machines = (run.period, other.period), self.groups[run.group].machines
+        return points_of_runs(self._store, run.group, periods, self._series_by_id, machines)
 
 
 _ID = "([0-9a-f]{10})"

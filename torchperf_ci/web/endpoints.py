@@ -10,7 +10,6 @@ from contextlib import nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from starlette.exceptions import HTTPException
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from torchperf_ci.console import say
@@ -106,19 +105,13 @@ class Endpoints:
 
     async def query(self, request: Request) -> Response:
         """Respond to the query API of the benchmark infrastructure's wiki; the name after ``/run/`` is ignored."""
-        try:
-            body = await read_body(request, MAX_BODY_BYTES, BODY_SECONDS)
-        except asyncio.TimeoutError:
-            raise HTTPException(408, f"the query took more than {BODY_SECONDS:g} s") from None
-        if len(body) > MAX_BODY_BYTES:
-            raise HTTPException(413, f"the query has more than {MAX_BODY_BYTES} bytes")
+        body = await read_body(request, MAX_BODY_BYTES, BODY_SECONDS)
         query, form = parse_query(body, request.query_params.multi_items())
         packed = _accepts_gzip(request)
         answer = await self._in_thread(self._service.query, query, form, packed)
-        headers = {"Content-Type": MEDIA_TYPES[form], "Vary": "Accept-Encoding"}
-        return _ChunkedResponse(
-            answer, headers | ({"Content-Encoding": "gzip"} if packed else {}), self._unread
-        )
+        encoding = {"Content-Encoding": "gzip"} if packed else {}
+        headers = {"Content-Type": MEDIA_TYPES[form], "Vary": "Accept-Encoding", **encoding}
+        return _ChunkedResponse(answer, headers, self._unread)
 
     async def ready(self, _: Request) -> Response:
         """Respond if the store answers."""
@@ -148,11 +141,6 @@ class _ChunkedResponse(StreamingResponse):
 
 def _accepts_gzip(request: Request) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")
-
-
-async def healthy(_: Request) -> Response:
-    """Respond, which shows that the process is alive."""
-    return PlainTextResponse("alive\n")
 
 
 EXPECTED_ERRORS = (UnknownDocumentError, UsageError, NoRoomError, StoreUnreachableError, StoreError)

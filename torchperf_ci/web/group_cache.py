@@ -13,7 +13,7 @@ from torchperf_ci.series.points import SeriesGroup
 from torchperf_ci.store.client import RefusedStatementError, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
 
 
 T = TypeVar("T")
@@ -38,28 +38,18 @@ class GroupCache:
         import msgspec
 
         values: dict[SeriesGroup, T] = {}
-        for group, made_of, text in self._cached_texts(value_type):
+        query, kind = "cached_values" if self._store.has_values else "group_states", value_type.__name__
+        for group, made_of, text in self._listed(query, kind):
+            if group not in self._states:
+                continue
             values[group] = msgspec.json.decode(text, type=value_type) if text else compute(group)
             if self._store.has_values and not text and made_of == self._states[group]:
                 made = {"made_of": made_of, "text": as_json(values[group]).decode()}
-                row = {"kind": value_type.__name__, **group._asdict(), **made}
+                row = {"kind": kind, **group._asdict(), **made}
                 # A user who may only read computes the values each time.
                 with suppress(RefusedStatementError):
-                    self._store.insert("torchperf_kept", list(row), json.dumps(row).encode())
+                    self._store.insert("torchperf_kept", list(row), as_json(row))
         return values
-
-    def outdated(self, value_type: type[object]) -> Sequence[SeriesGroup]:
-        """Return the kinds of machine whose values are not cached, as far as the store can cache any."""
-        return [
-            group for group, _, text in self._cached_texts(value_type) if self._store.has_values and not text
-        ]
-
-    def _cached_texts(self, value_type: type[object]) -> Iterator[tuple[SeriesGroup, str, str]]:
-        """Yield each kind of machine, what its value is made of, and the value as JSON, empty where none is cached."""
-        query = "cached_values" if self._store.has_values else "group_states"
-        for group, made_of, text in self._listed(query, value_type.__name__):
-            if group in self._states:
-                yield group, made_of, text
 
     @cached_property
     def _states(self) -> Mapping[SeriesGroup, str]:
@@ -67,6 +57,7 @@ class GroupCache:
         return {group: made_of for group, made_of, _ in self._listed("group_states")}
 
     def _listed(self, query: str, kind: str = "") -> Iterator[tuple[SeriesGroup, str, str]]:
+        """Yield each kind of machine, what its value is made of, and the value as JSON, empty where none is cached."""
         inputs = hashlib.sha256(f"{_code_digest()} {self._inputs}".encode()).hexdigest()
         rows = self._store.rows(self._store.statement(query), {"kind": kind, "inputs": inputs})
         return ((SeriesGroup(*names), made_of, text) for *names, made_of, text in rows)

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING
 from torchperf_ci.document import counted
 from torchperf_ci.metrics import STATUS, name_and_unit
 from torchperf_ci.records.schema import LATEST_SECOND
-from torchperf_ci.series.points import Points, Series, SeriesGroup, of_trunk, without_restating
-from torchperf_ci.series.policy import MetricRule, rule_of_points
+from torchperf_ci.series.points import Points, Series, of_trunk, without_restating
+from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_comparison import Trend, latency_trend
 from torchperf_ci.series.segmenting import segment_all
-from torchperf_ci.web.catalogue import RunEntry, StoreCatalogue
+from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
 from torchperf_ci.web.changes import ChangeEntry, Entry, change_entry, with_culprits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from torchperf_ci.config import Rule
-    from torchperf_ci.series.level_changes import SeriesName
     from torchperf_ci.web.result_documents import RunDocument
 
 
@@ -37,7 +34,7 @@ _NAMES = tuple(Series.__dataclass_fields__)
 
 @dataclass(frozen=True)
 class GroupEntry:
-    """The state of one kind of machine: its newest run, what did not run in it, and its open regressions.
+    """The state of one kind of machine: its newest run and the previous one, what did not run, its open regressions.
 
     ``newly_worse`` are the IDs of series whose newest runs are worse by the rules of ``check``, but too few for a
     level. If it is ``too_new``, no series has enough runs for that, counts and outcomes aside. ``longest_gap`` is the
@@ -46,7 +43,7 @@ class GroupEntry:
     """
 
     run: RunEntry
-    previous: RunEntry | None
+    previous: str | None
     counts: Mapping[str, int]
     not_run: int
     differs: Sequence[str]
@@ -69,69 +66,57 @@ class GroupSummary:
 
 
 def summary_of_group(
-    catalogue: StoreCatalogue,
-    group: SeriesGroup,
-    points: Points,
-    policy: Mapping[str, Rule],
-    run_document_of: Callable[[RunEntry, Points], RunDocument],
+    group: GroupCatalogue, points: Points, policy: Mapping[str, Rule], newest: RunDocument
 ) -> GroupSummary:
-    """Summarize a group. ``points`` are all of its points, at least one. Changes do not include their culprits."""
-    measured = catalogue.groups[group]
-    trunk = {series: of_trunk(row, measured.trunk) for series, row in points.items()}
-    judged = without_restating(trunk)
-    rules: dict[SeriesName, MetricRule] = {
-        series: rule_of_points(series.metric, row, policy) for series, row in judged.items()
-    }
-    segmented = segment_all(dict(judged.items()), lambda name, _: rules[name])
+    """Summarize a group. ``points`` are all of its points, ``newest`` is the document of its newest run."""
+    judged = without_restating({series: of_trunk(row, group.trunk) for series, row in points.items()})
+    segmented = segment_all(judged, lambda series, row: rule_of_points(series.metric, row, policy))
     histories = dict(zip(judged, segmented, strict=True))
     changes = [
-        change_entry(series, change, rules[series])
+        change_entry(series, change, history.rule)
         for series, history in histories.items()
         for change in history.changes
     ]
-    newest = _newest(measured.runs, trunk)
-    run, earlier = run_document_of(newest, points), catalogue.recent(newest)
-    noisy = [history for series, history in histories.items() if rules[series].kind in ("ratio", "amount")]
-    gaps = (later.time - run.time for later, run in pairwise([newest, *earlier]))
+    noisy = [history for history in segmented if history.rule.kind in ("ratio", "amount")]
+    gaps = (later.time - run.time for later, run in pairwise([group.newest, *group.recent(group.newest)]))
     entry = GroupEntry(
-        newest,
-        next(iter(earlier), None),
-        run.counts,
-        len(run.not_run),
-        run.differs,
-        latency_trend(trunk, histories),
+        group.newest,
+        newest.previous,
+        newest.counts,
+        len(newest.not_run),
+        newest.differs,
+        latency_trend(judged, histories),
         len(points),
         sum(change.is_open for change in changes),
         sum(change.recovered is not None for change in changes),
-        [series.id for series, history in histories.items() if history.is_newly_worse(rules[series])],
+        [series.id for series, history in histories.items() if history.is_newly_worse],
         bool(noisy) and all(history.is_too_short for history in noisy),
         max(gaps, default=0),
     )
     return GroupSummary(entry, changes)
 
 
-def index_document(
-    catalogue: StoreCatalogue, comparisons: Sequence[tuple[str, str]], subjects: Mapping[str, str]
-) -> Entry:
+def index_document(groups: Sequence[GroupCatalogue], subjects: Mapping[str, str]) -> Entry:
     """Return the list of all series and runs.
 
     ``comparisons`` are the pairs of runs for which a static site has documents, ``subjects`` the known subjects of
     measured commits. A series is listed as its ID, an index into ``names`` for each of ``fields``, its first and
     last time, and the years for which it has a document.
     """
-    names = {field: sorted({getattr(series, field) for series in catalogue.series}) for field in _NAMES}
+    spans = sorted((known for group in groups for known in group.series), key=itemgetter(0))
+    names = {field: sorted({getattr(series, field) for series, _ in spans}) for field in _NAMES}
     places = {field: {name: place for place, name in enumerate(found)} for field, found in names.items()}
     return {
         "fields": _NAMES,
         "names": names,
         "series": [
-            [series.id, *(places[field][getattr(series, field)] for field in _NAMES), *vars(span).values()]
-            for series, span in sorted(catalogue.series.items(), key=itemgetter(0))
+            [series.id, *(places[field][getattr(series, field)] for field in _NAMES), *span]
+            for series, span in spans
         ],
         "units": {metric: name_and_unit(metric)[1] for metric in names["metric"]},
         # Runs of one time stay in the order of their kind of machine.
-        "runs": sorted(catalogue.run_by_id.values(), key=lambda run: -run.time),
-        "comparisons": comparisons,
+        "runs": sorted((run for group in groups for run in group.runs), key=lambda run: -run.time),
+        "comparisons": [pair for group in groups for pair in group.comparisons],
         "subjects": subjects,
         "version": 3,
     }
@@ -158,7 +143,7 @@ def overview_document(summaries: Sequence[GroupSummary], culprits: Sequence[Entr
         "causes": _causes(lasting, culprits),
         "groups": groups,
         "culprits": [entry["culprit"] for entry in culprits[:NEWEST_CULPRITS]],
-        "version": 3,
+        "version": 4,
     }
 
 
@@ -242,9 +227,3 @@ def _troubles(groups: Sequence[GroupEntry]) -> list[str]:
 
 
 _FINE = ("pass", "unsupported", "skipped", "no status")
-
-
-def _newest(runs: Sequence[RunEntry], trunk: Points) -> RunEntry:
-    """Return the newest run among those that are judged."""
-    judged = {point.run for row in trunk.values() for point in row}
-    return next(run for run in runs if run.name in judged)

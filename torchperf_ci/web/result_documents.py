@@ -41,17 +41,16 @@ def series_document(
     policy: Mapping[str, Rule],
     culprits: Sequence[Entry] = (),
 ) -> Entry:
-    """Return a year of a series. ``points`` are all its points, oldest first; levels are found in the whole past.
-
-    ``group`` is that of its kind of machine. ``noise`` and ``detectable`` are computed as by ``check``.
-    """
+    """Return a year of a series, judged in all its ``points``, oldest first, but those of runs that ``group`` lacks."""
+    runs = {run.name: run for run in group.runs}
+    points = [point for point in points if point.run in runs]
     trunk = of_trunk(points, group.trunk)
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule)
+    # As `check` computes them.
     sensitivity = next(iter(sensitivity_of({series: trunk[-NEWEST_POINTS:]}, {series: rule})), None)
     noise, detectable = (sensitivity.noise, sensitivity.detectable) if sensitivity else (None, None)
     shown = [point for point in points if year_of(point.timestamp) == year]
-    runs = {run.name: run for run in group.runs}
     return {
         "id": series.id,
         "direction": rule.direction,
@@ -101,19 +100,13 @@ def _value_columns(results: Sequence[tuple[Series, Point]]) -> Entry:
         value = number_of(series, point)
         numbers = (value, *(end(point.repetitions, default=None) for end in (min, max)))
         why = "" if value else why_without_number(series, point)
-        rows.append((*map(_short, numbers), len(point.repetitions), why))
+        rows.append((*(number and rounded(number) for number in numbers), len(point.repetitions), why))
     return _columns(("value", "low", "high", "n", "why"), rows)
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> Entry:
     """Return one list per column."""
     return {name: [row[place] for row in rows] for place, name in enumerate(names)}
-
-
-def _short(value: float | None) -> float | None:
-    """Round a value; without a fraction it is an integer, which is shorter in JSON."""
-    short = None if value is None else rounded(value)
-    return int(short) if short is not None and short.is_integer() and abs(short) < 1e15 else short
 
 
 @dataclass(frozen=True)
@@ -192,8 +185,8 @@ def compare_document(
         "means": [vars(mean) | {"ratio": rounded(mean.ratio)} for mean in mean_ratios(rows)],
         "rows": {
             "series": [row.series.id for row in rows],
-            "base": [_short(row.old) for row in rows],
-            "head": [_short(row.new) for row in rows],
+            "base": [row.old and rounded(row.old) for row in rows],
+            "head": [row.new and rounded(row.new) for row in rows],
             **_columns(("ratio", "low", "high"), [rounded_effect(row.effect) for row in rows]),
             **{name: [getattr(row, name) for row in rows] for name in ("word", "worse", "why")},
         },

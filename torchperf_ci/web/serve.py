@@ -7,7 +7,6 @@ import os
 import re
 import time
 from collections import defaultdict
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -22,12 +21,12 @@ from starlette.staticfiles import StaticFiles
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
 from torchperf_ci.errors import UsageError
-from torchperf_ci.http_server import BugReporting, HttpServer, framework_refusal
+from torchperf_ci.http_server import BugReporting, HttpServer, framework_refusal, message_response
 from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.receive.request import are_equal, opened_for_uploads
 from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.command import PAGES
-from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, StoreService, healthy, refusal
+from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, StoreService, refusal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -41,6 +40,7 @@ READER = ("TORCHPERF_READER_USERNAME", "TORCHPERF_READER_PASSWORD")
 OPEN = ("/healthz", "/upload")
 """Paths that do not require a reader's password; uploaders have their own."""
 
+_LOCAL_NAMES = r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
 _ROUTES = {"data", "run", "upload", "metrics", "healthz", "readyz"}
 """First parts of paths that are counted separately; all others are pages."""
 
@@ -57,9 +57,8 @@ def serve_command(options: ServeOptions) -> int:
         )
     uploads = UploadReceiver(*opened_for_uploads(options.to)) if options.to else None
     with open_existing(options.store or config.store) as store:
-        app = make_app(StoreService(store, config), reader, options.root_path or "", uploads)
-        if local and not reader and not options.trusted_proxy:
-            app = for_local_names(app)
+        only_local = local and not reader and not options.trusted_proxy
+        app = make_app(StoreService(store, config), reader, options.root_path or "", uploads, only_local)
         server = HttpServer(app, options.bind, options.trusted_proxy)
         say(f"the dashboard is at {server.url}/")
         server.run()
@@ -71,12 +70,13 @@ def make_app(
     reader: tuple[str, str] | None = None,
     root_path: str = "",
     uploads: UploadReceiver | None = None,
+    only_local: bool = False,
 ) -> ASGIApp:
-    """Return the application; ``reader`` is the name and password required for reading, if any."""
+    """Return the application; ``reader`` and ``only_local`` are those of :func:`guarded`."""
     totals, endpoints = RequestTotals(), Endpoints(service)
     app = Starlette(
         routes=[
-            Route("/healthz", healthy),
+            Route("/healthz", PlainTextResponse("alive\n")),
             Route("/readyz", endpoints.ready),
             Route("/metrics", totals.metrics),
             Route("/data/{path:path}", endpoints.document),
@@ -86,7 +86,7 @@ def make_app(
         middleware=[
             Middleware(totals.counting),
             Middleware(BugReporting),
-            *([Middleware(for_readers, reader=reader)] if reader else ()),
+            Middleware(guarded, reader=reader, only_local=only_local),
             Middleware(GZipMiddleware, minimum_size=1024, compresslevel=6),
         ],
         exception_handlers={HTTPException: framework_refusal, **dict.fromkeys(EXPECTED_ERRORS, refusal)},
@@ -105,30 +105,22 @@ def _reader() -> tuple[str, str] | None:
     return (name, password) if name else None
 
 
-def for_readers(app: ASGIApp, reader: tuple[str, str]) -> ASGIApp:
-    """Return ``app`` as one that requires the name and password of ``reader``, except for the paths in :data:`OPEN`."""
-    accepted = ("basic", base64.b64encode(":".join(reader).encode()).decode())
+def guarded(app: ASGIApp, reader: tuple[str, str] | None, only_local: bool) -> ASGIApp:
+    """Return ``app`` as one that requires the name and password of ``reader``, except for the paths in :data:`OPEN`.
+
+    If ``only_local``, it refuses other hosts: a web page can point its own name at this machine, and read.
+    """
+    accepted = ("basic", base64.b64encode(":".join(reader or ()).encode()).decode())
 
     async def checked(scope: Scope, receive: Receive, send: Send) -> None:
-        answering = app
-        scheme, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
-        if _route(scope) not in OPEN and not are_equal((scheme.lower(), token.strip()), accepted):
-            headers = {"WWW-Authenticate": 'Basic realm="torchperf", charset="UTF-8"'}
-            answering = JSONResponse({"message": "name and password are missing or wrong"}, 401, headers)
-        await answering(scope, receive, send)
-
-    return checked
-
-
-def for_local_names(app: ASGIApp) -> ASGIApp:
-    """Return ``app`` as one that refuses other hosts: a web page can point its own name at this machine, and read."""
-
-    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
-        answering = app
-        host = Headers(scope=scope).get("host", "")
-        if not re.fullmatch(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", host):
+        answering, headers = app, Headers(scope=scope)
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if reader and _route(scope) not in OPEN and not are_equal((scheme.lower(), token.strip()), accepted):
+            challenge = {"WWW-Authenticate": 'Basic realm="torchperf", charset="UTF-8"'}
+            answering = JSONResponse({"message": "name and password are missing or wrong"}, 401, challenge)
+        elif only_local and not re.fullmatch(_LOCAL_NAMES, headers.get("host", "")):
             message = "without a password, only localhost is answered; behind a proxy, give --trusted-proxy"
-            answering = JSONResponse({"message": message}, 403)
+            answering = message_response(403, message)
         await answering(scope, receive, send)
 
     return checked
@@ -144,35 +136,34 @@ class RequestTotals:
     """The number of responses by route and status, and the seconds they took by route."""
 
     def __init__(self) -> None:
-        self._totals: dict[tuple[str, str], float] = defaultdict(float)
+        self._totals: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
 
     def counting(self, app: ASGIApp) -> ASGIApp:
         """Return ``app`` as an application whose responses are counted."""
 
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-            begin, status = time.perf_counter(), 0
+            begin = time.perf_counter()
+            first = _route(scope).strip("/").partition("/")[0]  # of `OPTIONS *`, too
+            route = f'route="{first if first in _ROUTES else "pages"}"'
 
             async def noted(message: Message) -> None:
-                nonlocal status
-                status = message.get("status", status)
+                if status := message.get("status"):
+                    self._totals["torchperf_requests_total"][f'{route},status="{status}"'] += 1
                 await send(message)
 
             try:
                 await app(scope, receive, noted)
             finally:
-                first = _route(scope).strip("/").partition("/")[0]  # of `OPTIONS *`, too
-                route = f'route="{first if first in _ROUTES else "pages"}"'
-                self._totals["torchperf_requests_total", f'{route},status="{status}"'] += 1
-                self._totals["torchperf_request_seconds_total", route] += time.perf_counter() - begin
+                self._totals["torchperf_request_seconds_total"][route] += time.perf_counter() - begin
 
         return counted
 
     async def metrics(self, _: Request) -> Response:
         """Respond with the totals in Prometheus's text format."""
         text = ""
-        for metric, samples in groupby(sorted(self._totals.items()), key=lambda item: item[0][0]):
+        for metric, totals in self._totals.items():
             text += f"# TYPE {metric} counter\n"
-            text += "".join(f"{metric}{{{labels}}} {total:.12g}\n" for (_, labels), total in samples)
+            text += "".join(f"{metric}{{{labels}}} {total:.12g}\n" for labels, total in totals.items())
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
