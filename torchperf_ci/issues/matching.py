@@ -209,7 +209,8 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     opened = [issue for issue in same if _is_live(issue)]
     opened += [issue for issue in issues if _is_live(issue) and finding.names & {*issue.memory.suspects}]
     opened += _sharing_series(finding, [issue for issue in issues if _is_live(issue)])
-    opened += [issue for issue in issues if _is_live(issue) and _is_known_elsewhere(finding, issue)]
+    earlier = [issue for issue in issues if _is_live(issue) and issue.memory.opened < rules.night]
+    opened += [issue for issue in earlier if _is_known_elsewhere(finding, issue)]
     covered = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
     recovered = {issue.number: issue for issue in closed if _was_closed_as_recovered(issue, rules)}
