@@ -82,11 +82,20 @@ def test_a_culprit_that_is_found_later_is_named() -> None:
 
 
 def test_another_machine_is_told_with_what_differs_and_what_to_do() -> None:
-    text = plain(publishing.stranded_comment([MOVED], CONTEXT))
+    text = plain(publishing.stranded_comment(MEMORY, [MOVED], CONTEXT))
     assert text.startswith(
         "Measured under other conditions on the night of 2026-11-21 (earlier runs differ in x)."
     )
     assert "`torchperf compare` of a commit before" in text
+
+
+LATE = "2026-12-26"
+
+
+def test_what_nothing_measures_any_more_is_told_with_its_repository() -> None:
+    text = plain(publishing.stranded_comment(MEMORY, [], replace(CONTEXT, night=LATE)))
+    assert text.startswith("Not measured since the night of 2026-11-21: `vision/resnet18 latency(ms) (")
+    assert " of octo/perf` and 3 more. No night shows" in text
 
 
 def test_another_machine_is_told_also_in_a_night_with_other_news() -> None:
@@ -146,7 +155,8 @@ def test_text_from_outside_is_text() -> None:
         publishing.recovered_comment(memory, {series: 1.0}, CONTEXT),
         publishing.relapsed_comment(memory, {}, finding, CONTEXT),
         publishing.accepted_comment(memory, CONTEXT),
-        publishing.stranded_comment([replace(MOVED, why=all_at_once)], CONTEXT),
+        publishing.stranded_comment(MEMORY, [replace(MOVED, why=all_at_once)], CONTEXT),
+        publishing.stranded_comment(MEMORY, [], replace(CONTEXT, night=LATE)),
     ):
         shown = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
         assert not re.search(r"@(?!<!-- -->)|<(?!!-- -->)|GH-\d|www\.", shown)
