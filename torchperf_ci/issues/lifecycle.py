@@ -261,6 +261,10 @@ def _update(
     rows = tuple(row for row in memory.rows if row.series not in series_of(before.rows))
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
+    stays_closed = what != "reopen" and not issue.is_open
+    memory = replace(
+        memory, closed=rules.night if what == "recover" else before.closed if stays_closed else ""
+    )
     # Of a closed issue, only its recovery matters: editing all of them every night would use up GitHub's rate limit.
     is_news = memory != before if issue.is_open else memory.recovered != before.recovered
     if what == "remember" and not is_news:

@@ -259,15 +259,18 @@ def is_about(issue: TrackedIssue, finding: IssueFinding) -> bool:
 
 
 def is_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
-    """Whether the issue was closed because everything had recovered for enough nights, and not by a person."""
+    """Whether the issue was closed as recovered, or by a person and has recovered since, for enough nights."""
     memory = issue.memory
-    return not (issue.is_open or memory.accepted) and len(memory.recovered) >= rules.recovered_nights
+    is_recovered = bool(memory.closed) or len(memory.recovered) >= rules.recovered_nights
+    return is_recovered and not (issue.is_open or memory.accepted)
 
 
 def _was_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
     """:func:`is_closed_as_recovered` as it was before tonight, so that repeating a night gives the same result."""
     nights = tuple(night for night in issue.memory.recovered if night < rules.night)
-    return is_closed_as_recovered(replace(issue, memory=replace(issue.memory, recovered=nights)), rules)
+    closed = issue.memory.closed if issue.memory.closed < rules.night else ""
+    memory = replace(issue.memory, recovered=nights, closed=closed)
+    return is_closed_as_recovered(replace(issue, memory=memory), rules)
 
 
 def _is_live(issue: TrackedIssue) -> bool:
