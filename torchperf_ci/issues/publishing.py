@@ -70,7 +70,7 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
         case "recover" if action.resolution:
             return _comment([Paragraph(action.resolution)])
         case "recover":
-            return recovered_comment(action.memory, _levels_now(action), context)
+            return recovered_comment(action.memory, _levels_now(action))
         case "reopen":
             finding = action.findings[0] if action.findings else None
             return relapsed_comment(action.memory, _levels_now(action), finding, context, _range_now(action))
@@ -106,12 +106,12 @@ def located_comment(finding: IssueFinding, context: IssueContext) -> str:
     return _comment([Paragraph(("Commit found: ", *who, renewed))])
 
 
-def recovered_comment(memory: IssueMemory, now: Mapping[Series, float], context: IssueContext) -> str:
+def recovered_comment(memory: IssueMemory, now: Mapping[Series, float]) -> str:
     """Report that everything has recovered, for the nights in the memory; ``now`` are tonight's levels."""
-    nights = f"{len(memory.recovered)} nights in a row" if len(memory.recovered) > 1 else "the last night"
+    *earlier, last = memory.recovered
+    when = f"last {len(earlier) + 1} nights that measured it, up to" if earlier else "night of"
     what = "It passed again" if memory.kind == "broken" else "Back at its old level"
-    closed = "so this issue is closed. It will be reopened if that changes."
-    text = f"{what} for {nights}, up to {context.night}, {closed}"
+    text = f"{what} on the {when} {last}, so this issue is closed. It will be reopened if that changes."
     return _comment([Paragraph(text), *_levels_table(memory, now)])
 
 
@@ -125,13 +125,13 @@ def relapsed_comment(
     """Report that the change is back, with tonight's culprit, if ``finding`` has one, else with its range."""
     if finding and finding.document:
         return _comment([Paragraph(f"Again: {finding.why}. The description above has been updated.")])
-    what = "It has been failing again" if memory.kind == "broken" else "It has been back"
+    what = "It fails again, as seen on" if memory.kind == "broken" else "It is back, as seen on"
     culprit = finding.culprit if finding else None
     who: tuple[Piece, ...] = (f" This time it began between {ends.good} and {ends.bad}.",) if ends else ()
     if culprit:
         who = (" This time because of ", *_culprit_words(culprit, context), ".")
     error = [one_line(finding.why)] if finding and memory.kind == "broken" else []
-    since = Paragraph((f"{what} since the night of {context.night}.", *who))
+    since = Paragraph((f"{what} the night of {context.night}.", *who))
     return _comment([since, Commands(error), *_levels_table(memory, now)])
 
 
