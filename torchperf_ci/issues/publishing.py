@@ -360,7 +360,7 @@ def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
 
 
 def _what_people_decided(issue: TrackedIssue) -> str:
-    word = "was accepted" if issue.memory.accepted else "was closed by hand and stays closed"
+    word = "was accepted" if issue.memory.accepted else "was closed by somebody and stays closed"
     return f"#{issue.number} {word}"
 
 
