@@ -79,6 +79,12 @@ def test_a_culprit_that_is_found_later_is_named() -> None:
     )
 
 
+def test_commits_that_are_found_later_of_which_one_is_the_cause_are_no_commit_found() -> None:
+    culprit = replace(LOCATION.culprits[0], commit=None, set=("a" * 40, "b" * 40))
+    text = plain(publishing.located_comment(replace(FINDING, culprit=culprit), CONTEXT))
+    assert text.startswith("Narrowed down to **one of 2 commits, aaaaaaaaaa to bbbbbbbbbb** by ")
+
+
 def test_another_machine_is_told_with_what_differs_and_what_to_do() -> None:
     text = plain(publishing.stranded_comment(MEMORY, [MOVED], CONTEXT))
     assert text.startswith(

@@ -100,10 +100,10 @@ def new_evidence_comment(rows: Sequence[IssueRow], context: IssueContext) -> str
 
 
 def located_comment(finding: IssueFinding, context: IssueContext) -> str:
-    """Report that the responsible commit is now known."""
+    """Report that the responsible commit is now known, or the few of which it is one."""
     who = _culprit_words(finding.culprit, context) if finding.culprit else ("see above",)
-    renewed = ". The description above has been updated."
-    return _comment([Paragraph(("Commit found: ", *who, renewed))])
+    what = "Narrowed down to " if finding.suspects else "Commit found: "
+    return _comment([Paragraph((what, *who, ". The description above has been updated."))])
 
 
 def recovered_comment(memory: IssueMemory, now: Mapping[Series, float]) -> str:
