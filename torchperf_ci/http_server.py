@@ -184,7 +184,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 
 def _allow_many_files() -> None:
-    """Raise the limit of open files, for connections and because each reopening of an embedded store leaks some."""
+    """Raise the limit of open files, of which each connection needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
     if resource.RLIM_INFINITY != soft < most:

@@ -194,6 +194,7 @@ def test_what_is_not_slower_is_told_with_what_would_have_shown(change) -> None:
     assert told.status == "not-reproduced"
     assert "bad is not slower than good on this machine" in told.why
     assert change_text(math.log(change))[:2] in told.why
+    assert "the worst of 1 series got worse by" in told.why
     assert "should have been visible" in told.why
     assert (told.culprits, told.credible) == ((), ())
 

@@ -19,6 +19,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProbeFailure,
     ProfiledStep,
 )
+from torchperf_ci.bisect.search import _opened_state
 from torchperf_ci.bisect.state_file import StateFile
 from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.errors import OutputDirectoryError, ResumeError
@@ -153,6 +154,18 @@ def test_a_file_of_another_kind_that_is_named_by_mistake_is_refused_and_kept(pat
     assert path.read_text() == content
     with StateFile.open(path, PLAN, forget_others=True) as state:
         assert "it was dropped" in state.anew, "in a job, it comes from a cache"
+
+
+def test_in_a_job_each_kind_of_machine_that_a_label_gives_goes_on_with_its_own(path, monkeypatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    notes = []
+    for machine in ("EPYC", "Xeon", "EPYC", "Xeon"):
+        with _opened_state(path, {**PLAN, "machine": machine}) as state:
+            state.add(BisectNote(machine))
+            notes.append(state.notes)
+    assert notes == [("EPYC",), ("Xeon",), ("EPYC",) * 2, ("Xeon",) * 2]
+    with _opened_state(path, {**PLAN, "bad": "c" * 40}) as state:
+        assert "bad: " in state.anew
 
 
 def test_the_file_of_another_version_makes_way(path, monkeypatch) -> None:

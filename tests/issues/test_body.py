@@ -165,6 +165,13 @@ def test_where_the_workloads_are_known_it_is_bisected_by_a_command_as_they_were_
     ) in written(alone)
 
 
+def test_what_two_builds_showed_is_compared_again() -> None:
+    sides = RepeatOptions(BEFORE, GUILTY, options=("--config", "ci/perf.yml"))
+    (alone, *_) = found(None, replace(IN_A_FILE, reproduction=sides))
+    assert "**Next step:** compare both sides again with the command below." in written(alone)
+    assert f"torchperf compare --base {BEFORE} --head {GUILTY}" in written(alone)
+
+
 def test_a_busy_machine_is_said_before_the_table_and_other_notes_are_folded() -> None:
     judgement = replace(
         JUDGEMENT, notes=["⚠ load 9 on 2 CPUs while this was measured", "2 records were refused"]
@@ -224,6 +231,13 @@ def test_a_metric_that_pairs_cannot_measure_has_no_command_that_would_be_refused
     (both, *_) = found(None, replace(IN_A_FILE, verdicts=[compiling, REGRESSED[0]]))
     assert "bisect it with the command below" in written(both)
     assert "--metric" not in written(both), "the latency can be bisected, though it changed less"
+
+
+@pytest.mark.parametrize(("other", "runs"), [(3, "the last 3 runs"), (7, "at least the last 3 runs")])
+def test_what_is_broken_on_two_machines_says_what_is_true_of_both(other: int, runs: str) -> None:
+    elsewhere = replace(BROKEN, series=replace(BROKEN.series, arch="A100"), evidence=Evidence(failing=other))
+    (broken,) = found(None, replace(IN_A_FILE, verdicts=[BROKEN, elsewhere]))
+    assert f" fails** on H100 and A100, in {runs}. Its last error:" in written(broken)
 
 
 def test_what_is_broken_says_since_when_and_its_error_to_the_letter() -> None:

@@ -42,9 +42,9 @@ def test_new_evidence_is_a_sentence_and_its_rows() -> None:
 
 def test_recovery_is_told_with_its_evidence() -> None:
     memory = replace(MEMORY, recovered=("2026-11-23", "2026-11-24", "2026-11-25"))
-    text = plain(publishing.recovered_comment(memory, {RESNET: 1.2154}, replace(CONTEXT, night="2026-11-25")))
+    text = plain(publishing.recovered_comment(memory, {RESNET: 1.2154}))
     assert text.startswith(
-        "Back at its old level for 3 nights in a row, up to 2026-11-25, so this issue is closed."
+        "Back at its old level on the last 3 nights that measured it, up to 2026-11-25, so this issue is closed."
     )
     assert "before → regressed | change (95%) | now |" in text
     assert "| vision/resnet18 | latency | H100 | 1.213 → 1.299 ms | +7.1% (+6.7…+7.5) | 1.215 ms |" in text
@@ -54,7 +54,7 @@ def test_recovery_is_told_with_its_evidence() -> None:
 
 
 def test_a_relapse_names_the_culprit_that_is_proven() -> None:
-    assert "back since the night of 2026-11-21.\n" in plain(
+    assert "It is back, as seen on the night of 2026-11-21.\n" in plain(
         publishing.relapsed_comment(MEMORY, {}, None, CONTEXT)
     )
     assert "because of **1a2b3c4d5e [inductor] Check" in plain(
@@ -65,13 +65,11 @@ def test_a_relapse_names_the_culprit_that_is_proven() -> None:
 def test_what_was_broken_passes_or_fails() -> None:
     (*_, finding) = findings_of([JUDGEMENT], [], NIGHT, 3)
     memory = replace(remember_finding(None, finding, NIGHT), recovered=(NIGHT,))
-    assert publishing.recovered_comment(memory, {}, CONTEXT).startswith(
-        "It passed again for the last night, up to 2026-11-21"
+    assert publishing.recovered_comment(memory, {}).startswith(
+        "It passed again on the night of 2026-11-21, so"
     )
     text = publishing.relapsed_comment(memory, {}, finding, CONTEXT)
-    assert text.startswith(
-        "It has been failing again since the night of 2026-11-21.\n\n    still failing since"
-    )
+    assert text.startswith("It fails again, as seen on the night of 2026-11-21.\n\n    still failing since")
     assert "|" not in text
 
 
@@ -81,12 +79,27 @@ def test_a_culprit_that_is_found_later_is_named() -> None:
     )
 
 
+def test_commits_that_are_found_later_of_which_one_is_the_cause_are_no_commit_found() -> None:
+    culprit = replace(LOCATION.culprits[0], commit=None, set=("a" * 40, "b" * 40))
+    text = plain(publishing.located_comment(replace(FINDING, culprit=culprit), CONTEXT))
+    assert text.startswith("Narrowed down to **one of 2 commits, aaaaaaaaaa to bbbbbbbbbb** by ")
+
+
 def test_another_machine_is_told_with_what_differs_and_what_to_do() -> None:
-    text = plain(publishing.stranded_comment([MOVED], CONTEXT))
+    text = plain(publishing.stranded_comment(MEMORY, [MOVED], CONTEXT))
     assert text.startswith(
         "Measured under other conditions on the night of 2026-11-21 (earlier runs differ in x)."
     )
     assert "`torchperf compare` of a commit before" in text
+
+
+LATE = "2026-12-26"
+
+
+def test_what_nothing_measures_any_more_is_told_with_its_repository() -> None:
+    text = plain(publishing.stranded_comment(MEMORY, [], replace(CONTEXT, night=LATE)))
+    assert text.startswith("Not measured since the night of 2026-11-21: `vision/resnet18 latency(ms) (")
+    assert " of octo/perf` and 3 more. No night shows" in text
 
 
 def test_another_machine_is_told_also_in_a_night_with_other_news() -> None:
@@ -125,10 +138,10 @@ def test_they_are_short() -> None:
     rows = tuple(
         replace(row, series=replace(row.series, model=f"m{n}")) for n in range(300) for row in MEMORY.rows
     )
-    many = replace(MEMORY, rows=rows)
+    many = replace(MEMORY, rows=rows, recovered=(NIGHT,))
     for text in (
         publishing.new_evidence_comment(rows, CONTEXT),
-        publishing.recovered_comment(many, {}, CONTEXT),
+        publishing.recovered_comment(many, {}),
         publishing.relapsed_comment(many, {}, FINDING, CONTEXT),
     ):
         assert "…and 1,480 more, left out here" in text
@@ -143,10 +156,11 @@ def test_text_from_outside_is_text() -> None:
     for text in (
         publishing.new_evidence_comment(memory.rows, CONTEXT),
         publishing.located_comment(finding, CONTEXT),
-        publishing.recovered_comment(memory, {series: 1.0}, CONTEXT),
+        publishing.recovered_comment(replace(memory, recovered=(NIGHT,)), {series: 1.0}),
         publishing.relapsed_comment(memory, {}, finding, CONTEXT),
         publishing.accepted_comment(memory, CONTEXT),
-        publishing.stranded_comment([replace(MOVED, why=all_at_once)], CONTEXT),
+        publishing.stranded_comment(MEMORY, [replace(MOVED, why=all_at_once)], CONTEXT),
+        publishing.stranded_comment(MEMORY, [], replace(CONTEXT, night=LATE)),
     ):
         shown = "\n".join(line for line in text.splitlines() if not line.startswith("    "))
         assert not re.search(r"@(?!<!-- -->)|<(?!!-- -->)|GH-\d|www\.", shown)

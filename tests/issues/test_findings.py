@@ -192,6 +192,10 @@ def test_two_commits_that_are_proven_are_two_findings_whatever_set_has_both() ->
             f"has only been bisected on {MI300} (cuda). {INCONCLUSIVE.why}",
         ),
         (blaming(CULPRIT, replace(CULPRIT, set=("f" * 40,))), "are proven culprits, but for other series"),
+        (
+            replace(LOCATION, machine=f"{MI300} (cuda)"),
+            f"has only been bisected on {MI300} (cuda). One commit in this range is a proven culprit, but for other",
+        ),
     ],
 )
 def test_what_nobody_explains_says_why(location: Bisection, why: str) -> None:

@@ -231,6 +231,13 @@ def test_what_has_no_room_is_postponed_to_the_next_night() -> None:
     assert not desk.plan(3, judged(*slow)).postponed
 
 
+def test_what_is_postponed_is_not_added_to_another_issue_of_that_night_when_it_is_repeated() -> None:
+    desk = Desk(max_per_night=1)
+    elsewhere = regressed(replace(NET, arch="A100"), ends=LATER)
+    assert desk.night(1, judged(regressed(NET, 1.3), elsewhere)) == ["open 1"]
+    assert desk.night(2, judged(regressed(NET, 1.3), elsewhere)) == ["extend 1"]
+
+
 def test_a_count_has_room_before_all_others_since_it_is_told_once() -> None:
     desk = Desk(max_per_night=1)
     slow = regressed(NET, 1.4, ends=("1" * 40, "2" * 40))

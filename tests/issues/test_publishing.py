@@ -178,7 +178,7 @@ def test_what_somebody_closed_is_left_alone_and_said(nightly: Nightly, github: G
     nightly.issues[0].state = "closed"
     nightly.report(2, judged(SLOW), located(SLOW))
     assert nightly.states == ["closed"]
-    assert "was closed by hand" in nightly.summary
+    assert "was closed by somebody" in nightly.summary
     nightly.report(3, judged(measured(NET, 1.1)))
     assert not [asked for asked in github.asked if asked.startswith("PATCH")]
 

@@ -123,6 +123,18 @@ def test_a_machine_that_is_away_for_a_week_is_told_where_others_measure() -> Non
     assert [desk.night(day, judged(other)) for day in (2, 7, 8, 9)] == [[], [], ["strand 1"], []]
 
 
+def test_what_nothing_measures_for_five_weeks_is_told_once(desk: Desk) -> None:
+    """Its repository was renamed, for instance, so no verdict will ever say that it has recovered."""
+    desk.night(1, judged(regressed(NET), regressed(BERT)))
+    memory = desk.issues[1].memory
+    rows = tuple(replace(row, night="2026-09-28") for row in memory.rows)
+    desk.change(1, memory=replace(memory, rows=rows))
+    renamed = measured(replace(NET, repo="octo/renamed"))
+    assert [desk.night(day, judged(renamed)) for day in (1, 2)] == [[], ["strand 1"]]
+    assert [desk.night(day, judged(renamed, measured(BERT))) for day in (3, 4)] == [[], []]
+    assert [desk.night(day, judged(measured(NET))) for day in (5, 6)] == [["recover 1"], []]
+
+
 def test_one_more_machine_does_not_hide_what_the_known_one_says() -> None:
     desk = Desk(recovered_nights=1)
     desk.night(1, judged(regressed(NET)))

@@ -28,6 +28,13 @@ def test_half_of_the_way_back_is_the_same_again(desk: Desk, level: float, found:
     assert desk.night(9, judged(regressed(NET, level, ends=LATER))) == [found]
 
 
+def test_what_was_closed_as_recovered_stays_so_where_more_nights_are_asked_for_later(desk: Desk) -> None:
+    desk.recovered_nights = 3
+    assert desk.night(9, judged(regressed(NET))) == ["reopen 1"]
+    desk.change(1, is_open=False)
+    assert desk.night(10, judged(regressed(NET))) == [], "somebody has closed it"
+
+
 @pytest.mark.parametrize(
     ("levels", "done"), [((1.0, 1.1, 1.1), ["reopen 1"]), ((1.1, 1.0, 1.1), []), ((1.0, 1.03, 1.03), [])]
 )

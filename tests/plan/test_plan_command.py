@@ -308,7 +308,9 @@ def test_a_night_without_a_regression_has_nothing_to_bisect(
     write_verdicts(night / "verdicts.json", Judgement("check", "", "", []))
     assert bisections() == 0
     assert (outputs(job)["count"], json.loads(outputs(job)["matrix"])) == ("0", {"include": []})
-    assert "Nothing is bisected: nothing regressed" in capsys.readouterr().err
+    assert (
+        "Nothing is bisected: nothing regressed, and no candidate can be bisected" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,17 @@ def test_one_of_a_fork_is_found_by_its_branch(job: Job, github: GitHub) -> None:
     assert "https://github.example/octo/perf/actions/runs/71" in comment.body
 
 
+def test_one_of_a_fork_that_was_deleted_meanwhile_is_that_of_its_owner(job: Job, github: GitHub) -> None:
+    github.add(Pull(7, SHA, FORK, there=False))
+    github.add(Pull(8, SHA, "another/perf", there=False))
+    job.after_run(pull_requests=[listed(7), listed(8)])
+    assert job.comment() == 0
+    assert commented(github) == [7]
+    # GitHub answers so, and does not describe it: github/rest-api-description#1811.
+    assert {*github.problems} == {"$.head.repo: None is not of type 'object'"}
+    github.problems.clear()
+
+
 def test_one_that_is_listed_at_the_commit_is_found_there(job: Job, github: GitHub) -> None:
     github.add(Pull(7, SHA, branch="topic"))
     job.after_run(head_repository=None, head_branch=None)

@@ -23,7 +23,7 @@ from torchperf_ci.places import open_place
 from torchperf_ci.store import lease
 from torchperf_ci.store.client import connect
 from torchperf_ci.store.ingest import ingest_objects, ingest_place
-from torchperf_ci.store.migrations import open_store
+from torchperf_ci.store.migrations import open_existing, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,6 +70,16 @@ def test_whoever_is_idle_lets_go_and_comes_back(dsn: str) -> None:
         other_process(dsn, "CREATE DATABASE two")
         assert idle.rows("SELECT currentDatabase()") == [("one",)]
         assert idle.rows("SELECT count() FROM system.databases WHERE name IN ('one', 'two')") == [(2,)]
+
+
+def test_whoever_only_queries_hands_over_again_and_again_and_keeps_no_threads(
+    empty_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sql = "SELECT value FROM system.metrics WHERE metric = 'MergeTreeBackgroundExecutorThreads'"
+    with open_existing(f"chdb://{empty_store}") as store:
+        monkeypatch.setattr(lease, "MIN_HOLD_SECONDS", 1e-9)
+        monkeypatch.setattr(lease.Lease, "_others_wait", lambda _: True)
+        assert len({tuple(store.rows(sql)) for _ in range(2)}) == 1
 
 
 def test_what_is_held_stays(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,7 +46,7 @@ def _filled(server: GitHub, example: dict[str, Any], pull: Pull) -> dict[str, An
         "ref": pull.branch,
         "sha": pull.sha,
         "label": f"{pull.repository.split('/')[0]}:{pull.branch}",
-        "repo": {**example["head"]["repo"], "full_name": pull.repository},
+        "repo": {**example["head"]["repo"], "full_name": pull.repository} if pull.there else None,
     }
     return {
         **example,

@@ -35,7 +35,10 @@ class Request:
 
 @dataclass
 class Pull:
-    """A pull request; ``repository`` holds its head, ``listed``: GitHub knows that its commit belongs to it."""
+    """A pull request; ``repository`` held its head, and still does if it is ``there``.
+
+    ``listed``: GitHub knows that its commit belongs to it.
+    """
 
     number: int
     sha: str
@@ -43,6 +46,7 @@ class Pull:
     branch: str = "topic"
     state: str = "open"
     listed: bool = True
+    there: bool = True
     locked: bool = False
 
 

@@ -170,8 +170,8 @@ def _not_slower(proofs: Sequence[Proof], *, is_guess: bool, is_command: bool) ->
     change = f"{middle} ({low}…{high})"
     hint = _WRONG_DIRECTION if is_guess and most.word == "decrease" else _SAME_CODE if is_command else ""
     return (
-        f"bad is not slower than good on this machine: the largest change of {len(decisions)} series is {change}, and "
-        f"one of {most.detectable:.1%} should have been visible{hint}"
+        f"bad is not slower than good on this machine: the worst of {len(decisions)} series got worse by {change}, and "
+        f"a change of {most.detectable:.1%} should have been visible{hint}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -26,9 +27,10 @@ from torchperf_ci.bisect.state_file import RetriedFailures, StateFile
 from torchperf_ci.console import say
 from torchperf_ci.environments.cache import EnvironmentCache
 from torchperf_ci.environments.revisions import top_of_checkout, uncompiled_note
-from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError
+from torchperf_ci.errors import EnvironmentUnderTestError, ResumeError, TorchperfError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
+from torchperf_ci.json_files import OtherPlanError
 from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.scratch import scratch_folder
 
@@ -214,20 +216,35 @@ def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
 
     The user can then correct the call and repeat it with the same file.
     """
-    # In a job the file comes from a cache, where nobody can delete it by hand.
-    with StateFile.open(path, plan, forget_others=in_actions()) as state_file:
+    with _opened_state(path, plan) as state_file:
         if state_file.anew:
             say(f"warning: {state_file.anew}")
             state_file.add(BisectNote(state_file.anew))
         try:
             yield state_file
         except Stopped as stopped:
-            stopped.outcome = f"everything measured so far is in {path}; to continue"
+            stopped.outcome = f"everything measured so far is in {state_file.path}; to continue"
             raise
         except TorchperfError:
             if not state_file.facts.readings:
-                path.unlink(missing_ok=True)
+                state_file.path.unlink(missing_ok=True)
             raise
+
+
+def _opened_state(path: Path, plan: Mapping[str, object]) -> StateFile:
+    """The state file of a plan. In a job, it is replaced if it is of another, as nobody can delete it from the cache.
+
+    A runner's label may give several kinds of machine in turn: each has a file of its own, next to that of the first.
+    """
+    try:
+        return StateFile.open(path, plan)
+    except ResumeError as error:
+        if not in_actions():
+            raise
+        if isinstance(error, OtherPlanError) and [*error.changed] == ["machine"]:
+            machine = hashlib.sha256(f"{plan['machine']}".encode()).hexdigest()
+            path = path.with_name(f"{path.name}.{machine[:16]}")
+    return StateFile.open(path, plan, forget_others=True)
 
 
 def _with_batch_sizes(

@@ -206,6 +206,11 @@ class StateFile:
             self._file.close()
 
     @property
+    def path(self) -> Path:
+        """The path of the file."""
+        return Path(self._file.name)
+
+    @property
     def facts(self) -> BisectFacts:
         """All readings, build attempts and probe failures that count, in the order in which they happened."""
         counted: list[StateEvent] = []
@@ -241,7 +246,7 @@ class StateFile:
 
     def add(self, event: StateEvent) -> None:
         """Append ``event``, and return once it is on disk. Raises :class:`OutputDirectoryError`."""
-        with _writing(Path(self._file.name)):
+        with _writing(self.path):
             if len(self._events) >= MAX_EVENTS or self._file.tell() >= MAX_BYTES:
                 raise OSError(errno.EFBIG, "it is full")
             json_files.append_entry(self._file, {_NAMES[type(event)]: msgspec.to_builtins(event)})

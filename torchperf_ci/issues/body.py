@@ -257,8 +257,9 @@ def _opening_of_culprit(finding: IssueFinding, culprit: Culprit, context: IssueC
 def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
     if finding.bisection and finding.bisection.credible:
         step = "look at the suspects below"
-    elif reproduction_steps(finding).lines:
-        step = "bisect it with the command below"
+    elif lines := reproduction_steps(finding).lines:
+        is_bisection = any("torchperf bisect" in line for line in lines)
+        step = f"{'bisect it' if is_bisection else 'compare both sides again'} with the command below"
     elif ends := finding.verdicts[0].evidence.commits.range:
         tool = (
             ""
@@ -277,8 +278,9 @@ def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
 
 
 def _opening_of_broken(finding: IssueFinding) -> Iterator[Block]:
-    runs = max((verdict.evidence.failing for verdict in finding.verdicts), default=0)
-    since = f", in the last {counted(runs, 'run')}" if runs else ""
+    runs = {verdict.evidence.failing for verdict in finding.verdicts}
+    at_least = "at least " if len(runs) > 1 else ""
+    since = f", in {at_least}the last {counted(min(runs), 'run')}" if runs else ""
     model, where = finding.rows[0].series.model, on_machines(finding.rows)
     yield Paragraph(
         (Bold(f"{short(model, _MAX_SENTENCE_LENGTH)} fails"), f" {where}{since}. Its last error:")

@@ -358,7 +358,13 @@ def _why_not_bisected(verdict: Verdict, bisections: Sequence[Bisection]) -> str:
 
 def _answer(bisection: Bisection) -> str:
     if bisection.culprits:
-        return "Several commits in this range are proven culprits, but for other series."
+        several = len(bisection.culprits) > 1
+        who = (
+            "Several commits in this range are proven culprits"
+            if several
+            else "One commit in this range is a proven culprit"
+        )
+        return f"{who}, but for other series."
     return bisection.why or f"The bisection ended without a culprit: {bisection.status}."
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal
 from torchperf_ci.issues.matching import (
     IssueMatch,
     further_series,
-    has_levels,
     has_recovered,
     has_returned,
     is_about,
@@ -20,11 +19,12 @@ from torchperf_ci.issues.matching import (
     is_same_regression,
     match_finding,
     one_row_per_series,
+    rows_out_of_sight,
+    rows_that_count,
     series_of,
     with_comparable_levels,
 )
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
-from torchperf_ci.series.points import Series, restating
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.matching import IssueRules
     from torchperf_ci.issues.tracker import TrackedIssue
+    from torchperf_ci.series.points import Series
     from torchperf_ci.verdicts.verdict import Verdict
 
 
@@ -48,7 +49,7 @@ ActionKind = Literal[
 - ``recover``: close it, everything has recovered
 - ``accept``: close it, people have accepted the change
 - ``duplicate``: close it, another issue reports the same
-- ``strand``: say that it cannot be followed, as the machine is another now
+- ``strand``: say that it cannot be followed, as the machine is another now, or nothing measures it
 - ``remember``: update it without notifying anybody
 """
 
@@ -260,6 +261,10 @@ def _update(
     rows = tuple(row for row in memory.rows if row.series not in series_of(before.rows))
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
+    stays_closed = what != "reopen" and not issue.is_open
+    memory = replace(
+        memory, closed=rules.night if what == "recover" else before.closed if stays_closed else ""
+    )
     # Of a closed issue, only its recovery matters: editing all of them every night would use up GitHub's rate limit.
     is_news = memory != before if issue.is_open else memory.recovered != before.recovered
     if what == "remember" and not is_news:
@@ -299,15 +304,8 @@ def _action_kind(
 
 
 def _all_recovered(memory: IssueMemory) -> bool:
-    """Whether each row had recovered when it was last measured; rows without levels count only if no row has levels.
-
-    Throughputs that restate a latency are ignored: an earlier version judged both, and now no verdict can say that
-    such a row has recovered.
-    """
-    again = restating(row.series for row in memory.rows)
-    rows = [row for row in memory.rows if row.series not in again]
-    with_levels = [row for row in rows if has_levels(row)] or rows
-    return all(not row.night for row in (rows if memory.kind == "broken" else with_levels))
+    """Whether each row that counts had recovered when it was last measured."""
+    return all(not row.night for row in rows_that_count(memory))
 
 
 def _with_recovery(
@@ -319,7 +317,8 @@ def _with_recovery(
     }
     measured = [answer for answer in recovered.values() if answer is not None]
     silent = [row for row in memory.rows if recovered[row.series] is None]
-    if any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent):
+    is_moved = any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent)
+    if is_moved or rows_out_of_sight(memory, tonight, night):
         memory = replace(memory, stranded=memory.stranded or night)
     elif measured:
         memory = replace(memory, stranded="")

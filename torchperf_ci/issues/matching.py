@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from math import log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
-from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueRow
+from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow
 from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
+from torchperf_ci.series.points import restating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.tracker import TrackedIssue
@@ -83,6 +85,28 @@ def one_row_per_series(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
         kept = row if before is None or row.proven else before
         known[row.series] = replace(kept, night=max(row.night, before.night if before else ""))
     return with_comparable_levels(known.values())
+
+
+def rows_that_count(memory: IssueMemory) -> list[IssueRow]:
+    """The rows that must recover for the issue to close; those without levels only if no row has levels.
+
+    Throughputs that restate a latency are ignored: an earlier version judged both, and now no verdict can say that
+    such a row has recovered.
+    """
+    again = restating(row.series for row in memory.rows)
+    rows = [row for row in memory.rows if row.series not in again]
+    with_levels = [row for row in rows if has_levels(row)]
+    return rows if memory.kind == "broken" else with_levels or rows
+
+
+_DAYS_OUT_OF_SIGHT = 35
+"""Days without a verdict until a series counts as no longer measured: a monthly benchmark has one in between."""
+
+
+def rows_out_of_sight(memory: IssueMemory, judged: Container[Series], night: str) -> list[IssueRow]:
+    """The rows that keep the issue open although no night has ``judged`` them for long."""
+    since = (date.fromisoformat(night) - timedelta(_DAYS_OUT_OF_SIGHT)).isoformat()
+    return [row for row in rows_that_count(memory) if row.series not in judged and "" < row.night <= since]
 
 
 def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
@@ -209,7 +233,8 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     opened = [issue for issue in same if _is_live(issue)]
     opened += [issue for issue in issues if _is_live(issue) and finding.names & {*issue.memory.suspects}]
     opened += _sharing_series(finding, [issue for issue in issues if _is_live(issue)])
-    opened += [issue for issue in issues if _is_live(issue) and _is_known_elsewhere(finding, issue)]
+    earlier = [issue for issue in issues if _is_live(issue) and issue.memory.opened < rules.night]
+    opened += [issue for issue in earlier if _is_known_elsewhere(finding, issue)]
     covered = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
     recovered = {issue.number: issue for issue in closed if _was_closed_as_recovered(issue, rules)}
@@ -234,15 +259,18 @@ def is_about(issue: TrackedIssue, finding: IssueFinding) -> bool:
 
 
 def is_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
-    """Whether the issue was closed because everything had recovered for enough nights, and not by a person."""
+    """Whether the issue was closed as recovered, or by a person and has recovered since, for enough nights."""
     memory = issue.memory
-    return not (issue.is_open or memory.accepted) and len(memory.recovered) >= rules.recovered_nights
+    is_recovered = bool(memory.closed) or len(memory.recovered) >= rules.recovered_nights
+    return is_recovered and not (issue.is_open or memory.accepted)
 
 
 def _was_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
     """:func:`is_closed_as_recovered` as it was before tonight, so that repeating a night gives the same result."""
     nights = tuple(night for night in issue.memory.recovered if night < rules.night)
-    return is_closed_as_recovered(replace(issue, memory=replace(issue.memory, recovered=nights)), rules)
+    closed = issue.memory.closed if issue.memory.closed < rules.night else ""
+    memory = replace(issue.memory, recovered=nights, closed=closed)
+    return is_closed_as_recovered(replace(issue, memory=memory), rules)
 
 
 def _is_live(issue: TrackedIssue) -> bool:

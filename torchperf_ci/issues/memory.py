@@ -69,7 +69,7 @@ class IssueMemory:
     dates) it reports on, and ``recovered`` the latest nights in a row on which everything had recovered. ``accepted``
     means that an authorized person has accepted the change. ``stranded`` is the night since which some series cannot be
     compared with their levels; empty if all can. ``suspects`` are the fingerprints of the commits of which one is the
-    culprit, until one is proven.
+    culprit, until one is proven. ``closed`` is the night on which it was closed as recovered; empty if it was not.
     """
 
     kind: IssueKind
@@ -81,6 +81,7 @@ class IssueMemory:
     accepted: bool = False
     stranded: str = ""
     suspects: tuple[str, ...] = ()
+    closed: str = ""
 
 
 MEMORY_ROOM = 30_000

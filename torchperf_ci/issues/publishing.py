@@ -13,7 +13,7 @@ from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link,
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
-from torchperf_ci.issues.matching import is_same_regression
+from torchperf_ci.issues.matching import is_same_regression, rows_out_of_sight
 from torchperf_ci.issues.memory import MEMORY_MARKER, NAMED_KINDS, IssueMemory, IssueRow
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
@@ -47,7 +47,9 @@ def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
     """The text to write for an action."""
     comment = _comment_of(action, context)
     if action.what in _MAY_STRAND and action.issue and action.memory.stranded > action.issue.memory.stranded:
-        comment = "\n".join(filter(None, (comment, stranded_comment(action.verdicts, context))))
+        comment = "\n".join(
+            filter(None, (comment, stranded_comment(action.memory, action.verdicts, context)))
+        )
     if action.what in ("open", "locate"):
         (finding, *_) = action.findings
         return IssueText(issue_body(finding, action.memory, context), issue_title(finding), comment)
@@ -68,7 +70,7 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
         case "recover" if action.resolution:
             return _comment([Paragraph(action.resolution)])
         case "recover":
-            return recovered_comment(action.memory, _levels_now(action), context)
+            return recovered_comment(action.memory, _levels_now(action))
         case "reopen":
             finding = action.findings[0] if action.findings else None
             return relapsed_comment(action.memory, _levels_now(action), finding, context, _range_now(action))
@@ -98,18 +100,18 @@ def new_evidence_comment(rows: Sequence[IssueRow], context: IssueContext) -> str
 
 
 def located_comment(finding: IssueFinding, context: IssueContext) -> str:
-    """Report that the responsible commit is now known."""
+    """Report that the responsible commit is now known, or the few of which it is one."""
     who = _culprit_words(finding.culprit, context) if finding.culprit else ("see above",)
-    renewed = ". The description above has been updated."
-    return _comment([Paragraph(("Commit found: ", *who, renewed))])
+    what = "Narrowed down to " if finding.suspects else "Commit found: "
+    return _comment([Paragraph((what, *who, ". The description above has been updated."))])
 
 
-def recovered_comment(memory: IssueMemory, now: Mapping[Series, float], context: IssueContext) -> str:
+def recovered_comment(memory: IssueMemory, now: Mapping[Series, float]) -> str:
     """Report that everything has recovered, for the nights in the memory; ``now`` are tonight's levels."""
-    nights = f"{len(memory.recovered)} nights in a row" if len(memory.recovered) > 1 else "the last night"
+    *earlier, last = memory.recovered
+    when = f"last {len(earlier) + 1} nights that measured it, up to" if earlier else "night of"
     what = "It passed again" if memory.kind == "broken" else "Back at its old level"
-    closed = "so this issue is closed. It will be reopened if that changes."
-    text = f"{what} for {nights}, up to {context.night}, {closed}"
+    text = f"{what} on the {when} {last}, so this issue is closed. It will be reopened if that changes."
     return _comment([Paragraph(text), *_levels_table(memory, now)])
 
 
@@ -123,13 +125,13 @@ def relapsed_comment(
     """Report that the change is back, with tonight's culprit, if ``finding`` has one, else with its range."""
     if finding and finding.document:
         return _comment([Paragraph(f"Again: {finding.why}. The description above has been updated.")])
-    what = "It has been failing again" if memory.kind == "broken" else "It has been back"
+    what = "It fails again, as seen on" if memory.kind == "broken" else "It is back, as seen on"
     culprit = finding.culprit if finding else None
     who: tuple[Piece, ...] = (f" This time it began between {ends.good} and {ends.bad}.",) if ends else ()
     if culprit:
         who = (" This time because of ", *_culprit_words(culprit, context), ".")
     error = [one_line(finding.why)] if finding and memory.kind == "broken" else []
-    since = Paragraph((f"{what} since the night of {context.night}.", *who))
+    since = Paragraph((f"{what} the night of {context.night}.", *who))
     return _comment([since, Commands(error), *_levels_table(memory, now)])
 
 
@@ -151,8 +153,13 @@ def accepted_comment(memory: IssueMemory, context: IssueContext) -> str:
     return _comment([Paragraph(text), Commands([command])])
 
 
-def stranded_comment(verdicts: Iterable[Verdict], context: IssueContext) -> str:
-    """Report that the machine is another, so that nobody can see a recovery; ``verdicts`` say in what it differs."""
+def stranded_comment(memory: IssueMemory, verdicts: Sequence[Verdict], context: IssueContext) -> str:
+    """Report that no night can show a recovery, because nothing measures a series, or another machine does.
+
+    ``verdicts`` say in what the machine differs.
+    """
+    if unseen := rows_out_of_sight(memory, {verdict.series for verdict in verdicts}, context.night):
+        return _out_of_sight_comment(unseen)
     moved = (verdict.why for verdict in verdicts if verdict.verdict == "not-comparable")
     why = next(moved, "for a week, only on other machines of its kind")
     now = f"Measured under other conditions on the night of {context.night} ({short(why, 300)})."
@@ -161,6 +168,20 @@ def stranded_comment(verdicts: Iterable[Verdict], context: IssueContext) -> str:
         " of a commit before the change with a new one shows it; close this issue once the change is gone."
     )
     return _comment([Paragraph((now, open_, Code("torchperf compare"), shows))])
+
+
+def _out_of_sight_comment(rows: Sequence[IssueRow]) -> str:
+    first, *others = largest_first(rows)
+    more = f" and {len(others):,} more" if others else ""
+    name = short(
+        " ".join(filter(None, (str(first.series), first.series.repo and f"of {first.series.repo}"))), 300
+    )
+    since = f"Not measured since the night of {max(row.night for row in rows)}: "
+    text = (
+        ". No night shows whether it has recovered, so this issue stays open. If nothing measures it any more, or "
+        "only under another name, such as that of a renamed repository, close this issue by hand."
+    )
+    return _comment([Paragraph((since, Code(name), more, text))])
 
 
 def duplicate_comment(number: int) -> str:
@@ -339,7 +360,7 @@ def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
 
 
 def _what_people_decided(issue: TrackedIssue) -> str:
-    word = "was accepted" if issue.memory.accepted else "was closed by hand and stays closed"
+    word = "was accepted" if issue.memory.accepted else "was closed by somebody and stays closed"
     return f"#{issue.number} {word}"
 
 

@@ -181,7 +181,7 @@ def _headline(plan: BisectionPlan) -> str:
     """Return one sentence with all counts."""
     fitting, ranges = len(plan.chosen), len(plan.chosen) + len(plan.waiting)
     if not ranges and not plan.left_out:
-        return "Nothing is bisected: nothing regressed, and no candidate has a range of commits to search"
+        return "Nothing is bisected: nothing regressed, and no candidate can be bisected"
     counts = [f"Bisected tonight: {fitting} of {ranges} ranges of commits"]
     counts += [f"the budget is too small for {len(plan.waiting)}"] if plan.waiting else []
     counts += [f"{len(plan.left_out):,} series cannot be bisected"] if plan.left_out else []

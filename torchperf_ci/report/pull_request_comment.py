@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from github.Issue import Issue
     from github.IssueComment import IssueComment
     from github.PullRequest import PullRequest
+    from github.PullRequestPart import PullRequestPart
 
     from torchperf_ci.github import GitHubClient
     from torchperf_ci.identity import EventPullRequest, EventRepository, EventRun
@@ -164,8 +165,16 @@ def _from_there(measured: MeasuredHead, pulls: Iterable[PullRequest]) -> list[Pu
         pull
         for pull in pulls
         if measured.branch in ("", pull.head.ref)
-        and measured.repository.lower() in ("", pull.head.repo.full_name.lower() if pull.head.repo else None)
+        and (not measured.repository or _is_of(measured.repository.lower(), pull.head))
     ]
+
+
+def _is_of(repository: str, head: PullRequestPart) -> bool:
+    """Whether a head is in a repository. Of a deleted one GitHub says whose it was, who can have one fork only."""
+    if head.repo:
+        return head.repo.full_name.lower() == repository
+    owner, *_ = (head.label or "").lower().partition(":")
+    return owner == repository.partition("/")[0]
 
 
 def _pull_request(client: GitHubClient, number: int) -> PullRequest:

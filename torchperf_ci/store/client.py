@@ -6,7 +6,7 @@ import errno
 import logging
 import re
 import threading
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, inf
@@ -167,7 +167,7 @@ class ServerClient:
         self._client.close()
 
 
-class Store:
+class Store(AbstractContextManager["Store"]):
     """A store; ``name`` is its address without a password. An embedded one is open only while it is used."""
 
     def __init__(self, client: Lease | ServerClient, location: EmbeddedStore | StoreServer) -> None:
@@ -179,9 +179,6 @@ class Store:
         self._source = "torchperf_values"
         self.has_values = True
 
-    def __enter__(self) -> Store:
-        return self
-
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
@@ -191,17 +188,18 @@ class Store:
 
     @contextmanager
     def keep_open(self) -> Iterator[None]:
-        """Keep an embedded database open in this process.
-
-        Within the block, temporary tables persist and no other process runs statements. Other processes wait
-        meanwhile, so it should take only seconds.
-        """
+        """Keep an embedded database and its temporary tables open; others wait, so it should take only seconds."""
         with self._explained(), self._client.acquired():
             yield
 
     def use(self, database: str) -> None:
         """Resolve unqualified names in ``database`` from now on."""
         self._client.use(database)
+
+    def only_query(self) -> None:
+        """Let other processes merge an embedded database: each handing over would leak the threads that do."""
+        if isinstance(self._client, Lease):
+            self._client.only_query()
 
     @property
     def database(self) -> str:

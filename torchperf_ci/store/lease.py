@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_HOLD_SECONDS = 1.0
 """Seconds after which the holder releases the database if another process waits; a busy one after its statement.
-Reopening takes a tenth of that, and leaks some file descriptors of the engine, so it is not released needlessly."""
+Reopening takes a tenth of that, so it is not released needlessly."""
 BUSY_TIMEOUT = 60.0
 """Longest wait, in seconds, for the same process to release the database."""
 _POLL = 0.02
@@ -35,6 +35,8 @@ _TURN, _HELD = "torchperf.turn", "torchperf.held"
 """Lock files of the process that waits, and of the one that has the database. The engine's own lock on its file
 `status` is not enough: on exit the engine unlocks that file before it removes it, and may so remove the next
 process's file."""
+_ONLY_QUERIED = {f"background_{pool}pool_size": 0 for pool in ("", "common_", "fetches_", "move_")}
+"""Options of an engine without the threads that merge parts and delete rows, which closing the engine does not end."""
 _OPENING = threading.Lock()
 _ASKING = threading.Lock()
 """Held during the check for waiting processes, because that check briefly takes the turn, which to another thread's
@@ -58,6 +60,7 @@ class Lease:
         self._deadline = deadline
         self._client: Client | None = None
         self._database: str | None = None
+        self._options: dict[str, int] = {}
         self._users = 0
         self._mine = threading.local()
         self._changed = threading.Condition()
@@ -69,6 +72,10 @@ class Lease:
             self._database = database
             if self._client:
                 self._client.database = database
+
+    def only_query(self) -> None:
+        """Leave merging to other processes from the next reopening on; a statement that deletes rows would hang."""
+        self._options = _ONLY_QUERIED
 
     @contextmanager
     def acquired(self) -> Iterator[Client]:
@@ -169,7 +176,10 @@ class Lease:
         import clickhouse_connect
 
         return clickhouse_connect.get_client(
-            interface="chdb", path=str(self._path), show_clickhouse_errors="scrub"
+            interface="chdb",
+            path=str(self._path),
+            chdb_options=self._options,
+            show_clickhouse_errors="scrub",
         )
 
     def _wait(self, turn: IO[bytes], holding: IO[bytes]) -> None:

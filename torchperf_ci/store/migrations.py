@@ -103,14 +103,15 @@ def open_existing(dsn: str, advice: str = "name another with --store") -> Store:
         msg = f"{location}: there is no store; `torchperf ingest` makes one, or {advice}"
         raise StoreError(msg)
     try:
-        return open_store(dsn)
+        store = open_store(dsn)
     except RefusedStatementError as error:
         if error.code not in _MAY_NOT:
             raise
         say(f"{error}; until then, queries read the results without the derived tables, which takes longer")
-    store = connect(dsn)
-    store.use(store.database)
-    store.read_results_alone()
+        store = connect(dsn)
+        store.use(store.database)
+        store.read_results_alone()
+    store.only_query()
     return store
 
 
