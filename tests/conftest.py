@@ -57,8 +57,8 @@ def pytest_collection() -> Iterator[object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with a long file that needs no ``toolkits``: other processes would wait while the first installs them."""
-    items.sort(key=lambda item: item.path.name != "test_console_blocks.py")
+    """Begin with long files that need no ``toolkits``: other processes would wait while the first installs them."""
+    items.sort(key=lambda item: item.path.name not in ("test_console_blocks.py", "test_workloads.py"))
 
 
 @pytest.fixture(scope="session")

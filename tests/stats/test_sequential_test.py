@@ -188,6 +188,9 @@ def test_evidence_is_counted_pair_by_pair() -> None:
     whole, part = evidence(row, DELTA), evidence(row[:, :7], DELTA)
     assert np.allclose(whole.increase[:, :7], part.increase)
     assert np.allclose(whole.least_decrease[:, :7], part.least_decrease)
+    assert np.allclose(
+        part.least_decrease[:, -1:], evidence(row[:, :7], DELTA, after_all=True).least_decrease
+    )
 
 
 def test_evidence_is_the_same_in_both_directions() -> None:

@@ -159,10 +159,11 @@ def _culprit_finding(
     bisections: Sequence[Bisection],
     night: str,
 ) -> IssueFinding:
+    of_range = [verdict for verdict in worse if _bisections_of_range(verdict, [bisection])]
     verdicts = [
         verdict
         for verdict in worse
-        if _names_series(culprit, verdict, bisection, bisections, worse)
+        if _names_series(culprit, verdict, bisection, bisections, of_range)
         or _only_culprit_of_range(verdict, bisection, bisections)
     ]
     here: dict[str, list[Verdict]] = {}
@@ -209,15 +210,14 @@ def _names_series(
     verdict: Verdict,
     bisection: Bisection,
     bisections: Sequence[Bisection],
-    worse: Iterable[Verdict],
+    of_range: Sequence[Verdict],
 ) -> bool:
     """Whether a culprit names a series on its machine, or a regressed series on a machine without a bisection.
 
-    The latter must not have been at its old level after the bisected range. Series of other repositories have the same
-    names.
+    The latter must not have been at its old level after the bisected range, of which are the verdicts ``of_range``.
+    Series of other repositories have the same names.
     """
     name = _bisected_name(verdict.series)
-    of_range = [it for it in worse if _bisections_of_range(it, [bisection])]
     is_foreign = of_range and all(it.series.repo != verdict.series.repo for it in of_range)
     if is_foreign or all(change.name != name for change in culprit.series):
         return False

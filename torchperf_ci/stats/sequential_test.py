@@ -108,7 +108,7 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decis
     """
     x = np.asarray(log_ratios, dtype=np.float64)
     effect, delta = paired_effect(x), math.log1p(min_effect)
-    pair_evidence = evidence(x[np.newaxis], delta)
+    pair_evidence = evidence(x[np.newaxis], delta, after_all=True)
     noise = max(float(np.median(np.abs(x - np.median(x)))) * MAD_TO_SIGMA, FLOOR)
     return Decision(
         _word(x, pair_evidence, delta, cases),
@@ -127,23 +127,28 @@ def boundaries(cases: int, beta: float = BETA) -> tuple[float, float]:
     return math.log((1 - BETA) / alpha), math.log(beta / (1 - alpha))
 
 
-def evidence(log_ratios: Floats, delta: float) -> PairEvidence:
-    """Return the evidence of paired log-ratios, shape (series, pairs), for a change by ``delta`` on the log scale."""
+def evidence(log_ratios: Floats, delta: float, *, after_all: bool = False) -> PairEvidence:
+    """Return the evidence of paired log-ratios, shape (series, pairs), for a change by ``delta`` on the log scale.
+
+    ``after_all`` gives only that of all pairs, shape (series, 1).
+    """
     sizes = delta * MULTIPLES
-    likelihoods = _marginal(log_ratios, np.concatenate([[0.0], sizes, -sizes]))
+    each = _of_each(log_ratios, np.concatenate([[0.0], sizes, -sizes]))
+    likelihoods = _marginal(each.sum(axis=1, keepdims=True) if after_all else np.cumsum(each, axis=1))
     up, down = np.split(likelihoods[..., 1:] - likelihoods[..., :1], 2, axis=-1)
     return PairEvidence(_mixed(up), _mixed(down), least_increase=up[..., 0], least_decrease=down[..., 0])
 
 
-def _marginal(log_ratios: Floats, means: Floats) -> Floats:
-    """Return ln ∫ ∏ t((xᵢ − mean)/σ)/σ dP(σ) over the pairs up to each, up to a constant; σ² is scaled inverse χ².
-
-    The last axis of the result is that of ``means``.
-    """
-    prior = -PRIOR_DF * (np.log(_SIGMAS) + (PRIOR_SIGMA / _SIGMAS) ** 2 / 2)
+def _of_each(log_ratios: Floats, means: Floats) -> Floats:
+    """Return ln t((xᵢ − mean)/σ)/σ of each pair, up to a constant; the last axes are those of ``means`` and of σ."""
     squares = ((log_ratios[..., np.newaxis] - means)[..., np.newaxis] / _SIGMAS) ** 2
-    each = -(ERROR_DF + 1) / 2 * np.log1p(squares / ERROR_DF) - np.log(_SIGMAS)
-    return log_of_sum(np.cumsum(each, axis=1) + prior)
+    likelihoods: Floats = -(ERROR_DF + 1) / 2 * np.log(1 + squares / ERROR_DF) - np.log(_SIGMAS)
+    return likelihoods
+
+
+def _marginal(likelihoods: Floats) -> Floats:
+    """Return ln ∫ exp(likelihoods) dP(σ) over the last axis, up to a constant; σ² is scaled inverse χ²."""
+    return log_of_sum(likelihoods - PRIOR_DF * (np.log(_SIGMAS) + (PRIOR_SIGMA / _SIGMAS) ** 2 / 2))
 
 
 def _mixed(ratios: Floats) -> Floats:
