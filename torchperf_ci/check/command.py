@@ -169,7 +169,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
 
 def _repeat_options(options: CheckOptions, config: Config) -> RepeatOptions | None:
     """Return the options to repeat the measurement; None if no suite of the configuration is a Python file."""
-    if not any(name.endswith(".py") for suite in config.suites.values() for name in suite.workloads):
+    if not any(suite.files for suite in config.suites.values()):
         return None
     words, folder = portable_options({"config": options.policy}, ("config",))
     return RepeatOptions(options=words, folder=folder)
