@@ -99,8 +99,8 @@ def test_a_suite_file_that_is_not_there_is_told(here: Path, capsys: pytest.Captu
 def test_two_suite_files_share_no_name_of_a_workload_on_one_runner(
     other: str, where: str, refused: bool, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    suites = f"  own: {{workloads: [a.py], runners: [spr]}}\n  more: {{workloads: [./a.py, b.py], runners: [{where}]}}\n"
-    (here / "torchperf.yml").write_text(CONFIG + suites)
+    more = f"  more: {{workloads: [./a.py, b.py], runners: [{where}]}}\n"
+    (here / "torchperf.yml").write_text(f"{CONFIG}  own: {{workloads: [a.py], runners: [spr]}}\n{more}")
     (here / "a.py").write_text('@workload("my/net", "a task")\ndef net(size): ...\n')
     (here / "b.py").write_text(f"@suite.workload(\n    '{other}',\n    'a task'\n)\ndef net(size): ...\n")
     assert plan() == (2 if refused else 0)
