@@ -76,6 +76,11 @@ class Suite:
     runners: tuple[str, ...] = key(ListOf(Text()), (), "Names from `runners`; if omitted, all of them.")
     shards: int = key(Integer(1), 1, "The number of jobs that the work of a runner is split into.")
 
+    @property
+    def files(self) -> list[str]:
+        """The suite files among the workloads."""
+        return [name for name in self.workloads if name.endswith(".py")]
+
 
 @dataclass(frozen=True)
 class Rule:

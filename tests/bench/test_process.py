@@ -179,6 +179,20 @@ def test_a_hang_in_c_ends_with_the_timeout(
     assert "in _hangs_in_c" in failure.value.log
 
 
+@pytest.mark.parametrize("spare", [0, -1])
+def test_workers_leave_temporary_files_in_the_scratch_folder_unless_its_path_is_too_long(
+    spare: int,
+    faulty: Callable[[str], Case],
+    quick: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("torchperf_ci.bench.process.Worker", lambda _python, _log, environ, *_: environ)
+    monkeypatch.setattr("torchperf_ci.bench.process.MAX_TEMPORARY_LENGTH", len(str(tmp_path)) + spare)
+    environ = open_worker(faulty("fine"), quick, tmp_path)
+    assert environ.get("TMPDIR") == (None if spare else str(tmp_path))
+
+
 def test_only_the_workers_own_time_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, granted = 0.0, []
     monkeypatch.setattr("torchperf_ci.bench.process.time.monotonic", lambda: clock)

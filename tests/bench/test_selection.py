@@ -81,7 +81,16 @@ def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"unknown suite or workload 'quik': did you mean quick\?"):
         keys(Selection([grid("quik")]))
     with pytest.raises(UsageError, match=r"'mian': did you mean main\?"):
-        keys(Selection([grid("mian")], configured=["main"]))
+        keys(Selection([grid("mian")], configured={"main": grid("/x/mine.py")}))
+
+
+def test_a_workload_of_a_file_that_was_not_read_is_told_how_to_choose() -> None:
+    configured = {"main": grid("/x/mine.py"), "more": grid("my/*.py", "more/suite.py")}
+    advice = r"give --filter more/net in place of --suite"
+    with pytest.raises(
+        UsageError, match=rf"'more/net': .*; to choose a workload of my/\*.py, more/suite.py, {advice}"
+    ):
+        keys(Selection([grid("more/net")], configured=configured))
 
 
 def test_a_folder_is_no_suite(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def test_a_suite_that_good_cannot_import_is_told(
     assert bisect.code(*ends, "--suite", str(tmp_path / "suite.py"), command="") == 2
     said = capsys.readouterr().err
     assert f"on the good build, {good[:10]} old: {tmp_path}/suite.py:1: importing the file raised" in said
+    assert "give --suite a copy of the older file" in said
 
 
 def test_a_build_that_installs_no_torch_is_told(bisect, history, quick, capsys) -> None:

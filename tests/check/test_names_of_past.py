@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from made_points import row, series
+from made_points import MACHINE, row, series
 
 from torchperf_ci.check.recorded_past import as_in_past, branch_of, groups_of_past, why_unknown
 from torchperf_ci.errors import UsageError
@@ -44,13 +44,24 @@ def test_a_machine_that_is_not_described_is_the_only_one_of_the_past_if_there_is
 
 def test_points_get_the_names_of_the_past() -> None:
     fresh = series(repo="")
-    assert as_in_past({fresh: row([1.0])}, {fresh.group: H100}) == {series(): row([1.0])}
+    assert as_in_past({fresh: row([1.0])}, {fresh.group: H100}, {}) == {series(): row([1.0])}
+
+
+def test_points_that_describe_no_machine_are_of_that_of_the_past_if_it_has_only_one() -> None:
+    bare, case = series(arch=""), {"batch_size": "8"}
+    called, new = {bare.group: H100}, {bare: row([1.0], fingerprint=case)}
+    past = row([1.0, 1.0])
+    assert as_in_past(new, called, {series(): past}) == {
+        series(): row([1.0], fingerprint={**MACHINE, **case})
+    }
+    past += row([1.0], fingerprint={"driver": "560"})
+    assert as_in_past(new, called, {series(): past}) == {series(): row([1.0], fingerprint=case)}
 
 
 def test_points_that_get_one_name_are_in_the_order_of_time() -> None:
     """Else an old one, which lacks the repository, would be judged as the newest."""
     fresh, points = series(repo=""), row([1.0, 2.0, 3.0])
-    renamed = as_in_past({series(): points[1:], fresh: points[:1]}, {fresh.group: H100, H100: H100})
+    renamed = as_in_past({series(): points[1:], fresh: points[:1]}, {fresh.group: H100, H100: H100}, {})
     assert renamed == {series(): points}
 
 

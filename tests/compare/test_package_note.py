@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from torchperf_ci.compare import compared_builds
-from torchperf_ci.compare.compared_builds import MAX_CHANGES, package_note
+from torchperf_ci.compare.compared_builds import MAX_CHANGES, package_note, unused_code_note
 from torchperf_ci.environments.build_environment import Interpreter, WheelRequirement
+from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.environments.wheels import Distribution
 from torchperf_ci.errors import EnvironmentUnderTestError
 
@@ -78,3 +79,22 @@ def test_two_wheels_that_contain_the_same_torch_are_told(monkeypatch, kind, comm
         for python in commits
     ]
     assert ("both wheels install the same versions, with torch 2.13" in package_note(*builds)) is is_told
+
+
+@pytest.mark.parametrize(
+    ("imported", "files", "head", "told"),
+    [
+        ("benchmarks/helper.py", ["suite.py"], Revision, True),
+        ("tree/src/package/__init__.py", ["suite.py"], Revision, False),
+        ("benchmarks/helper.py", [], Revision, False),
+        ("benchmarks/helper.py", ["suite.py"], WheelRequirement, False),
+    ],
+)
+def test_a_suite_that_imports_nothing_of_the_commits_is_told(imported, files, head, told, tmp_path) -> None:
+    spec = Revision(tmp_path, "ab", "Add") if head is Revision else WheelRequirement("torch==2.13.0")
+    build = SimpleNamespace(
+        spec=spec,
+        settings=SimpleNamespace(files=files, path=(str(tmp_path / "tree/src"), str(tmp_path / "tree"))),
+        under_test=SimpleNamespace(imported=[str(tmp_path / imported)]),
+    )
+    assert ("import no code of these commits" in unused_code_note(build, build)) is told

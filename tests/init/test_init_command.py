@@ -323,12 +323,21 @@ def test_where_there_is_no_repository_nothing_is_written(newcomer: Newcomer, tmp
     assert "is in no git repository: call `torchperf init` in a clone, or after `git init`" in said
 
 
-def test_what_cannot_be_written_is_told_with_what_was(newcomer: Newcomer) -> None:
-    newcomer.write(".github", "a file")
+@pytest.mark.parametrize(
+    ("file", "unwritten", "before"),
+    [
+        (".github", "torchperf-nightly.yml", "written before: benchmarks/suite.py, torchperf.yml"),
+        ("benchmarks", "suite.py", "nothing was written"),
+    ],
+)
+def test_a_file_in_place_of_a_folder_is_told_with_what_was_written(
+    file: str, unwritten: str, before: str, newcomer: Newcomer
+) -> None:
+    newcomer.write(file, "a file")
     code, said = newcomer.init()
     assert code == 2
-    assert "torchperf-nightly.yml cannot be written: " in said
-    assert "written before: benchmarks/suite.py, torchperf.yml" in said
+    why = f"{newcomer.folder / file} is a file, not a folder: rename it"
+    assert f"{unwritten} cannot be written: {why}; {before}" in said
 
 
 def test_no_link_leads_out_of_the_repository(newcomer: Newcomer, tmp_path: Path) -> None:

@@ -92,6 +92,21 @@ def test_a_suite_file_that_is_not_there_is_told(here: Path, capsys: pytest.Captu
     assert told == ["there is no suite file benchmarks/gone.py here: its jobs will fail"]
 
 
+@pytest.mark.parametrize(
+    ("other", "where", "refused"),
+    [("my/net", "spr", True), ("my/gnat", "spr", False), ("my/net", "m2", False)],
+)
+def test_two_suite_files_share_no_name_of_a_workload_on_one_runner(
+    other: str, where: str, refused: bool, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = f"  more: {{workloads: [./a.py, b.py], runners: [{where}]}}\n"
+    (here / "torchperf.yml").write_text(f"{CONFIG}  own: {{workloads: [a.py], runners: [spr]}}\n{more}")
+    (here / "a.py").write_text('@workload("my/net", "a task")\ndef net(size): ...\n')
+    (here / "b.py").write_text(f"@suite.workload(\n    '{other}',\n    'a task'\n)\ndef net(size): ...\n")
+    assert plan() == (2 if refused else 0)
+    assert ("a.py and b.py both define the workload 'my/net'" in capsys.readouterr().err) is refused
+
+
 def test_the_matrix_as_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert plan("--json") == 0
     (line,) = capsys.readouterr().out.splitlines()

@@ -185,6 +185,15 @@ def test_the_facts_of_the_machine_and_the_batch_size_are_the_fingerprint(tmp_pat
     }
 
 
+def test_without_a_list_of_facts_the_processors_are_the_fingerprint(tmp_path: Path) -> None:
+    runner = {"type": "a100-runner", "cpu_info": "EPYC 7763", "gpu_info": "A100", "extra_info": {"host": "a"}}
+    write(tmp_path, "a.json", record(1, runners=[runner]))
+    assert only(points_of_records([tmp_path]).points).fingerprint == {
+        "cpu_info": "EPYC 7763",
+        "gpu_info": "A100",
+    }
+
+
 def test_an_anchored_metric_is_comparable_by_its_anchor(tmp_path: Path) -> None:
     benchmark = {"name": "suite", "extra_info": {"batch_size": 8, "threads": 1}}
     anchored = record(

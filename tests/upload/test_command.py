@@ -243,6 +243,21 @@ def test_several_uploads_to_a_store_are_rows_once_each(folder: Path, tmp_path: P
     assert {str(key).rpartition("/")[2] for _, key in found} == {"a.json", "b.json"}
 
 
+@pytest.mark.parametrize(
+    ("last", "code"), [({}, 0), ({"head_sha": "2e" * 20}, 2), ({"head_branch": None}, 2)]
+)
+def test_records_that_all_name_one_commit_need_no_checkout(
+    last: dict[str, str | None], code: int, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "a.json"
+    first, *others = json.loads(file.read_text())
+    commit = {"repo": "octo/perf", "head_branch": "main", "head_sha": "1f" * 20}
+    file.write_text(json.dumps([{**first, **commit, **last}, *({**other, **commit} for other in others)]))
+    assert upload(file, "--to", tmp_path / "kept") == code
+    assert len([*tmp_path.glob("kept/v3/octo/perf/*/*/a.json")]) == (code == 0)
+    assert ("--repo-name, --head-branch and --head-sha" in capsys.readouterr().err) is (code == 2)
+
+
 def test_records_in_folders_below_are_told(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -213,19 +213,27 @@ def open_worker(
 ) -> Worker:
     """Start a worker with the case's own compiler cache under ``scratch``: cold the first time, then warm.
 
-    ``more`` are environment variables in addition to those of every worker. Raises :class:`SystemRefusalError` if the
-    Python is gone.
+    Its temporary files are in ``scratch``, too, because a killed compiler leaves some behind. ``more`` are environment
+    variables in addition to those of every worker. Raises :class:`SystemRefusalError` if the Python is gone.
     """
     folder = cache_of(case, scratch).parent
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        return start_worker(settings, folder, more)
+        return start_worker(settings, folder, {**_temporary_in(scratch), **(more or {})})
     except FileNotFoundError as error:
         msg = (
             f"{error.filename} has been removed since it was first used: once it is there again, call torchperf again "
             "(run with --resume)"
         )
         raise SystemRefusalError(msg) from error
+
+
+MAX_TEMPORARY_LENGTH = 72
+"""Most characters of a path to temporary files, among them sockets, whose paths have at most 103 on macOS."""
+
+
+def _temporary_in(scratch: Path) -> dict[str, str]:
+    return {"TMPDIR": str(scratch)} if len(str(scratch)) <= MAX_TEMPORARY_LENGTH else {}
 
 
 def start_worker(settings: Settings, folder: Path, more: Mapping[str, str] | None = None) -> Worker:

@@ -20,7 +20,7 @@ from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, Unkno
 from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
@@ -33,11 +33,13 @@ DEVICE_CLASSES = {"cpu": "cpu", "mps": "integrated"}
 """Device classes for default batch sizes. Every other device is an accelerator with its own memory."""
 
 
-def members_of(known: KnownWorkloads, patterns: Iterable[str], configured: Iterable[str] = ()) -> list[str]:
+def members_of(
+    known: KnownWorkloads, patterns: Iterable[str], configured: Mapping[str, Suite] | None = None
+) -> list[str]:
     """Return the names of workloads that the patterns (suites, names or globs) select, in the catalogue's order.
 
     Raises :class:`UsageError` for a pattern that matches nothing; it may be a misspelled suite of the configuration,
-    which are ``configured``.
+    which are ``configured``, or a workload of one of their files.
     """
     wanted: set[str] = set()
     for pattern in patterns:
@@ -48,12 +50,23 @@ def members_of(known: KnownWorkloads, patterns: Iterable[str], configured: Itera
             msg = f"{pattern} is a folder: give the paths of the Python files in it"
             raise UsageError(msg)
         if not members:
-            msg = "suite or workload"
-            raise UnknownNameError(
-                msg, pattern, [*configured, *known.suites, *known.workloads], "torchperf list"
-            )
+            raise _unknown(pattern, known, configured or {})
         wanted.update(members)
     return [name for name in known.workloads if name in wanted]
+
+
+def _unknown(pattern: str, known: KnownWorkloads, configured: Mapping[str, Suite]) -> UsageError:
+    names = [*configured, *known.suites, *known.workloads]
+    error = UnknownNameError("suite or workload", pattern, names, "torchperf list")
+    unread = [
+        file for suite in configured.values() for file in suite.files if _absolute(file) not in known.suites
+    ]
+    if not unread:
+        return error
+    files = ", ".join(dict.fromkeys(unread))
+    return UsageError(
+        f"{error}; to choose a workload of {files}, give --filter {pattern} in place of --suite"
+    )
 
 
 @dataclass(frozen=True)
@@ -70,7 +83,7 @@ class Selection:
     batch_size: int | None = None
     shard: tuple[int, int] = (1, 1)
     costs: Costs = field(default_factory=dict)
-    configured: Sequence[str] = ()
+    configured: Mapping[str, Suite] = field(default_factory=dict)
 
 
 NOTHING_IN_SHARD = "shard {}/{} has nothing to measure: there are fewer cases than shards; plan fewer"
@@ -244,7 +257,7 @@ def selection_of(
         batch_size=options.batch_size,
         shard=shard or (1, 1),
         costs=read_costs(Path(costs_file)) if costs_file else {},
-        configured=tuple(config.suites),
+        configured=config.suites,
     )
 
 

@@ -201,6 +201,12 @@ def environment_opener(
     return partial(open_environment, builder=Builder(python, options.build, seconds))
 
 
+_NEWER_SUITE = (
+    "\nif the suite file needs what is newer than this commit: it is the same file for all commits, so import that "
+    "inside the functions that need it, or give --suite a copy of the older file (git show COMMIT:FILE)"
+)
+
+
 def resolve_setup(
     options: BisectOptions,
     config: Config,
@@ -227,6 +233,7 @@ def resolve_setup(
         check_imports(under_test.imported, good, Path(options.repo), settings.files)
     except (EnvironmentUnderTestError, SuiteFileError) as error:
         hint = UNBUILT if builder_kind(options) == "worktree" else INSTALLED
+        hint += _NEWER_SUITE if isinstance(error, SuiteFileError) else ""
         msg = f"on the good build, {good.description}: {error}{hint}"
         raise EnvironmentUnderTestError(msg) from error
     settings = settings.on(under_test.environment)

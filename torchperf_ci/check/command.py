@@ -143,7 +143,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
     groups = groups_of_past(
         {series.group for series in collected.points}, past.groups, options.repo_name or ""
     )
-    new = as_in_past(collected.points, groups)
+    new = as_in_past(collected.points, groups, past.points)
     unknown = {*groups.values()}.difference(past.groups if past.points else ())
     others = without_new_runs(past.points, new)
     verdicts = judge_all(others, new, config.policy)
@@ -169,7 +169,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
 
 def _repeat_options(options: CheckOptions, config: Config) -> RepeatOptions | None:
     """Return the options to repeat the measurement; None if no suite of the configuration is a Python file."""
-    if not any(name.endswith(".py") for suite in config.suites.values() for name in suite.workloads):
+    if not any(suite.files for suite in config.suites.values()):
         return None
     words, folder = portable_options({"config": options.policy}, ("config",))
     return RepeatOptions(options=words, folder=folder)
@@ -282,7 +282,7 @@ def _raise_refused(collected: RecordedPoints, rest: str) -> None:
 
 
 def _baseline_line(baseline: Baseline) -> str:
-    known = (baseline.machine.get(name) for name in ("device_type", "device", "cpu"))
+    known = (baseline.machine.get(name) for name in ("device_type", "device", "cpu", "gpu_info", "cpu_info"))
     device = next(filter(None, known), "machines that are not described")
     text = f"{len(baseline.series)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
     few = f"; it takes at least {MIN_HISTORY} runs to estimate the noise, so measure more"

@@ -19,7 +19,7 @@ from torchperf_ci.places.packs import month_before
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import NEWEST_POINTS, groups_of_store, points_of_store
-from torchperf_ci.series.points import Point, Points, Series, SeriesGroup, run_of
+from torchperf_ci.series.points import Point, Points, Series, SeriesGroup, machine_facts, run_of
 from torchperf_ci.store.migrations import open_existing, place_access, store_of_place
 
 if TYPE_CHECKING:
@@ -51,12 +51,24 @@ def groups_of_past(
     return {group: _on_its_hardware(_in_its_repository(group, known, repo), known) for group in groups}
 
 
-def as_in_past(points: Points, called: Mapping[SeriesGroup, SeriesGroup]) -> Points:
-    """Return the points with their series renamed to the groups of the past, and sorted by time."""
+def as_in_past(points: Points, called: Mapping[SeriesGroup, SeriesGroup], past: Points) -> Points:
+    """Return the points with their series renamed to the groups of the past, and sorted by time.
+
+    Those that describe no machine are taken to come from that of their series' past, if it has only one.
+    """
     renamed: dict[Series, list[Point]] = defaultdict(list)
     for series, row in points.items():
-        renamed[replace(series, **called[series.group]._asdict())].extend(row)
+        there = replace(series, **called[series.group]._asdict())
+        renamed[there].extend(row if series.arch else _on_only_machine(row, past.get(there, ())))
     return {series: sorted(row, key=lambda point: point.timestamp) for series, row in renamed.items()}
+
+
+def _on_only_machine(row: Iterable[Point], past: Iterable[Point]) -> Iterable[Point]:
+    machines = {tuple(sorted(machine_facts(point.fingerprint).items())) for point in past}
+    if len(machines) != 1:
+        return row
+    [facts] = map(dict, machines)
+    return [point._replace(fingerprint={**facts, **point.fingerprint}) for point in row]
 
 
 def why_unknown(groups: Collection[SeriesGroup], known: Collection[SeriesGroup]) -> str:

@@ -125,7 +125,9 @@ def _write(root: Path, files: Sequence[StarterFile]) -> None:
                 out.write(file.text)
         except OSError as error:
             done = f"written before: {', '.join(written)}" if written else "nothing was written"
-            msg = f"{path} cannot be written: {error.strerror}; {done}"
+            blocking = [above for above in path.parents if above.is_file()]
+            why = f"{blocking[0]} is a file, not a folder: rename it" if blocking else error.strerror
+            msg = f"{path} cannot be written: {why}; {done}"
             raise OutputDirectoryError(msg) from error
         written.append(file.path)
 

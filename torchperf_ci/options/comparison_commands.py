@@ -105,7 +105,8 @@ class CompareOptions:
     min_effect: float | None = shared(MIN_EFFECT, HOW_LONG)
     budget: float | None = option(
         "--budget",
-        "Maximum seconds of measuring; whatever is unclear by then stays undecided",
+        "Seconds, from the end of all builds and installs, in which pairs may start, compilation included; whatever is "
+        "unclear by then stays undecided",
         seconds,
         metavar="SECONDS",
         otherwise="600, or 60 per case if that is more",

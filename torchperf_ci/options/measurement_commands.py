@@ -150,7 +150,11 @@ class RunOptions:
         default="0.01",
     )
     budget: float = option(
-        "--budget", "Maximum seconds of sampling per process", seconds, metavar="SECONDS", default="3"
+        "--budget",
+        "Maximum seconds of sampling per process, in addition to starting, compiling and warming up",
+        seconds,
+        metavar="SECONDS",
+        default="3",
     )
     timeout: float = shared(TIMEOUT)
     out: str | None = option(

@@ -24,6 +24,7 @@ from torchperf_ci.plan.jobs import (
     matrix,
     measured_costs,
     missing_suites,
+    refuse_shared_names,
     repeated_workloads,
     unused_runners,
 )
@@ -77,6 +78,7 @@ def _check(options: PlanOptions) -> None:
 
 
 def _plan_measuring(jobs: Sequence[MeasurementJob], config: Config, options: PlanOptions) -> None:
+    refuse_shared_names(config)
     document = jobs_document(jobs)
     notes = [f"no suite uses the runner {name!r}" for name in unused_runners(config)]
     notes += repeated_workloads(config)

@@ -104,22 +104,51 @@ def unused_runners(config: Config) -> Sequence[str]:
     return [runner for runner in config.runners if runner not in used]
 
 
-def repeated_workloads(config: Config) -> Iterator[str]:
-    """Yield a sentence for each two suites that name the same workloads for the same cases on the same runner."""
-    for (first, one), (second, other) in combinations(config.suites.items(), 2):
+def _overlapping(config: Config) -> Iterator[tuple[tuple[str, Suite], tuple[str, Suite]]]:
+    """Yield each two suites that have a mode, a dtype, a backend and a runner in common."""
+    for one, other in combinations(config.suites.items(), 2):
         of_one, of_other = (
             (suite.modes, suite.dtypes, suite.backends, suite.runners or config.runners)
-            for suite in (one, other)
+            for _, suite in (one, other)
         )
-        named = [name for name in one.workloads if name in other.workloads]
-        if named and not any(set(a).isdisjoint(b) for a, b in zip(of_one, of_other, strict=True)):
+        if not any(set(a).isdisjoint(b) for a, b in zip(of_one, of_other, strict=True)):
+            yield one, other
+
+
+def repeated_workloads(config: Config) -> Iterator[str]:
+    """Yield a sentence for each two suites that name the same workloads for the same cases on the same runner."""
+    for (first, one), (second, other) in _overlapping(config):
+        if named := [name for name in one.workloads if name in other.workloads]:
             yield f"the suites {first!r} and {second!r} both measure {', '.join(named)}: twice the time for the same"
 
 
 def missing_suites(config: Config) -> Sequence[str]:
     """Return the suite files that do not exist in the current directory, where the jobs look for them, too."""
-    members = [member for suite in config.suites.values() for member in suite.workloads]
-    return [name for name in members if name.endswith(".py") and not Path(name).is_file()]
+    return [name for suite in config.suites.values() for name in suite.files if not Path(name).is_file()]
+
+
+_DECORATOR = re.compile(r"""^@(?:\w+\.)*workload\(\s*["']([^"']+)["']""", re.MULTILINE)
+
+
+def refuse_shared_names(config: Config) -> None:
+    """Raise :class:`UsageError` if two suites' files give a workload of the same cases the same name, spelled out.
+
+    Each job reads the files of its own suite only, so none would notice, and the results would be of one series.
+    """
+    for (_, one), (_, other) in _overlapping(config):
+        theirs = {name: file for file in other.files for name in _names_in(Path(file))}
+        for file in one.files:
+            for name in _names_in(Path(file)):
+                if name in theirs and not Path(theirs[name]).samefile(file):
+                    msg = (
+                        f"{file} and {theirs[name]} both define the workload {name!r}, and the results of both would "
+                        "be taken for one benchmark's: give one of them another name"
+                    )
+                    raise UsageError(msg)
+
+
+def _names_in(file: Path) -> Sequence[str]:
+    return _DECORATOR.findall(file.read_text("utf-8", "replace")) if file.is_file() else ()
 
 
 def matrix(rows: Iterable[Any]) -> Mapping[str, object]:

@@ -161,10 +161,19 @@ def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:
         branch=_text(record, "head_branch").removeprefix("refs/heads/"),
         commit=commit,
         **ids,
-        fingerprint=comparable_facts(series.metric, _strings(machine), about_benchmark, about_metric),
+        fingerprint=comparable_facts(series.metric, _about_machine(machine), about_benchmark, about_metric),
         info=kept_info(about_metric, _text(torch, "sha")),
         run=run_of(ids["timestamp"], commit, ids["workflow_id"], ids["run_attempt"], file.parent.as_posix()),
     )
+
+
+def _about_machine(machine: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``extra_info`` of a machine. If it lists no facts by which to compare, these are its processors."""
+    known = _strings(machine)
+    if known.get("fingerprint_of"):
+        return known
+    processors = {name: _text(machine, name) for name in ("cpu_info", "gpu_info")}
+    return {**known, **processors, "fingerprint_of": ",".join(processors)}
 
 
 def _capped(point: Point) -> Point:

@@ -181,7 +181,7 @@ def _upload(folder: Path, route: UploadRoute, options: UploadOptions, config: Co
         why = "holds no record" if folder.exists() else "there is no such directory"
         missing = f"{folder}: {why}, so nothing is uploaded"
         return replace(route.report(), missing=missing, unread=source.unread, has_below=source.has_below)
-    metadata = gather_metadata(options, os.environ, source.digest, config.name)
+    metadata = gather_metadata(options, os.environ, source.digest, config.name, source.commit)
     identity = _source_in_run(source, metadata)
     if options.resume and route.spool.knows(identity):
         return _about(source, route)

@@ -65,14 +65,22 @@ class Metadata:
         return {"timestamp": self.timestamp or timestamp, "schema_version": "v3", **own}
 
 
-def gather_metadata(options: UploadOptions, environ: Mapping[str, str], content: str, name: str) -> Metadata:
+def gather_metadata(
+    options: UploadOptions,
+    environ: Mapping[str, str],
+    content: str,
+    name: str,
+    named: MeasuredCommit | None = None,
+) -> Metadata:
     """Return the metadata given by flags, else that of the job in ``environ``, else of the current checkout.
+
+    Where the checkout is of no known repository, it is that of ``named``, the commit that all of the records name.
 
     Outside of a job the ids are derived from the commit and from ``content``, a digest of the records, so that
     uploading the same records again does not make a second run. ``name`` is the default name. Raises
     :class:`UsageError`.
     """
-    change = _change(options, environ)
+    change = _change(options, environ, named)
     if in_actions(environ):
         workflow, attempt, job, synthetic = _run_of_job(options, environ)
     else:
@@ -115,7 +123,9 @@ def _job_id_of_ours(workflow: int, attempt: int, environ: Mapping[str, str]) -> 
     return synthetic_id(str(workflow), str(attempt), *(environ.get(name, "") for name in names))
 
 
-def _change(options: UploadOptions, environ: Mapping[str, str]) -> MeasuredCommit:
+def _change(
+    options: UploadOptions, environ: Mapping[str, str], named: MeasuredCommit | None
+) -> MeasuredCommit:
     repo, branch, sha = options.repo_name, options.head_branch, options.head_sha
     if options.repo:
         if repo or branch or sha:
@@ -136,7 +146,12 @@ def _change(options: UploadOptions, environ: Mapping[str, str]) -> MeasuredCommi
         msg = f"--head-branch and --head-sha need --repo-name outside of a job; {_BY_HAND}"
         raise UsageError(msg)
     with _usage_error(_NAME_IT):
-        return replace(read_checkout(Path()), date=None)
+        try:
+            return replace(read_checkout(Path()), date=None)
+        except UnknownIdentityError:
+            if named:
+                return named
+            raise
 
 
 @contextmanager

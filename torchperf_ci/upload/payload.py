@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torchperf_ci.errors import RecordsError
+from torchperf_ci.identity import MeasuredCommit
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places.place import in_batches
 from torchperf_ci.records.files import (
@@ -83,6 +84,21 @@ class RecordsSource:
         """Return the problems of this severity, in the order of the files."""
         problems = (problem for file in self.files for problem in file.reading.problems)
         return [problem for problem in problems if problem.severity == severity]
+
+    @property
+    def commit(self) -> MeasuredCommit | None:
+        """The commit that all records name with its repository and branch; None if they do not, or name several."""
+
+        def text(record: Mapping[str, Any], name: str) -> str:
+            return str(record.get(name) or "")
+
+        records = [found.record for file in self.files for found in file.reading.records]
+        named = {
+            MeasuredCommit(text(record, "repo"), text(record, "head_branch"), text(record, "head_sha"))
+            for record in records
+        }
+        commit = named.pop() if len(named) == 1 else None
+        return commit if commit and commit.repo and commit.branch and commit.sha else None
 
     @property
     def is_empty(self) -> bool:

@@ -34,7 +34,17 @@ SELECT
     result.model.extra_info AS model_info,
     result.dependencies AS dependencies,
     result._meta AS object,
-    result.runners[1].extra_info AS machine_info,
+    -- Of the first machine. Other harnesses list no facts that must be equal to compare: those are then its processors.
+    if(
+        result.runners[1].extra_info['fingerprint_of'] != ''
+        OR result.runners[1].cpu_info = '' AND result.runners[1].gpu_info = '',
+        result.runners[1].extra_info,
+        mapUpdate(result.runners[1].extra_info, map(
+            'fingerprint_of', 'cpu_info,gpu_info',
+            'cpu_info', result.runners[1].cpu_info,
+            'gpu_info', result.runners[1].gpu_info
+        ))
+    ) AS machine_info,
     -- Identifies a record by all of its fields except for the upload. If it names no run, its place is part of the identity,
     -- because another run may have measured the same.
     cityHash64(
@@ -53,7 +63,12 @@ SELECT
     if(empty(repetitions), NULL, arrayMin(repetitions)) AS low,
     if(empty(repetitions), NULL, arrayMax(repetitions)) AS high,
     metric_info['status'] AS status,
-    machine_info['fingerprint'] AS fingerprint,
+    if(
+        result.runners[1].extra_info['fingerprint'] != '' AND result.runners[1].extra_info['fingerprint_of'] != ''
+        OR machine_info['fingerprint_of'] = '',
+        machine_info['fingerprint'],
+        hex(cityHash64(machine))
+    ) AS fingerprint,
     -- The facts that must be equal for two points to be compared, as JSON: few texts, however many rows
     toValidUTF8(toJSONString(CAST(
         arrayFilter(fact -> fact.2 != '', arrayMap(
