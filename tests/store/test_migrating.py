@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import threading
 from typing import TYPE_CHECKING
 
@@ -119,6 +120,25 @@ def test_one_that_was_cut_short_is_done_again(dsn: str, cut: int, monkeypatch: p
             "torchperf_verdicts",
         }
         assert versions(store) == [(migration.version, migration.name) for migration in migrations()]
+
+
+def test_values_of_a_store_made_before_the_views_changed_are_filled_anew(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier, connect(dsn) as store:
+        earlier.setattr(migrating, "migrations", lambda: migrations()[:8])
+        migrate(store)
+        store.run("CREATE OR REPLACE VIEW torchperf_points AS SELECT 1 AS nothing")
+        store.run(
+            "ALTER TABLE torchperf_fill_values MODIFY QUERY SELECT 'old' AS series FROM oss_ci_benchmark_v3"
+        )
+        store.insert("oss_ci_benchmark_v3", ["runners"], b'{"runners": [{"cpu_info": "Xeon"}]}')
+        assert store.rows("SELECT series, machine FROM torchperf_values") == [("old", "")]
+    with open_store(dsn) as store:
+        store.insert("oss_ci_benchmark_v3", ["runners"], b'{"runners": [{"cpu_info": "Xeon"}]}')
+        machines = store.rows("SELECT machine FROM torchperf_values")
+        assert [json.loads(machine)["cpu_info"] for (machine,) in machines] == ["Xeon", "Xeon"]
+        assert len(store.rows("SELECT machine FROM torchperf_points")) == 2
 
 
 def test_a_schema_that_a_newer_version_made_is_left_alone(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
