@@ -219,7 +219,7 @@ def notes_on_builds(options: CompareOptions, base: ComparedBuild, head: Compared
     """Return whether and in what else the builds differ, and what of the commits is not measured."""
     same = "base and head are the same build: whatever differs is noise" if base.spec == head.spec else ""
     uncompiled = "" if options.build else uncompiled_note(base.spec, head.spec)
-    unused = "" if options.build else unused_code_note(base, head)
+    unused = "" if options.build or options.affected else unused_code_note(base, head)
     return [*filter(None, [same, package_note(base, head), unused, uncompiled, _uncommitted(head)])]
 
 
@@ -231,8 +231,8 @@ def unused_code_note(base: ComparedBuild, head: ComparedBuild) -> str:
     if is_used or not head.settings.files or not _are_imported(base, head):
         return ""
     return (
-        "the suite files import no code of these commits: a workload that does not do so later measures the same on "
-        "both sides"
+        "the suite files import no code of these commits: a workload that does not import any in its function "
+        "measures the same on both sides"
     )
 
 
