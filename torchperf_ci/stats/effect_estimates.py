@@ -33,7 +33,7 @@ def paired_effect(log_ratios: ArrayLike, confidence: float = 0.95) -> Effect:
     if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
         msg = f"paired_effect needs one row of finite log-ratios, not shape {x.shape}"
         raise ValueError(msg)
-    i, j = _up_to_each(x.size)
+    i, j = _index_pairs(x.size)
     walsh = np.sort((x[i] + x[j]) / 2)
     median = walsh[[(walsh.size - 1) // 2, walsh.size // 2]].mean()
     rank = _signed_rank_quantile(x.size, (1 - confidence) / 2)
@@ -41,7 +41,8 @@ def paired_effect(log_ratios: ArrayLike, confidence: float = 0.95) -> Effect:
     return Effect.of_logs(float(median), float(low), float(high), x.size)
 
 
-_up_to_each = lru_cache(maxsize=128)(np.triu_indices)
+_index_pairs = lru_cache(maxsize=128)(np.triu_indices)
+"""Return the indices i ≤ j of all pairs of so many values; bisections ask for the same again and again."""
 
 
 @lru_cache(maxsize=1024)
