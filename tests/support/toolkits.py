@@ -53,7 +53,7 @@ import os
 if os.environ.get("REPEATED_PAIRS"):
     from torchperf_ci.repeated_pairs import repeating
 
-    measure_pair = repeating(measure_pair)
+    measure_pair = repeating(measure_pair, orders=int(os.environ["REPEATED_PAIRS"]))
 """
 """What lets a job ask for bisections and comparisons that start torch less often."""
 
