@@ -32,11 +32,11 @@ ENVIRONMENT = "python3 -m venv venv && . venv/bin/activate && pip install torch"
 
 @dataclass(frozen=True)
 class World:
-    """What a page's commands run in: ``home``, where PyTorch is installed, and a ``project`` that measures briefly."""
+    """What a page's commands run in: ``home``, where PyTorch is installed, and a ``wheel`` that measures briefly."""
 
     home: Path
     torch: Path
-    project: Path
+    wheel: Path
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """A shell that knows no settings and no toolkit; the least is measured that can be."""
@@ -75,7 +75,7 @@ class World:
         """The command with its parts outside of this machine replaced."""
         here = {
             r"pip install '?torchperf-ci\[store\] @ git\+https://\S+": self._install(
-                self.project, sysconfig.get_path("purelib")
+                self.wheel, sysconfig.get_path("purelib")
             ),
             r"pip install torch\b[^#\n]*": self._beside(self.torch),
             r"https://github\.com/ME/\w+": shlex.quote(str(self.remote)),
@@ -89,20 +89,29 @@ class World:
     def remote(self) -> Path:
         return self.home / "remote.git"
 
-    def _install(self, project: Path, dependencies: str) -> str:
-        """The project from its files, and what it depends on from where the tests have it."""
-        wheel = f"pip install --quiet --no-deps {shlex.quote(str(project))}"
-        return f"{wheel} && {self._beside(Path(dependencies))}"
+    def _install(self, wheel: Path, dependencies: str) -> str:
+        """The project, and what it depends on from where the tests have it."""
+        install = f"pip install --quiet --no-deps {shlex.quote(str(wheel))}"
+        return f"{install} && {self._beside(Path(dependencies))}"
 
     def _beside(self, packages: Path) -> str:
         line = "import site; print(site.getsitepackages()[0])"
         return f'echo {shlex.quote(str(packages))} >>"$(python -c {shlex.quote(line)})"/beside.pth'
 
 
+@pytest.fixture(scope="module")
+def wheel(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project, built from its files."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, project)
+    subprocess.run(build, check=True, timeout=60 * MINUTES)
+    return next(folder.iterdir())
+
+
 @pytest.fixture
-def world(tmp_path: Path, torch_environment: Path, project: Path, linked_pip: Path) -> World:
+def world(tmp_path: Path, torch_environment: Path, wheel: Path, linked_pip: Path) -> World:
     (torch,) = torch_environment.glob("lib/python*/site-packages")
-    made = World(tmp_path, torch, project)
+    made = World(tmp_path, torch, wheel)
     subprocess.run(["git", "init", "--quiet", "--bare", made.remote], check=True)
     made.python.parent.mkdir()
     made.python.write_text(f'#!/bin/sh\nexec {linked_pip} {sys._base_executable} "$@"\n')

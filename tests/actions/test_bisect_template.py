@@ -44,6 +44,7 @@ class User:
             "ORIGIN": self.repository.path,
             "TORCH": runner.torch,
             "GITHUB_RUN_ID": run,
+            "REPEATED_PAIRS": 2,
             **({"ONE_RUN": 1} if only_one_pair else {}),
         }
         return runner.run(

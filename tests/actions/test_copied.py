@@ -73,8 +73,7 @@ class User:
             "ORIGIN": str(self.folder),
             "PYTHONPATH": str(self.folder),  # as if it were installed
             "TORCH": str(self.runner.torch),
-            "TORCHPERF_PROCESSES": "1",
-            "TORCHPERF_TARGET_CI": "0.2",
+            "PROCESSES": "1",
             "LINKED_PIP": "1",
         }
         return replace(self.runner, caller=self.folder, folder=self.folder.parent / f"run-{run}").run(

@@ -1,6 +1,6 @@
 """Bisection from verdicts: real torch processes measure what got worse over the range that the verdicts name.
 
-One pair of each two builds is real, and the others repeat it: tests/actions measures them all.
+One pair of each two builds is real, and the others repeat it: tests/actions measures one of each order.
 """
 
 from __future__ import annotations

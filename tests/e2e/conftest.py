@@ -47,7 +47,7 @@ class Nights:
         """Where the caches of all nights are, by their keys."""
         return self.folder / "caches"
 
-    def night(self, date: str, commit: str) -> Told:
+    def night(self, date: str, commit: str, processes: int = 1) -> Told:
         """Run the whole night of ``date`` (ISO), after ``commit`` was pushed."""
         self.count += 1
         artifacts = self.folder / f"artifacts-{self.count}"
@@ -60,6 +60,7 @@ class Nights:
             "ORIGIN": self.runner.caller,
             "TORCH": self.runner.torch,
             "LINKED_PIP": "1",
+            "PROCESSES": processes,
             "NIGHT": date,
             "REPEATED_PAIRS": "1",
             "GITHUB_API_URL": self.github.url,

@@ -9,6 +9,7 @@ from nightly_caller import MENDED, SLOW
 from past_nights import remember
 
 from torchperf_ci.culprits.culprit import read_culprits
+from torchperf_ci.stats.gate import MIN_REPETITIONS
 from torchperf_ci.verdicts.verdict import read_verdicts
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ def slow(nights: Nights, first: Told) -> Told:
     """After six weeks of nights like the first, one in which something is slow since the commit before its own."""
     (measured,) = first.artifacts.glob("torchperf-records-*/torchperf-records-*/v3/*/*/*/*/*.json")
     remember(nights.runner.caller, measured.read_bytes(), nights.commits[0])
-    return nights.night("2026-11-02", nights.commits[SLOW + 1])
+    return nights.night("2026-11-02", nights.commits[SLOW + 1], processes=MIN_REPETITIONS)
 
 
 @pytest.fixture(scope="module")
 def still_slow(nights: Nights, slow: Told) -> Told:
     """The night after it."""
-    return nights.night("2026-11-03", nights.commits[SLOW + 1])
+    return nights.night("2026-11-03", nights.commits[SLOW + 1], processes=MIN_REPETITIONS)
 
 
 @pytest.fixture(scope="module")

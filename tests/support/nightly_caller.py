@@ -14,16 +14,16 @@ from slowed_repository import make_repository
 PROJECT = Path(__file__).parents[2]
 TEMPLATE = PROJECT / "workflows-templates/nightly.yml"
 FILES = PROJECT / "tests/e2e/caller"
-CHANGES = {1: quadratic(), 3: Revert()}
-COMMITS = 3
-SLOW, MENDED = 2, 4
+CHANGES = {1: quadratic(), 2: Revert()}
+COMMITS = 2
+SLOW, MENDED = 1, 3
 """Where among its commits the one is that is slow, and the one that mends it."""
 
 
 def make_caller(folder: Path) -> tuple[str, ...]:
     """Make a repository with the template, in which one commit is slow, and one mends that.
 
-    All commits from the template on, oldest first. At the first one, one of two kinds of runners is lost.
+    All commits from the template on, oldest first. Up to the slow one, one of two kinds of runners is lost.
     """
     repository = make_repository(folder, CHANGES, COMMITS)
     git(folder, "reset", "--quiet", "--hard", repository.shas[0])
@@ -34,9 +34,11 @@ def make_caller(folder: Path) -> tuple[str, ...]:
     text = config.read_text()
     config.write_text(text.replace("runners:\n", "runners:\n  lost: {labels: [lost-cpu], device: cpu}\n"))
     commit(folder, "Measure every night")
+    _, slow, mended = repository.shas
+    git(folder, "cherry-pick", slow)
     config.write_text(text)
     commit(folder, "Measure on one kind of runner")
-    git(folder, "cherry-pick", *repository.shas[1:])
+    git(folder, "cherry-pick", mended)
     return tuple(git(folder, "rev-list", "--reverse", f"{repository.shas[0]}..HEAD").split())
 
 

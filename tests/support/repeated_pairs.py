@@ -1,6 +1,6 @@
 """Bisections and comparisons that measure one pair of each two builds.
 
-tests/actions/test_bisect_template.py and tests/test_console_blocks.py measure them all.
+tests/actions/test_bisect_template.py measures one that either side begins, tests/test_console_blocks.py all.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
 
 
-def repeating(measure: Callable[..., Pair]) -> Callable[..., Pair]:
-    """Measure the first pair of two builds. The others are that one with noise, or noise alone if it is one build."""
+def repeating(measure: Callable[..., Pair], orders: int = 1) -> Callable[..., Pair]:
+    """Measure the first pair of two builds. The others are that one with noise, or noise alone if it is one build.
+
+    With two ``orders``, those that head begins repeat one that it began.
+    """
     noise = itertools.cycle([0.001, -0.001, 0.002])
-    known: dict[tuple[str, ...], Pair] = {}
+    known: dict[tuple[object, ...], Pair] = {}
 
     def pair(
         case: Case,
@@ -34,10 +37,10 @@ def repeating(measure: Callable[..., Pair]) -> Callable[..., Pair]:
     ) -> Pair:
         if base.path == head.path:
             return Pair((next(noise),), 1e-3, 1e-3)
-        builds = (str(case), *base.path, *head.path)
-        if builds not in known:
-            known[builds] = measure(case, base, head, scratch, *started, head_first=head_first, **how)
-        first = known[builds]
+        kind = (str(case), *base.path, *head.path, head_first and orders > 1)
+        if kind not in known:
+            known[kind] = measure(case, base, head, scratch, *started, head_first=head_first, **how)
+        first = known[kind]
         return replace(first, log_ratios=(first.log_ratio + next(noise),))
 
     return pair

@@ -16,7 +16,7 @@ OURS = "OWNER/torchperf-ci@v1"
 """What a template uses before anybody has gone through its lines marked "edit"."""
 
 # Each shell of a job reads this before it begins. The toolkit is there, as on a runner that keeps what it installs.
-# A job that sets TOOLKITS to nothing installs its own. What a workflow leaves open is measured as briefly as it can be.
+# A job that sets OWN_TOOLKIT installs its own. What a workflow leaves open is measured as briefly as it can be.
 LINK = """\
 export TORCHPERF_PROCESSES="${TORCHPERF_PROCESSES:-${PROCESSES:-}}"
 export TORCHPERF_TARGET_CI="${TORCHPERF_TARGET_CI:-0.2}"
@@ -24,7 +24,10 @@ export TORCHPERF_TARGET_CI="${TORCHPERF_TARGET_CI:-0.2}"
 [[ -z ${ONE_WORKLOAD:-} ]] || export TORCHPERF_FILTER="$ONE_WORKLOAD"
 [[ -z ${ONE_RUN:-} ]] || export TORCHPERF_MAX_RUNS=1
 [[ -z ${ONE_PAIR:-} ]] || export TORCHPERF_BUDGET=0.1 # no second one begins
-if [[ -n ${TOOLKITS:-} && -d ${RUNNER_TEMP:-} && ! -e $RUNNER_TEMP/toolkits ]]; then
+if [[ -n ${OWN_TOOLKIT:-} ]]; then
+  PIP_FIND_LINKS=$(echo "$TOOLKITS"/torchperf-wheels-*)
+  export PIP_NO_INDEX=1 PIP_FIND_LINKS
+elif [[ -d ${RUNNER_TEMP:-} && ! -e $RUNNER_TEMP/toolkits ]]; then
   ln -s "$TOOLKITS" "$RUNNER_TEMP/toolkits"
   ln -s "$TOOLKITS"/torchperf-* "$RUNNER_TEMP"
 fi
@@ -50,7 +53,7 @@ import os
 if os.environ.get("REPEATED_PAIRS"):
     from torchperf_ci.repeated_pairs import repeating
 
-    measure_pair = repeating(measure_pair)
+    measure_pair = repeating(measure_pair, orders=int(os.environ["REPEATED_PAIRS"]))
 """
 """What lets a job ask for bisections and comparisons that start torch less often."""
 

@@ -3,7 +3,8 @@
 set -euo pipefail
 mkdir -p "$(dirname "$1")"
 {
-  python -m pip freeze --all --disable-pip-version-check
+  python -c 'from importlib.metadata import distributions
+print(*sorted(f"{package.name}=={package.version}" for package in distributions()), sep="\n")'
   env | grep -v -E '^(GITHUB|RUNNER|INPUT)_|^(_|SHLVL)=' | LC_ALL=C sort
   git status --porcelain --ignored
 } >"$1"
