@@ -26,7 +26,7 @@ def faulty() -> Callable[[str], Case]:
     return lambda name: Case(f"faulty/{name}", "inference", "fp32", "eager", 2)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def quick(torch_python: str) -> Settings:
     """Settings under which a healthy worker takes about as long as importing torch."""
     return Settings(torch_python, "cpu", (str(FAULTY),), processes=2, target_ci=0.5, budget=0.1, timeout=60)
