@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -42,8 +43,8 @@ def described() -> EnvironmentUnderTest:
 def call(
     described: EnvironmentUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Called]:
-    """Call the command; another Python, suite or device than what is described is asked for itself."""
-    ask = selection.describe_environment
+    """Call the command; another Python, suite or device than what is described is asked for itself, once."""
+    ask = functools.cache(selection.describe_environment)
 
     def describe(settings: Settings, *flag: str) -> EnvironmentUnderTest:
         here = settings.python == sys.executable and settings.device in ("auto", described.environment.device)
