@@ -39,20 +39,33 @@ def described() -> EnvironmentUnderTest:
     return selection.describe_environment(Settings(sys.executable, "auto", (str(FAULTY),)))
 
 
+@pytest.fixture(scope="session")
+def outside_of_jobs(described: EnvironmentUnderTest) -> Callable[[pytest.MonkeyPatch], None]:
+    """Prepare calls; another Python, suite or device than what is described is asked for itself, once."""
+
+    def prepare(monkeypatch: pytest.MonkeyPatch) -> None:
+        ask = functools.cache(selection.describe_environment)
+
+        def describe(settings: Settings, *flag: str) -> EnvironmentUnderTest:
+            known = settings.device in ("auto", described.environment.device)
+            here = settings.python == sys.executable and {*settings.files} <= {str(FAULTY)}
+            return described if here and known else ask(settings, *flag)
+
+        monkeypatch.setattr(selection, "describe_environment", describe)
+        for name in [name for name in os.environ if name.startswith(("GITHUB_", "TORCHPERF_"))]:
+            monkeypatch.delenv(name)
+
+    return prepare
+
+
 @pytest.fixture
 def call(
-    described: EnvironmentUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    outside_of_jobs: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Callable[..., Called]:
-    """Call the command; another Python, suite or device than what is described is asked for itself, once."""
-    ask = functools.cache(selection.describe_environment)
-
-    def describe(settings: Settings, *flag: str) -> EnvironmentUnderTest:
-        here = settings.python == sys.executable and settings.device in ("auto", described.environment.device)
-        return described if here and {*settings.files} <= {str(FAULTY)} else ask(settings, *flag)
-
-    monkeypatch.setattr(selection, "describe_environment", describe)
-    for name in [name for name in os.environ if name.startswith(("GITHUB_", "TORCHPERF_"))]:
-        monkeypatch.delenv(name)
+    """Call the command."""
+    outside_of_jobs(monkeypatch)
 
     def called(*argv: str | Path, cwd: Path) -> Called:
         monkeypatch.chdir(cwd)
