@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from pathlib import Path
@@ -26,7 +27,7 @@ def faulty() -> Callable[[str], Case]:
     return lambda name: Case(f"faulty/{name}", "inference", "fp32", "eager", 2)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def quick(torch_python: str) -> Settings:
     """Settings under which a healthy worker takes about as long as importing torch."""
     return Settings(torch_python, "cpu", (str(FAULTY),), processes=2, target_ci=0.5, budget=0.1, timeout=60)
@@ -38,20 +39,33 @@ def described() -> EnvironmentUnderTest:
     return selection.describe_environment(Settings(sys.executable, "auto", (str(FAULTY),)))
 
 
+@pytest.fixture(scope="session")
+def outside_of_jobs(described: EnvironmentUnderTest) -> Callable[[pytest.MonkeyPatch], None]:
+    """Prepare calls; another Python, suite or device than what is described is asked for itself, once."""
+
+    def prepare(monkeypatch: pytest.MonkeyPatch) -> None:
+        ask = functools.cache(selection.describe_environment)
+
+        def describe(settings: Settings, *flag: str) -> EnvironmentUnderTest:
+            known = settings.device in ("auto", described.environment.device)
+            here = settings.python == sys.executable and {*settings.files} <= {str(FAULTY)}
+            return described if here and known else ask(settings, *flag)
+
+        monkeypatch.setattr(selection, "describe_environment", describe)
+        for name in [name for name in os.environ if name.startswith(("GITHUB_", "TORCHPERF_"))]:
+            monkeypatch.delenv(name)
+
+    return prepare
+
+
 @pytest.fixture
 def call(
-    described: EnvironmentUnderTest, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    outside_of_jobs: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Callable[..., Called]:
-    """Call the command; another Python, suite or device than what is described is asked for itself."""
-    ask = selection.describe_environment
-
-    def describe(settings: Settings, *flag: str) -> EnvironmentUnderTest:
-        here = settings.python == sys.executable and settings.device in ("auto", described.environment.device)
-        return described if here and {*settings.files} <= {str(FAULTY)} else ask(settings, *flag)
-
-    monkeypatch.setattr(selection, "describe_environment", describe)
-    for name in [name for name in os.environ if name.startswith(("GITHUB_", "TORCHPERF_"))]:
-        monkeypatch.delenv(name)
+    """Call the command."""
+    outside_of_jobs(monkeypatch)
 
     def called(*argv: str | Path, cwd: Path) -> Called:
         monkeypatch.chdir(cwd)

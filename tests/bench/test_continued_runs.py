@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
-from measuring import FAST, Called, records_in, torchperf
+from measuring import FAST, Called, records_in
+
+from torchperf_ci.bench import pairs
+from torchperf_ci.cli import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,23 +60,36 @@ class Anchored:
     folder: Path
     stopped: Stopped
     without_anchor: list[str]
-    resumed: subprocess.CompletedProcess[str]
+    resumed: Called
 
 
 @pytest.fixture(scope="module")
-def anchored(tmp_path_factory: pytest.TempPathFactory) -> Anchored:
+def anchored(
+    tmp_path_factory: pytest.TempPathFactory, outside_of_jobs: Callable[[pytest.MonkeyPatch], None]
+) -> Anchored:
     """The anchor is the same torch, but its suite has no ``faulty/newer``."""
     folder = tmp_path_factory.mktemp("anchored")
     anchor = folder / "anchor-python"
     anchor.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
     anchor.chmod(0o755)
-    job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
     own = ["run", "--suite", FAULTY, "--filter", "faulty/fine,faulty/newer", "--processes", "2", *FAST]
     argv = [*map(str, own), "--anchor", str(anchor)]
     stopped = _stopped_after_a_pair(argv, folder)
-    resumed = torchperf(*argv, "--resume", "--json", cwd=folder, **job)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        outside_of_jobs(monkeypatch)
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
+        resumed = _called(*argv, "--resume", "--json")
     assert resumed.returncode == 0, resumed.stderr
     return Anchored(folder, stopped, [*map(str, own)], resumed)
+
+
+def _called(*argv: str) -> Called:
+    """How a job's call ends that a fixture makes, whose output pytest does not give."""
+    job = {"GITHUB_ACTIONS": "true", "GITHUB_OUTPUT": "output", "GITHUB_STEP_SUMMARY": "summary"}
+    with patch.dict(os.environ, job), redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
+        code = main([*argv])
+    return Called(code, out.getvalue(), err.getvalue())
 
 
 def _stopped_after_a_pair(argv: list[str], folder: Path) -> Stopped:

@@ -32,7 +32,7 @@ def test_a_run_there_is_taken_by_the_database(torch_environment: Path, tmp_path:
     command = [
         *(sys.executable, "-m", "torchperf_ci", "run", "--python", torch_environment / "bin/python"),
         *("--suite", "recommendation/dlrm", "--mode", "inference,training"),
-        *("--processes", "1", "--budget", "0.5", "--target-ci", "0.2", "--out", tmp_path / "records"),
+        *("--processes", "1", "--budget", "0.1", "--target-ci", "0.5", "--out", tmp_path / "records"),
     ]
     done = subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

@@ -60,7 +60,7 @@ def wrong(batch_size):
 def settings(torch_python: str, tmp_path: Path) -> Settings:
     suite = tmp_path / "suite.py"
     suite.write_text(SUITE)
-    return Settings(torch_python, "cpu", (str(suite),), processes=2, target_ci=0.5, budget=0.5, timeout=240)
+    return Settings(torch_python, "cpu", (str(suite),), processes=2, target_ci=0.5, budget=0.1, timeout=240)
 
 
 def outcome(case: Case, settings: Settings, scratch: Path, *, first: bool) -> ProcessOutcome:

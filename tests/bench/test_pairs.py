@@ -88,7 +88,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 def base(torch_python: str, tmp_path: Path, _short: None) -> Settings:
     suite = tmp_path / "suite.py"
     suite.write_text(SUITE)
-    return Settings(torch_python, "cpu", (str(suite),), _root(tmp_path / "old", BASE), budget=0.5, timeout=60)
+    return Settings(torch_python, "cpu", (str(suite),), _root(tmp_path / "old", BASE), budget=0.1, timeout=60)
 
 
 @pytest.fixture

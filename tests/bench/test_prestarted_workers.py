@@ -49,7 +49,8 @@ def test_what_was_started_is_what_is_measured_and_ends_with_it(
     pids = [worker._worker.pid for pair in workers._started.values() for worker in pair]
     taken = workers.take(CASE, settings, settings, tmp_path)
     assert all(map(_runs, pids))
-    monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", None)
+    monkeypatch.setattr(pairs, "open_worker", None)
+    monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
     assert measure_pair(CASE, settings, settings, tmp_path, taken).log_ratios
     assert not any(map(_runs, pids))
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from torchperf_ci.bench.process import (
     build,
     measure,
     open_worker,
+    start_worker,
 )
 from torchperf_ci.bench.worker.protocol import Block, Done, FirstStep
 from torchperf_ci.bench.worker_client import WorkerFailure
@@ -29,9 +31,11 @@ from torchperf_ci.machine.devices.cpu import Cpu
 from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case
+    from torchperf_ci.bench.worker_client import Worker
 
 Measure = Callable[..., ProcessOutcome]
 
@@ -44,6 +48,19 @@ def outcome_of(faulty: Callable[[str], Case], quick: Settings, tmp_path: Path) -
     return outcome
 
 
+@pytest.fixture(scope="module")
+def one_worker(quick: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with start_worker(quick, tmp_path_factory.mktemp("one")) as worker:
+        yield worker
+
+
+@pytest.fixture
+def in_one_worker(one_worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outcomes that leave a worker as it was come from one, since it takes seconds to start."""
+    monkeypatch.setattr("torchperf_ci.bench.process.open_worker", lambda *_: nullcontext(one_worker))
+
+
+@pytest.mark.usefixtures("in_one_worker")
 def test_a_healthy_workload_passes_with_all_that_one_process_can_tell(outcome_of: Measure) -> None:
     outcome = outcome_of("fine", first=True, budget=1.0)
     assert (outcome.status, outcome.reason) == ("pass", "")
@@ -66,6 +83,7 @@ def given(outcome: ProcessOutcome) -> set[str]:
     return {verb for verb, answer in vars(outcome.answers).items() if answer is not None}
 
 
+@pytest.mark.usefixtures("in_one_worker")
 def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure) -> None:
     assert outcome_of("prints").status == "pass"
 
@@ -85,7 +103,11 @@ def test_what_a_workload_prints_does_not_reach_the_protocol(outcome_of: Measure)
         ("pretends", "failed", "NotImplementedError"),
     ],
 )
-def test_each_fault_has_its_word_and_reason(outcome_of: Measure, name: str, status: str, reason: str) -> None:
+def test_each_fault_has_its_word_and_reason(
+    outcome_of: Measure, name: str, status: str, reason: str, request: pytest.FixtureRequest
+) -> None:
+    if status != "crashed":
+        request.getfixturevalue("in_one_worker")
     outcome = outcome_of(name)
     assert outcome.status == status
     assert reason in outcome.reason
@@ -94,6 +116,7 @@ def test_each_fault_has_its_word_and_reason(outcome_of: Measure, name: str, stat
     assert ("faulty_suite.py" in outcome.log) == has_traceback
 
 
+@pytest.mark.usefixtures("in_one_worker")
 def test_a_missing_library_is_named_with_its_command_alone(
     faulty: Callable[[str], Case], quick: Settings, tmp_path: Path
 ) -> None:
@@ -125,6 +148,7 @@ def test_it_is_the_kernels_own_count_that_tells_whether_memory_ran_out(
     )
 
 
+@pytest.mark.usefixtures("in_one_worker")
 def test_a_look_that_fails_loses_only_itself(outcome_of: Measure) -> None:
     outcome = outcome_of("uncounted", first=True)
     assert outcome.status == "pass"
@@ -259,6 +283,7 @@ class Readable(Cpu):
         return GpuReading(now, sm_mhz=1395, watts=698.0, temperature=56, joules=698.0 * now, processes=2)
 
 
+@pytest.mark.usefixtures("in_one_worker")
 def test_what_a_gpu_showed_under_the_samples_is_kept_and_heat_voids_them(
     faulty: Callable[[str], Case], quick: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +299,7 @@ def test_what_a_gpu_showed_under_the_samples_is_kept_and_heat_voids_them(
     assert (outcome.status, outcome.void) == ("pass", True)
 
 
+@pytest.mark.usefixtures("in_one_worker")
 def test_a_process_that_fails_beside_another_one_on_its_gpu_says_so(
     outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import measure_pair, on_same_cpus, start_pair
 from torchperf_ci.bench.process import cache_of, measure, open_worker
@@ -37,7 +38,7 @@ CHOSEN = ("ab/x.best_config", "cache/abc", "triton/0/y.autotune.json", "miopen/g
 @pytest.fixture
 def settings(torch_python: str, tmp_path: Path) -> Settings:
     suite = shutil.copy(SUITE, tmp_path / "suite.py")
-    return Settings(torch_python, "cpu", (str(suite),), target_ci=0.5, budget=0.2, timeout=240)
+    return Settings(torch_python, "cpu", (str(suite),), target_ci=0.5, budget=0.1, timeout=240)
 
 
 def timed(settings: Settings) -> Sequence[str]:
@@ -54,15 +55,19 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Mapping[Path, Mapping[str, str]]:
         found[cache_of(case, scratch)] = more
         return open_worker(case, settings, scratch, more)
 
-    monkeypatch.setattr("torchperf_ci.bench.pairs.open_worker", kept)
+    monkeypatch.setattr(pairs, "open_worker", kept)
     return found
 
 
 def test_either_arm_of_a_pair_has_a_draw_of_its_own(
-    settings: Settings, tmp_path: Path, given: Mapping[Path, Mapping[str, str]]
+    settings: Settings,
+    tmp_path: Path,
+    given: Mapping[Path, Mapping[str, str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where the pair before has chosen after the workers of this one were started."""
     Path(settings.files[0]).write_text(SUM)
+    monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
     both = on_same_cpus(settings, settings)
     with start_pair(ADDED, *both, tmp_path / "scratch") as beforehand:
         chosen = [cache / "ab/x.best_config" for cache in given]

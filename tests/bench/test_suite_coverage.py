@@ -40,14 +40,15 @@ def counted(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
 
 
 def test_a_candidate_adds_what_the_suite_lacks_and_a_crash_costs_one_case(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], torch_python: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "mine.py"
     file.write_text(SUITE)
+    _install_package(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     faulty = ("faulty/writes", "faulty/fine")
-    found = counted(
-        capsys, "--suite", str(FAULTY), "my/net", "--filter", "my/*", *faulty, "--candidate", str(file)
-    )
+    suite = ("--suite", str(FAULTY), "my/net", "--filter", "my/*", *faulty, "--candidate", str(file))
+    found = counted(capsys, "--python", torch_python, *suite)
     cases = {(case["workload"], case["mode"]): case for case in found["cases"]}
     assert "torch.nn.functional.linear" in cases["my/net", "inference"]["functions"]
     assert "torch.sum" in cases["my/net", "training"]["functions"]
@@ -57,15 +58,24 @@ def test_a_candidate_adds_what_the_suite_lacks_and_a_crash_costs_one_case(
     assert found["candidates"]["my/sort"]["families"] == ["sort"]
     assert "my/net" not in found["candidates"]
     assert "sort" not in found["suite"]["families"]
+    assert (found["packages"], found["untested"]) == (["models 1"], {"torch.cat": 1})
+
+
+def _install_package(folder: Path) -> None:
+    (folder / "models.py").write_text("torch.cat(x); torch.sum(y)")
+    (folder / "models-1.dist-info").mkdir()
+    metadata = "Metadata-Version: 2.1\nName: models\nVersion: 1\nRequires-Dist: torch\n"
+    (folder / "models-1.dist-info/METADATA").write_text(metadata)
+    (folder / "models-1.dist-info/RECORD").write_text("models.py,,\n")
 
 
 def test_the_tables_are_whole_however_few_workloads_there_are(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], torch_python: str
 ) -> None:
     file = tmp_path / "mine.py"
     file.write_text(SUITE)
     command = ["suite", "coverage", "--suite", str(file), "--filter", "my/sort", "--mode", "inference"]
-    assert main(command) == 0
+    assert main([*command, "--python", torch_python]) == 0
     printed = capsys.readouterr()
     assert re.search(r"^triples +1 ", printed.out, re.MULTILINE)
     assert "more, all of them with" not in printed.out

@@ -87,8 +87,8 @@ def checkout(tmp_path: Path, git: Git) -> Checkout:
     return Checkout(folder, git)
 
 
-@pytest.fixture
-def suite(tmp_path: Path) -> str:
-    path = tmp_path / "suite.py"
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("suite") / "suite.py"
     path.write_text(SUITE)
     return str(path)

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import replace
 
 import pytest
 
 from torchperf_ci import cli
+from torchperf_ci.bench import selection
 from torchperf_ci.compare import command
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts
 
 
-@pytest.fixture
-def pythons(tmp_path, torch_environment) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def pythons(tmp_path_factory, torch_environment) -> dict[str, str]:
     """Two environments under test that know which side they are."""
     found = {}
     for side in ("base", "head"):
-        python = tmp_path / f"python-{side}"
+        python = tmp_path_factory.mktemp("sides") / f"python-{side}"
         python.write_text(f'#!/bin/sh\nSIDE={side} exec {torch_environment}/bin/python "$@"\n')
         python.chmod(0o755)
         found[side] = str(python)
     return found
+
+
+@pytest.fixture(scope="module")
+def describe():
+    """What describes a side once for all tests."""
+    return functools.cache(selection.describe_environment)
+
+
+@pytest.fixture(autouse=True)
+def _described_once(describe, monkeypatch) -> None:
+    monkeypatch.setattr(selection, "describe_environment", describe)
 
 
 def test_a_case_that_only_head_cannot_run_is_broken(pythons, suite, tmp_path, capsys) -> None:

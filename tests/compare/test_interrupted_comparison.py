@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +30,7 @@ def before(checkout) -> object:
 def comparing(
     before, checkout, suite, tmp_path, torch_environment, temporary
 ) -> Iterator[subprocess.Popen[str]]:
-    """A comparison whose first pair is measured."""
+    """A comparison that is about to measure its first pair."""
     process = subprocess.Popen(
         [
             *(
@@ -53,14 +52,21 @@ def comparing(
         text=True,
     )
     with process:
-        said = [*takewhile(lambda line: "pair 1" not in line, iter(process.stderr.readline, ""))]
-        assert any(line.startswith("1 case in pairs of processes on ") for line in said), said
+        _read_until("1 case in pairs of processes on ", process)
         yield process
+
+
+def _read_until(words: str, process: subprocess.Popen[str]) -> None:
+    said: list[str] = []
+    while words not in (line := process.stderr.readline()):
+        assert line, said
+        said.append(line)
 
 
 def test_sigterm_leaves_what_is_known_and_nothing_else(
     comparing, before, checkout, tmp_path, temporary
 ) -> None:
+    _read_until("pair 1", comparing)
     workers = _workers_of(comparing.pid)
     comparing.send_signal(signal.SIGTERM)
     _, said = comparing.communicate(timeout=60)
@@ -77,6 +83,7 @@ def test_sigterm_leaves_what_is_known_and_nothing_else(
 
 
 def test_what_a_kill_leaves_is_removed_later(comparing, temporary) -> None:
+    wait_until(lambda: len(_workers_of(comparing.pid)) == 2)
     workers = _workers_of(comparing.pid)
     comparing.kill()
     # A worker that had only just been started ends by itself when it finds nobody at the other end.

@@ -43,7 +43,7 @@ def test_a_suite_file_that_only_head_has_is_not_blamed_on_the_commit(
     )
 
 
-@pytest.mark.parametrize("suite", [(), ("--suite", "quick,core"), ("--suite", "own")])
+@pytest.mark.parametrize("suite", [(), ("--suite", "quick,core")])
 def test_commits_that_what_is_measured_does_not_depend_on_are_refused(
     checkout, suite, tmp_path, torch_environment, capsys
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -20,8 +21,9 @@ from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, Unkno
 from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from torchperf_ci.bench.worker_client import Worker
     from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
     from torchperf_ci.options.measurement_commands import RunOptions
@@ -159,13 +161,21 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
     Raises :class:`EnvironmentUnderTestError`, :class:`SuiteFileError`, or :class:`UsageError` for an absent device.
     Messages name ``flag``, the option with which the Python was given.
     """
-    with scratch_folder() as folder:
+    with described_worker(settings, flag) as (_, under_test):
+        return under_test
+
+
+@contextmanager
+def described_worker(
+    settings: Settings, flag: str = PYTHON_FLAG
+) -> Iterator[tuple[Worker, EnvironmentUnderTest]]:
+    """Start a worker for further requests and yield it with the answer of :func:`describe_environment`."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(scratch_folder())
         try:
-            with (
-                waiting(f"starting {settings.python}, which imports torch"),
-                start_worker(settings, folder) as worker,
-            ):
-                return worker.ask(
+            with waiting(f"starting {settings.python}, which imports torch"):
+                worker = stack.enter_context(start_worker(settings, folder))
+                under_test = worker.ask(
                     "describe",
                     DESCRIBE_TIMEOUT,
                     EnvironmentUnderTest,
@@ -179,6 +189,7 @@ def describe_environment(settings: Settings, flag: str = PYTHON_FLAG) -> Environ
             raise EnvironmentUnderTestError(msg) from None
         except WorkerFailure as failure:
             raise error_of(failure, settings, flag) from None
+        yield worker, under_test
 
 
 def error_of(failure: WorkerFailure, settings: Settings, flag: str = PYTHON_FLAG) -> Exception:

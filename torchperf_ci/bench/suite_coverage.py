@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.worker_client import Worker
     from torchperf_ci.options.measurement_commands import CoverageOptions, DiscoverOptions
 
 
@@ -81,8 +82,10 @@ def _last(function: str) -> str:
     return function.rpartition(".")[2].strip("_")
 
 
-def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool) -> MeasuredUse:
-    """Run a few steps of each case in one worker, which is replaced if a case breaks it.
+def measure_use(
+    cases: Sequence[Case], settings: Settings, worker: Worker, *, count_files: bool
+) -> MeasuredUse:
+    """Run a few steps of each case in ``worker``, which is replaced if a case breaks it.
 
     Without ``count_files``, the files of packages are not read, which takes seconds. Raises
     :class:`WorkerFailure` if not even the inventory can be read.
@@ -92,7 +95,6 @@ def measure_use(cases: Sequence[Case], settings: Settings, *, count_files: bool)
     progress = Progress(len(cases))
     with scratch_folder() as folder, ExitStack() as at_end:
         at_end.callback(progress.close)
-        worker = at_end.enter_context(start_worker(settings, folder))
         inventory = worker.ask("inventory", settings.timeout, Inventory)
         called = Callers([], {})
         if count_files:
@@ -154,18 +156,18 @@ def coverage_command(options: CoverageOptions) -> int:
     settings = selection.settings_of(
         config, suite=suites, python=options.python, device="cpu", timeout=options.timeout
     )
-    under_test = selection.describe_environment(settings)
-    settings = settings.on(under_test.environment)
-    entries = selection.selected_workloads(options.suite or ["all"], options.filter, config, under_test.known)
-    suite = [entry.name for entry in entries]
-    more = selection.selected_workloads(options.candidate, (), config, under_test.known)
-    candidates = [entry.name for entry in more if options.candidate and entry.name not in suite]
-    grid = Suite((*suite, *candidates), tuple(options.mode) or MODES)
-    cases = select_cases(Selection([grid]), under_test.known, "cpu")
-    try:
-        measured = measure_use(cases, settings, count_files=True)
-    except WorkerFailure as failure:
-        raise selection.error_of(failure, settings) from None
+    with selection.described_worker(settings) as (worker, under_test):
+        known = under_test.known
+        entries = selection.selected_workloads(options.suite or ["all"], options.filter, config, known)
+        suite = [entry.name for entry in entries]
+        more = selection.selected_workloads(options.candidate, (), config, known)
+        candidates = [entry.name for entry in more if options.candidate and entry.name not in suite]
+        grid = Suite((*suite, *candidates), tuple(options.mode) or MODES)
+        cases = select_cases(Selection([grid]), known, "cpu")
+        try:
+            measured = measure_use(cases, settings, worker, count_files=True)
+        except WorkerFailure as failure:
+            raise selection.error_of(failure, settings) from None
     if options.json:
         print_json(as_json(measured, suite), indent=1)
         return 0
@@ -358,11 +360,11 @@ def _worthwhile(
 
     Each has the number of triples that it adds, and the CPU seconds of its steps.
     """
-    under_test = selection.describe_environment(settings)
-    known = selection.selected_workloads(suite, (), config, under_test.known)
-    first = [entry.name for entry in known]
-    cases = select_cases(Selection([Suite((*first, *found), MODES)]), under_test.known, "cpu")
-    measured = measure_use(cases, settings.on(under_test.environment), count_files=False)
+    with selection.described_worker(settings) as (worker, under_test):
+        known = selection.selected_workloads(suite, (), config, under_test.known)
+        first = [entry.name for entry in known]
+        cases = select_cases(Selection([Suite((*first, *found), MODES)]), under_test.known, "cpu")
+        measured = measure_use(cases, settings, worker, count_files=False)
     failed = {case.workload for case in measured.failures}
     slow = {case.workload for case, use in measured.uses.items() if use.cpu_seconds > MAX_SECONDS}
     uses = {

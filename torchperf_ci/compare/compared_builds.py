@@ -112,19 +112,9 @@ def _open(
     say(f"{flag}: {spec}")  # said first, because opening may take long
     environment = stack.enter_context(open_environment(spec, builder))
     settings = replace(settings, python=environment.python, path=environment.path)
-    python_flag, unread = f"--{flag}" if isinstance(spec, Interpreter) else selection.PYTHON_FLAG, ""
+    python_flag = f"--{flag}" if isinstance(spec, Interpreter) else selection.PYTHON_FLAG
     try:
-        try:
-            under_test = selection.describe_environment(settings, python_flag)
-        except SuiteFileError as error:
-            if not may_lack_files:
-                raise
-            readable = tuple(file for file in settings.files if _can_read(file, settings, python_flag))
-            unread = one_line(error)
-            for folder in settings.path:
-                unread = unread.replace(f"{folder}/", "")
-            settings = replace(settings, files=readable)
-            under_test = selection.describe_environment(settings, python_flag)
+        settings, under_test, unread = _described(settings, python_flag, may_lack_files=may_lack_files)
         if isinstance(spec, Revision):
             check_imports(under_test.imported, environment, spec.repo, settings.files)
     except (EnvironmentUnderTestError, SuiteFileError) as error:
@@ -137,12 +127,22 @@ def _open(
     return ComparedBuild(settings, under_test, _words(environment, under_test), spec, unread)
 
 
-def _can_read(file: str, settings: Settings, python_flag: str) -> bool:
-    try:
-        selection.describe_environment(replace(settings, files=(file,)), python_flag)
-    except SuiteFileError:
-        return False
-    return True
+def _described(
+    settings: Settings, python_flag: str, *, may_lack_files: bool
+) -> tuple[Settings, EnvironmentUnderTest, str]:
+    """Describe a build. If it may lack suite files, leave out those that it cannot import, and say why of the first."""
+    unread = ""
+    while True:
+        try:
+            return settings, selection.describe_environment(settings, python_flag), unread
+        except SuiteFileError as error:
+            readable = tuple(file for file in settings.files if not str(error).startswith(f"{file}:"))
+            if not may_lack_files or readable == settings.files:
+                raise
+            unread = unread or one_line(error)
+            for folder in settings.path:
+                unread = unread.replace(f"{folder}/", "")
+            settings = replace(settings, files=readable)
 
 
 def _words(environment: BuildEnvironment, under_test: EnvironmentUnderTest) -> str:
