@@ -56,7 +56,9 @@ def test_a_revision_is_imported_from_a_worktree_that_leaves_no_trace(checkout, t
     assert list(temporary.iterdir()) == []
 
 
-def test_packages_below_src_are_imported_as_well_if_a_sparse_checkout_lacks_them(checkout, temporary, git) -> None:
+def test_packages_below_src_are_imported_as_well_if_a_sparse_checkout_lacks_them(
+    checkout, temporary, git
+) -> None:
     (checkout.folder / "src").mkdir()
     (checkout.folder / "src/shape.py").write_text("NAME = 'round'\n")
     git(checkout.folder, "add", "src")
