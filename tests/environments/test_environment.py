@@ -69,10 +69,16 @@ def test_packages_below_src_are_imported_as_well_if_a_sparse_checkout_lacks_them
         assert imported(environment, "import shape; print(shape.NAME)") == "round"
 
 
-def test_an_exception_inside_leaves_no_trace_either(checkout, temporary) -> None:
+def without_git(worktree: Path) -> None:
+    """Do to the worktree what some builds do, and fail."""
+    (worktree / ".git").unlink()
+    raise StopIteration
+
+
+def test_an_exception_inside_leaves_no_trace_either_nor_a_worktree_without_git(checkout, temporary) -> None:
     before = checkout.state()
     with pytest.raises(StopIteration), open_environment(first(checkout), BUILDER) as environment:
-        next(Path(environment.path[0]).glob("nothing"))
+        without_git(environment.worktree)
     assert checkout.state() == before
     assert list(temporary.iterdir()) == []
 

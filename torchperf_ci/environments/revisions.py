@@ -222,6 +222,8 @@ def worktree(revision: Revision, folder: Path) -> Iterator[Path]:
         _check_out(revision, tree)
         yield tree
     finally:
+        with suppress(OSError):  # git forgets what is missing, whatever a build has done to the files
+            tree.rename(folder / "forgotten")
         _forget(_git(revision.repo, CHECKOUT_SECONDS), str(tree))
 
 
