@@ -291,11 +291,14 @@ def test_json_is_the_file_and_nothing_else_on_standard_output(bisect, history, c
     assert capsys.readouterr().out == bisect.out.read_text() == culprits_json(found)
 
 
-def test_the_same_call_again_measures_nothing_and_says_the_same(bisect, history) -> None:
+def test_the_same_call_again_measures_nothing_and_says_the_same(bisect, history, capsys) -> None:
     shas = history.costs(100, 120)
     ends = ("--good", shas[0], "--bad", shas[-1])
     first, kept = bisect(*ends), bisect.state.read_bytes()
+    assert "continuing" not in capsys.readouterr().err
     assert (bisect(*ends), bisect.state.read_bytes()) == (first, kept)
+    again = f"continuing with {first.runs} pairs of earlier calls, in {bisect.state}; delete it to start anew"
+    assert again in capsys.readouterr().err
 
 
 def test_the_state_of_another_range_is_refused_and_kept(bisect, history, capsys) -> None:
