@@ -19,6 +19,7 @@ from torchperf_ci.environments.build_environment import (
     WheelRequirement,
     check_imports,
     open_environment,
+    unused_code_note,
 )
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError
@@ -218,3 +219,9 @@ def test_a_suite_at_the_top_of_the_checkout_may_not_import_its_packages(checkout
     package = str(checkout.folder / "paint/__init__.py")
     with pytest.raises(EnvironmentUnderTestError, match="which is in the checkout"):
         check_imports([package], environment, checkout.folder, [str(file)])
+
+
+def test_a_package_that_workloads_need_is_code_of_the_commit_that_contains_it(tmp_path) -> None:
+    (tmp_path / "timm").mkdir()
+    assert unused_code_note([], [str(tmp_path)], ["torch", "timm"]) == ""
+    assert "imports no code of these commits" in unused_code_note([], [str(tmp_path)], ["torch"])
