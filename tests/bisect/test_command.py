@@ -263,10 +263,11 @@ def test_what_got_faster_is_no_regression(bisect, history) -> None:
     assert bisect("--good", shas[0], "--bad", shas[-1]).status == "not-reproduced"
 
 
-def test_paths_that_are_right_save_work(bisect, history) -> None:
+def test_paths_that_are_right_save_work(bisect, history, capsys) -> None:
     shas = history.costs(*[100] * 14, *[120] * 3)
     ends = ("--good", shas[0], "--bad", shas[-1])
     builds = [bisect(*ends, *more).builds for more in ((), ("--paths", "14", "--state", f"{bisect.state}.2"))]
+    assert " suspects, 1 of them likelier because of --paths; " in capsys.readouterr().err
     assert builds[1] < builds[0]
 
 
