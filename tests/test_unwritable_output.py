@@ -20,7 +20,7 @@ RECORD = {
 }
 
 
-@pytest.mark.parametrize("out", ["file/out.json", "folder"])
+@pytest.mark.parametrize("out", ["file/out.json", "folder", "."])
 @pytest.mark.parametrize(
     "command",
     [

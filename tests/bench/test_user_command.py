@@ -64,7 +64,7 @@ def test_it_runs_in_the_worktree_or_in_an_empty_folder(build: InstalledBuild) ->
 
 def test_a_worktree_that_a_run_has_removed_is_told(build: InstalledBuild) -> None:
     run_user_command('rm -r "$WORKTREE"; echo 1', build, a_number)
-    with pytest.raises(WorkerFailure, match="failed: an earlier run removed the worktree"):
+    with pytest.raises(WorkerFailure, match="failed: --build or an earlier run removed the worktree"):
         run_user_command("echo 1", build, a_number)
 
 

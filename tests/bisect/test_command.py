@@ -157,7 +157,7 @@ def test_commits_that_the_command_does_not_run_on_end_in_a_set(bisect, history) 
 def test_a_command_that_runs_on_no_end_is_told(bisect, history, capsys) -> None:
     good, broken = history.costs(100, "echo no such operator >&2; exit 3")
     found = bisect("--good", good, "--bad", broken, code=5)
-    assert "none of the things to measure runs on the bad commit" in found.why
+    assert "none of the things to measure runs on the bad commit: choose a --bad" in found.why
     swapped = history.costs("exit 3", 100)
     assert bisect.code("--good", swapped[0], "--bad", swapped[1], "--state", f"{bisect.state}.2") == 3
     assert "choose a --good on which it runs" in capsys.readouterr().err
@@ -263,10 +263,11 @@ def test_what_got_faster_is_no_regression(bisect, history) -> None:
     assert bisect("--good", shas[0], "--bad", shas[-1]).status == "not-reproduced"
 
 
-def test_paths_that_are_right_save_work(bisect, history) -> None:
+def test_paths_that_are_right_save_work(bisect, history, capsys) -> None:
     shas = history.costs(*[100] * 14, *[120] * 3)
     ends = ("--good", shas[0], "--bad", shas[-1])
     builds = [bisect(*ends, *more).builds for more in ((), ("--paths", "14", "--state", f"{bisect.state}.2"))]
+    assert " suspects, 1 of them likelier because of --paths; " in capsys.readouterr().err
     assert builds[1] < builds[0]
 
 
@@ -291,11 +292,14 @@ def test_json_is_the_file_and_nothing_else_on_standard_output(bisect, history, c
     assert capsys.readouterr().out == bisect.out.read_text() == culprits_json(found)
 
 
-def test_the_same_call_again_measures_nothing_and_says_the_same(bisect, history) -> None:
+def test_the_same_call_again_measures_nothing_and_says_the_same(bisect, history, capsys) -> None:
     shas = history.costs(100, 120)
     ends = ("--good", shas[0], "--bad", shas[-1])
     first, kept = bisect(*ends), bisect.state.read_bytes()
+    assert "continuing" not in capsys.readouterr().err
     assert (bisect(*ends), bisect.state.read_bytes()) == (first, kept)
+    again = f"continuing with {first.runs} pairs of earlier calls, in {bisect.state}; delete it to start anew"
+    assert again in capsys.readouterr().err
 
 
 def test_the_state_of_another_range_is_refused_and_kept(bisect, history, capsys) -> None:

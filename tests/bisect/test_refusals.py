@@ -99,7 +99,7 @@ def test_a_build_that_installs_no_torch_is_told(bisect, history, quick, capsys) 
     )
 
 
-def test_sources_that_nobody_compiles_are_told(
+def test_sources_that_nobody_compiles_and_a_suite_that_imports_no_code_are_told(
     bisect, history, torch_environment, tmp_path, monkeypatch
 ) -> None:
     """The builds are real, and asked what they can run; no pair of them is measured."""
@@ -116,6 +116,7 @@ def test_sources_that_nobody_compiles_are_told(
     where = ("--config", str(config), "--workload", "made/one")
     told = bisect(*ends, *where, "--max-runs", "1", command="", code=5)
     assert told.notes[0].startswith("⚠ csrc/kernel.c changed, and no --build compiles it")
+    assert any("imports no code of these commits" in note for note in told.notes)
 
 
 @pytest.mark.parametrize(

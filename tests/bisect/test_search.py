@@ -205,25 +205,28 @@ def test_people_are_told_before_and_after_each_thing(state) -> None:
 def test_a_search_is_resumed_with_the_same_suite_only_wherever_the_checkout_is(
     tmp_path, git, monkeypatch
 ) -> None:
-    """A workload of the same name in another file is another workload."""
+    """A workload of the same name in another file, or in one that was edited, is another workload."""
 
-    def plan(checkout: str, *suites: str, configured: str = "") -> dict[str, object]:
+    def plan(checkout: str, *suites: str, configured: str = "", content: str = "") -> dict[str, object]:
         folder = tmp_path / checkout / "benchmarks"
         folder.mkdir(parents=True, exist_ok=True)
         git(folder.parent, "init", "--quiet")
         monkeypatch.chdir(folder)
         ends = [Revision(folder, sha, "") for sha in ("a", "b")]
         options = BisectOptions(suite=suites, workload=["made/a"], repo=str(folder))
-        read = [str(folder / file) for file in (*suites, configured) if file.endswith(".py")]
-        setup = MeasurementSetup((), Settings("", "cpu", tuple(read)))
+        read = [folder / file for file in (*suites, configured) if file.endswith(".py")]
+        for file in read:
+            file.write_text(content)
+        setup = MeasurementSetup((), Settings("", "cpu", tuple(map(str, read))))
         return dict(_state_plan(BuildSequence(ends, uniform(1)), setup, options))
 
     first = plan("one", "core", "suite.py")
-    assert first["suite"] == ["core", "benchmarks/suite.py"]
+    assert first["suite"] == ["core", "benchmarks/suite.py e3b0c442"]
     assert first == plan("two", "core", "suite.py")
     assert first == plan("two", "core", str(tmp_path / "two/benchmarks/suite.py"))
     assert first != plan("one", "core", "other.py")
-    assert plan("one", "/anywhere/suite.py")["suite"] == ["suite.py"]
+    assert first != plan("one", "core", "suite.py", content="import torch")
+    assert plan("one", str(tmp_path / "suite.py"))["suite"] == ["suite.py e3b0c442"]
     assert "suite" not in plan("one")
     assert plan("one", "mine", configured="suite.py") != plan("one", "mine", configured="other.py")
     assert plan("one", configured="suite.py") == plan("two", configured="suite.py")

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from torchperf_ci.compare import compared_builds
-from torchperf_ci.compare.compared_builds import MAX_CHANGES, package_note, unused_code_note
+from torchperf_ci.compare.compared_builds import MAX_CHANGES, notes_on_builds, package_note
 from torchperf_ci.environments.build_environment import Interpreter, WheelRequirement
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.environments.wheels import Distribution
 from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.options.comparison_commands import CompareOptions
 
 
 @pytest.fixture
@@ -94,7 +95,10 @@ def test_a_suite_that_imports_nothing_of_the_commits_is_told(imported, files, he
     spec = Revision(tmp_path, "ab", "Add") if head is Revision else WheelRequirement("torch==2.13.0")
     build = SimpleNamespace(
         spec=spec,
-        settings=SimpleNamespace(files=files, path=(str(tmp_path / "tree/src"), str(tmp_path / "tree"))),
+        settings=SimpleNamespace(
+            python="", files=files, path=(str(tmp_path / "tree/src"), str(tmp_path / "tree"))
+        ),
         under_test=SimpleNamespace(imported=[str(tmp_path / imported)]),
     )
-    assert ("import no code of these commits" in unused_code_note(build, build)) is told
+    notes = notes_on_builds(CompareOptions(), build, build)
+    assert any("imports no code of these commits" in note for note in notes) is told

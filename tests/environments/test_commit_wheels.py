@@ -47,6 +47,14 @@ def test_a_directorys_wheel_is_found_by_the_digits_in_its_name_and_fits(
     assert list(temporary.iterdir()) == []
 
 
+def test_of_wheels_that_differ_by_their_build_tag_alone_each_commit_has_its_own(
+    shelf, revision, with_pip
+) -> None:
+    lamp(shelf, "1", tag="1_abc1234-py3-none-any")
+    lamp(shelf, "1", tag="2_abc1235-py3-none-any", says="abc1235")
+    assert version_in(CommitWheels(str(shelf), with_pip), revision) == "1"
+
+
 @pytest.mark.parametrize(
     "pattern",
     [

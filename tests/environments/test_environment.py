@@ -19,6 +19,7 @@ from torchperf_ci.environments.build_environment import (
     WheelRequirement,
     check_imports,
     open_environment,
+    unused_code_note,
 )
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError
@@ -56,20 +57,29 @@ def test_a_revision_is_imported_from_a_worktree_that_leaves_no_trace(checkout, t
     assert list(temporary.iterdir()) == []
 
 
-def test_packages_below_src_are_imported_as_well(checkout, temporary, git) -> None:
+def test_packages_below_src_are_imported_as_well_if_a_sparse_checkout_lacks_them(
+    checkout, temporary, git
+) -> None:
     (checkout.folder / "src").mkdir()
     (checkout.folder / "src/shape.py").write_text("NAME = 'round'\n")
     git(checkout.folder, "add", "src")
     git(checkout.folder, "commit", "--quiet", "--message", "Add a shape")
     sha = git(checkout.folder, "rev-parse", "HEAD").strip()
+    git(checkout.folder, "sparse-checkout", "set", "docs")
     with open_environment(Revision(checkout.folder, sha, ""), BUILDER) as environment:
         assert imported(environment, "import shape; print(shape.NAME)") == "round"
 
 
-def test_an_exception_inside_leaves_no_trace_either(checkout, temporary) -> None:
+def without_git(worktree: Path) -> None:
+    """Do to the worktree what some builds do, and fail."""
+    (worktree / ".git").unlink()
+    raise StopIteration
+
+
+def test_an_exception_inside_leaves_no_trace_either_nor_a_worktree_without_git(checkout, temporary) -> None:
     before = checkout.state()
     with pytest.raises(StopIteration), open_environment(first(checkout), BUILDER) as environment:
-        next(Path(environment.path[0]).glob("nothing"))
+        without_git(environment.worktree)
     assert checkout.state() == before
     assert list(temporary.iterdir()) == []
 
@@ -209,3 +219,9 @@ def test_a_suite_at_the_top_of_the_checkout_may_not_import_its_packages(checkout
     package = str(checkout.folder / "paint/__init__.py")
     with pytest.raises(EnvironmentUnderTestError, match="which is in the checkout"):
         check_imports([package], environment, checkout.folder, [str(file)])
+
+
+def test_a_package_that_workloads_need_is_code_of_the_commit_that_contains_it(tmp_path) -> None:
+    (tmp_path / "timm").mkdir()
+    assert unused_code_note([], [str(tmp_path)], ["torch", "timm"]) == ""
+    assert "imports no code of these commits" in unused_code_note([], [str(tmp_path)], ["torch"])

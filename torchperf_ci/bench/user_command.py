@@ -114,7 +114,7 @@ def run_user_command(command: str, build: InstalledBuild, read: Reader) -> Mappi
     """
     line = filled_in(command, build)
     if build.worktree and not build.worktree.is_dir():
-        status, reason = "failed", "an earlier run removed the worktree, in which it has to run"
+        status, reason = "failed", "--build or an earlier run removed the worktree, in which it has to run"
         raise WorkerFailure(status, reason)
     build.scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="run-", dir=build.scratch, ignore_cleanup_errors=True) as folder:

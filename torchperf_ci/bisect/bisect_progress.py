@@ -61,11 +61,13 @@ def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLim
         f"expected: {builds} builds and {pairs} pairs of processes, {duration(seconds)} if a build "
         f"takes {duration(build)} and a pair {duration(BisectQuestion.pair_seconds)}"
     )
+    likelier = int((sequence.weights > sequence.weights.min()).sum())
+    by_paths = f", {likelier} of them likelier because of --paths" if options.paths else ""
     lines = [
         f"this machine: {machine_text(read_host())}",
         f"good: {sequence.labels[0]}",
         f"bad:  {sequence.labels[-1]}",
-        f"{counted(len(sequence.weights), 'suspect')}; measured: {', '.join(measured)}",
+        f"{counted(len(sequence.weights), 'suspect')}{by_paths}; measured: {', '.join(measured)}",
         expected_cost,
         *(f"at most {counted(most, what)}" for what, most in bounds.items() if most is not None),
     ]

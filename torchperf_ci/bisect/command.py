@@ -88,7 +88,7 @@ def bisect_command(options: BisectOptions) -> int:
     seconds = options.deadline
     limits = BisectLimits(options.max_builds, options.max_runs, Deadline.after(seconds) if seconds else None)
     out = Path(options.out)
-    state = Path(options.state or out.with_suffix(".state.jsonl"))
+    state = Path(options.state or out.parent / f"{out.stem}.state.jsonl")
     if not options.dry_run:
         check_writable(out)
         check_writable(state)

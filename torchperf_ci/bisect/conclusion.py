@@ -61,7 +61,10 @@ def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
     if _is_found(investigation):
         return "found", ""
     if not investigation.probes:
-        return "inconclusive", "none of the things to measure runs on the bad commit: choose another one"
+        return "inconclusive", (
+            "none of the things to measure runs on the bad commit: choose a --bad on which one does, or measure "
+            "something else"
+        )
     proofs = [series.confirmation for series in investigation.series]
     if result.ended_by:
         return (

@@ -20,6 +20,7 @@ from torchperf_ci.bisect.probes import (
     expected_build_variance,
     probes_from_verdicts,
 )
+from torchperf_ci.console import say
 from torchperf_ci.environments.build_environment import (
     INSTALLED,
     UNBUILT,
@@ -27,8 +28,9 @@ from torchperf_ci.environments.build_environment import (
     Builder,
     check_imports,
     open_environment,
+    unused_code_note,
 )
-from torchperf_ci.environments.wheels import CommitWheels
+from torchperf_ci.environments.wheels import TORCH, CommitWheels
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.devices.amd import Rocm
@@ -240,14 +242,34 @@ def resolve_setup(
     torch = under_test.environment.torch_version if builder_kind(options) == "worktree" else ""
     if judgement is not None:
         setup = MeasurementSetup((), settings, torch=torch)
-        return _setup_from_verdicts(judgement, setup, under_test, config, options.min_effect or 0.0)
+        setup = _setup_from_verdicts(judgement, setup, under_test, config, options.min_effect or 0.0)
+    else:
+        probes = _chosen_probes(options, config, settings, under_test, good)
+        setup = MeasurementSetup(probes, settings, torch=torch)
+    unused = _unused_code(setup, under_test, good) if builder_kind(options) == "worktree" else ""
+    say(*filter(None, [unused]))
+    return replace(setup, notes=(*filter(None, [unused]), *setup.notes))
+
+
+def _unused_code(setup: MeasurementSetup, under_test: EnvironmentUnderTest, good: BuildEnvironment) -> str:
+    cases = [probe.case for probe in setup.probes if isinstance(probe, WorkloadProbe)]
+    needed = {package for case in cases for package in under_test.known.workloads[case.workload].requires}
+    return unused_code_note(under_test.imported, good.path, {TORCH, *needed})
+
+
+def _chosen_probes(
+    options: BisectOptions,
+    config: Config,
+    settings: Settings,
+    under_test: EnvironmentUnderTest,
+    good: BuildEnvironment,
+) -> tuple[WorkloadProbe, ...]:
     _check_workloads(options.workload, under_test.known, good)
     searched = options.suite or ["all", *settings.files]
     wanted = selection.selection_of(options, config, searched, options.workload)
     cases = select_cases(wanted, under_test.known, settings.device)
     metrics = (options.metric or LATENCY,)
-    probes = tuple(WorkloadProbe(case, metrics, settings.hardware.identity().name) for case in cases)
-    return MeasurementSetup(probes, settings, torch=torch)
+    return tuple(WorkloadProbe(case, metrics, settings.hardware.identity().name) for case in cases)
 
 
 def _check_workloads(patterns: Sequence[str], known: KnownWorkloads, good: BuildEnvironment) -> None:

@@ -25,6 +25,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.state_file import RetriedFailures, StateFile
 from torchperf_ci.console import say
+from torchperf_ci.document import counted
 from torchperf_ci.environments.cache import EnvironmentCache
 from torchperf_ci.environments.revisions import top_of_checkout, uncompiled_note
 from torchperf_ci.errors import EnvironmentUnderTestError, ResumeError, TorchperfError
@@ -220,6 +221,9 @@ def _open_state(path: Path, plan: Mapping[str, object]) -> Iterator[StateFile]:
         if state_file.anew:
             say(f"warning: {state_file.anew}")
             state_file.add(BisectNote(state_file.anew))
+        elif pairs := state_file.facts.readings:
+            measured = counted(len(pairs), "pair")
+            say(f"continuing with {measured} of earlier calls, in {state_file.path}; delete it to start anew")
         try:
             yield state_file
         except Stopped as stopped:
@@ -301,8 +305,9 @@ def _state_plan(
 
 
 def _suite_in(top: Path | None, suite: str) -> str:
-    """The name of a suite; of a file its path below ``top``, the checkout, which may lie elsewhere in each job."""
+    """The name of a suite; of a file its digest, too, and its path below the checkout ``top``, which may move."""
     file = Path(suite).resolve()
     if not suite.endswith(".py"):
         return suite
-    return file.relative_to(top).as_posix() if top and file.is_relative_to(top) else file.name
+    name = file.relative_to(top).as_posix() if top and file.is_relative_to(top) else file.name
+    return f"{name} {hashlib.sha256(file.read_bytes()).hexdigest()[:8]}"

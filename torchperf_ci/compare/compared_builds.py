@@ -22,6 +22,7 @@ from torchperf_ci.environments.build_environment import (
     check_imports,
     open_environment,
     parse_build_spec,
+    unused_code_note,
 )
 from torchperf_ci.environments.revisions import Revision, find_revision, uncompiled_note
 from torchperf_ci.environments.wheels import changed_versions, installed_distributions
@@ -219,21 +220,9 @@ def notes_on_builds(options: CompareOptions, base: ComparedBuild, head: Compared
     """Return whether and in what else the builds differ, and what of the commits is not measured."""
     same = "base and head are the same build: whatever differs is noise" if base.spec == head.spec else ""
     uncompiled = "" if options.build else uncompiled_note(base.spec, head.spec)
-    unused = "" if options.build or options.affected else unused_code_note(base, head)
+    are_used = options.build or options.affected or not (head.settings.files and _are_imported(base, head))
+    unused = "" if are_used else unused_code_note(head.under_test.imported, head.settings.path)
     return [*filter(None, [same, package_note(base, head), unused, uncompiled, _uncommitted(head)])]
-
-
-def unused_code_note(base: ComparedBuild, head: ComparedBuild) -> str:
-    """Say that the suite files import nothing from two commits, as those do that call only torch; else empty."""
-    folders = {Path(folder).resolve() for folder in head.settings.path}
-    imported = [Path(file).resolve() for file in head.under_test.imported]
-    is_used = any(not folders.isdisjoint(file.parents) for file in imported)
-    if is_used or not head.settings.files or not _are_imported(base, head):
-        return ""
-    return (
-        "the suite files import no code of these commits: a workload that does not import any in its function "
-        "measures the same on both sides"
-    )
 
 
 def _uncommitted(head: ComparedBuild) -> str:

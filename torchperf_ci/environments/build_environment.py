@@ -254,6 +254,21 @@ def check_imports(
             raise EnvironmentUnderTestError(msg)
 
 
+def unused_code_note(imported: Iterable[str], path: Iterable[str], packages: Iterable[str] = ()) -> str:
+    """Say that what is measured does not depend on commits that are imported from the folders ``path``; else empty.
+
+    It does if the suite files have ``imported`` a file there, or if it needs ``packages`` of which one is there.
+    """
+    folders = {Path(folder).resolve() for folder in path}
+    is_imported = any(not folders.isdisjoint(Path(file).resolve().parents) for file in imported)
+    if is_imported or any((folder / package).is_dir() for folder in folders for package in packages):
+        return ""
+    return (
+        "⚠ what is measured imports no code of these commits, unless a workload does so in its function: it is the "
+        "same for all of them"
+    )
+
+
 @contextmanager
 def open_environment(spec: BuildSpec, builder: Builder, draw: int = 0) -> Iterator[BuildEnvironment]:
     """Open the environment of a build; everything made for it is removed after the block.

@@ -222,6 +222,8 @@ def worktree(revision: Revision, folder: Path) -> Iterator[Path]:
         _check_out(revision, tree)
         yield tree
     finally:
+        with suppress(OSError):  # git forgets what is missing, whatever a build has done to the files
+            tree.rename(folder / "forgotten")
         _forget(_git(revision.repo, CHECKOUT_SECONDS), str(tree))
 
 
@@ -250,7 +252,8 @@ def _check_out(revision: Revision, tree: Path) -> None:
         # Two steps, so that the first, which other processes must not see half done, takes almost no time.
         git = _git(revision.repo, ASK_SECONDS)
         git("worktree", "add", "--no-checkout", "--detach", str(tree), revision.sha)
-        _git(tree, CHECKOUT_SECONDS)("reset", "--hard", "--quiet")
+        whole = ("core.sparseCheckout", "false")  # a new worktree has the patterns of a sparse checkout
+        Git(tree, Deadline.after(CHECKOUT_SECONDS), [whole])("reset", "--hard", "--quiet")
         shared = git("rev-parse", "--git-common-dir").removesuffix(b"\n")
         known = revision.repo / os.fsdecode(shared) / "modules"
         if known.is_dir():

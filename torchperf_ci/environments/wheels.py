@@ -110,11 +110,12 @@ class CommitWheels:
         Raises :class:`EnvironmentUnderTestError` if it has no wheel, or if the wheel says it was built from another
         commit.
         """
-        wanted = [self._named(revision)] if self._by_name else self._lying_there(revision)
-        options = () if self._by_name else ("--find-links", str(Path(self.pattern).absolute()))
-        with open_wheels(wanted, str(revision), self.python, self.seconds, options) as environment:
-            _check_claims(environment.python, revision)
-            yield environment
+        with scratch_folder() as shelf:
+            wanted = [self._named(revision)] if self._by_name else self._lying_there(revision, shelf)
+            options = () if self._by_name else ("--find-links", str(shelf))
+            with open_wheels(wanted, str(revision), self.python, self.seconds, options) as environment:
+                _check_claims(environment.python, revision)
+                yield environment
 
     def _named(self, revision: Revision) -> str:
         """The pattern with the commit filled in."""
@@ -127,20 +128,27 @@ class CommitWheels:
             raise EnvironmentUnderTestError(msg)
         return str(Path(path).absolute())
 
-    def _lying_there(self, revision: Revision) -> list[str]:
-        """Requirements for the commit's wheels in the directory; pip chooses the one that fits its Python."""
+    def _lying_there(self, revision: Revision, shelf: Path) -> list[str]:
+        """Requirements for the commit's wheels in the directory; pip chooses the one that fits its Python.
+
+        The folder ``shelf`` gets links to what pip may install: wheels of other commits may have the same version.
+        """
         digits = re.compile(rf"[0-9a-f]{{{SHORT_SHA},40}}")
-        names = {
-            file.name
-            for file in Path(self.pattern).glob("*.whl")
+        wheels = {file: "==".join(file.name.split("-")[:2]) for file in Path(self.pattern).glob("*.whl")}
+        own = {
+            file: release
+            for file, release in wheels.items()
             if any(map(revision.sha.startswith, digits.findall(file.name.lower())))
         }
-        if not names:
+        if not own:
             msg = (
                 f"{revision} has no wheel: none in {self.pattern} has {revision.sha[:SHORT_SHA]} in its name"
             )
             raise EnvironmentUnderTestError(msg)
-        return sorted({"==".join(name.split("-")[:2]) for name in names})
+        for file, release in wheels.items():
+            if file in own or release not in own.values():
+                (shelf / file.name).symlink_to(file.absolute())
+        return sorted({*own.values()})
 
 
 def _check_claims(python: str, revision: Revision) -> None:
