@@ -66,6 +66,11 @@ def test_lists_are_separated_by_commas_lines_or_repetition(argv: list[str], envi
     assert read(argv, environ).suite == ["quick", "core"]
 
 
+def test_a_model_may_have_a_comma_in_its_name() -> None:
+    models = read(["--models", "sort(100, list)", "a,b"], command=QueryOptions).models
+    assert {"sort(100, list)", "a", "b"} <= {*models}
+
+
 @pytest.mark.parametrize(("given", "expected"), [("auto", 0), ("16", 16)])
 def test_batch_size(given: str, expected: int) -> None:
     assert read(["--batch-size", given]).batch_size == expected

@@ -206,8 +206,8 @@ class QueryOptions:
         "--start", "Only results since this time: Unix seconds, or a date in UTC", moment, metavar="TIME"
     )
     stop: int | None = option("--stop", "Only results before this time", moment, metavar="TIME")
-    models: Sequence[str] = option("--models", "Only these models", metavar="NAME", many=True)
-    metrics: Sequence[str] = option("--metrics", "Only these metrics", metavar="NAME", many=True)
+    models: Sequence[str] = option("--models", "Only these models", metavar="NAME", many=True, whole=True)
+    metrics: Sequence[str] = option("--metrics", "Only these metrics", metavar="NAME", many=True, whole=True)
     device: str | None = option("--device", "Only this kind of device: cuda, cpu, …", metavar="NAME")
     arch: str | None = option("--arch", "Only hardware whose name contains this text", metavar="TEXT")
     branch: str | None = option("--branch", "Only this branch, with or without refs/heads/", metavar="NAME")
