@@ -87,6 +87,12 @@ def moment(value: str) -> int:
     return seconds
 
 
+def utf8(value: str) -> str:
+    """Text in UTF-8."""
+    value.encode()
+    return value
+
+
 def local_directory(value: str) -> str:
     """A directory of this machine."""
     if "://" in value:
