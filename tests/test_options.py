@@ -66,6 +66,20 @@ def test_lists_are_separated_by_commas_lines_or_repetition(argv: list[str], envi
     assert read(argv, environ).suite == ["quick", "core"]
 
 
+@pytest.mark.parametrize(("flag", "command"), [("--head-branch", UploadOptions), ("--models", QueryOptions)])
+def test_what_goes_into_records_or_queries_is_utf8_but_a_directory_need_not_be(
+    flag: str, command: type[Any]
+) -> None:
+    with pytest.raises(UsageError, match=f"{flag} cannot be .* it is text in UTF-8"):
+        read([flag, "f\udcfcr"], command=command)
+    assert read(["f\udcfcr"], command=UploadOptions).dir == "f\udcfcr"
+
+
+def test_a_model_may_have_a_comma_in_its_name() -> None:
+    models = read(["--models", "sort(100, list)", "a,b"], command=QueryOptions).models
+    assert {"sort(100, list)", "a", "b"} <= {*models}
+
+
 @pytest.mark.parametrize(("given", "expected"), [("auto", 0), ("16", 16)])
 def test_batch_size(given: str, expected: int) -> None:
     assert read(["--batch-size", given]).batch_size == expected

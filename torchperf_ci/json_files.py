@@ -112,8 +112,7 @@ def json_text(members: Mapping[str, object]) -> str:
     Dataclasses become objects. Numbers that are not finite become null, and so does the open end of an effect.
     """
     lines = ",\n".join(f" {json_line(name)}: {_member(value)}" for name, value in _plain(members).items())
-    # Names from a file system may not be valid Unicode.
-    return f"{{\n{lines}\n}}\n".encode("utf-8", "replace").decode("utf-8")
+    return f"{{\n{lines}\n}}\n"
 
 
 def typed(members: object, kind: type[_T]) -> _T:
@@ -149,7 +148,9 @@ def _member(value: Any) -> str:
 
 def json_line(value: object) -> str:
     """JSON on one line."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    # Names from a file system, and arguments, may not be valid Unicode.
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _plain(value: Any) -> Any:

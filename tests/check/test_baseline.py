@@ -214,6 +214,11 @@ def test_a_baseline_that_is_a_link_is_neither_read_nor_overwritten(
     assert (tmp_path / "baseline.json").is_symlink()
 
 
+def test_what_is_no_utf8_in_a_reason_is_replaced_as_from_a_terminal_of_latin_1(tmp_path: Path) -> None:
+    assert update(measure(tmp_path / "runs", [1.0]), "f\udcfcr 2.13") == 0
+    assert baselines()[0]["reason"] == "f?r 2.13"
+
+
 @pytest.mark.parametrize("argv", [[], ["--reason", "x"], ["runs"]])
 def test_a_reason_and_records_are_needed(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["baseline", "update", *argv]) == 2

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from tool_files import MADE, read_made, record_of, values_of
 
+from torchperf_ci.imports import other_tools
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.metrics import direction_of
 from torchperf_ci.series.points import comparable_facts
@@ -108,6 +110,16 @@ def test_asv_has_bytes_and_the_units_of_its_tracks() -> None:
     assert values["speed.peakmem_list", "peak_memory(bytes)"][0] > 1e6
     assert values["speed.track_length", "track_length(tokens)"] == [42]
     assert len(values["speed.timeraw_import", "time(ms)"]) == 3
+
+
+def test_a_history_of_asv_reads_its_file_of_units_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large project, it has megabytes beside thousands of results."""
+    read: list[Path] = []
+    monkeypatch.setattr(other_tools, "read_regular", lambda path, _: read.append(path) or b"{}")
+    for commit in ("1" * 40, "2" * 40):
+        content = json.dumps({**made(ASV), "commit_hash": commit}).encode()
+        assert parse_results(content, "a.json", folder=Path("results/ci")).records
+    assert len(read) == 1
 
 
 def test_asv_says_commit_environment_and_when_it_was_committed() -> None:

@@ -14,9 +14,12 @@ import pytest
 from git_server import git_server
 
 from torchperf_ci import cli
+from torchperf_ci.errors import RecordsRefusedError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
+from torchperf_ci.store.command import _report_ingested
 from torchperf_ci.store.dsn import EmbeddedStore
+from torchperf_ci.store.ingest import IngestOutcome
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
@@ -234,6 +237,14 @@ def test_a_conflict_is_told_and_fails(folder: Path, dsn: str, capsys: pytest.Cap
     assert f"{folder}/a.json: other content is kept under this key" in told
     assert f"give each run a directory of its own, or `torchperf upload DIR --to {dsn}`" in told
     assert models(dsn) == ["a", "b"]
+
+
+def test_a_conflict_in_a_branch_or_a_bucket_is_told_with_its_own_way_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(RecordsRefusedError):
+        _report_ingested(IngestOutcome(conflicts=("branch:data@origin/a.json", "bucket/b.json")), "the store")
+    assert capsys.readouterr().err.count("restore it there, or delete what the store has of it") == 2
 
 
 @pytest.mark.parametrize(("days", "told"), [(0, 0), (2, 1)])

@@ -85,7 +85,10 @@ def test_a_resumed_directory_that_was_delivered_is_not_sent_again(
     assert len(kept(tmp_path / "kept")) == 4
 
 
-@pytest.mark.parametrize(("change", "more"), [("--head-sha", 2), ("--workflow-id", 2), ("verdicts", 1)])
+@pytest.mark.parametrize(
+    ("change", "more"),
+    [("--head-sha", 2), ("--workflow-id", 2), ("--run-attempt --job-id", 2), ("verdicts", 1)],
+)
 def test_a_resumed_directory_is_sent_for_another_commit_or_run_and_with_new_verdicts(
     folder: Path, tmp_path: Path, change: str, more: int
 ) -> None:
@@ -95,7 +98,7 @@ def test_a_resumed_directory_is_sent_for_another_commit_or_run_and_with_new_verd
     if change == "verdicts":
         (folder / "verdicts.json").write_text('{"version": 1, "verdicts": []}')
     else:
-        call += [change, "72"]
+        call += [part for flag in change.split() for part in (flag, "72")]
     assert upload(*call) == 0
     assert len([*DirectoryPlace(tmp_path / "kept").keys()]) == 2 + more
 

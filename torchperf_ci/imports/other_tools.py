@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from torchperf_ci.imports import asv
@@ -79,6 +80,7 @@ def _file(value: object, format_name: str, folder: Path | None) -> ImportedFile 
     return None
 
 
+@lru_cache(maxsize=1)  # that file may have megabytes, and a history has thousands of files beside it
 def _asv_units(folder: Path | None) -> dict[str, str]:
     """Read the units in asv's ``benchmarks.json``, which is in the parent folder or the same one."""
     for place in (folder.parent, folder) if folder else ():

@@ -87,6 +87,12 @@ def moment(value: str) -> int:
     return seconds
 
 
+def utf8(value: str) -> str:
+    """Text in UTF-8."""
+    value.encode()
+    return value
+
+
 def local_directory(value: str) -> str:
     """A directory of this machine."""
     if "://" in value:
@@ -120,7 +126,8 @@ class Option:
     ``otherwise`` tells users what happens then.
 
     A ``many`` option may be repeated, accepts several values after one flag, and splits each at commas and newlines.
-    A ``flag`` without dashes is a positional argument, whose values on the command line are not split.
+    With ``whole``, what was split at commas is a value as well, as a name may hold some. A ``flag`` without dashes is a
+    positional argument, whose values on the command line are not split.
 
     ``other_variables`` of the environment provide the value if :attr:`env` does not, as aliases of the flag may.
 
@@ -135,6 +142,7 @@ class Option:
     otherwise: str = ""
     choices: tuple[str, ...] = ()
     many: bool = False
+    whole: bool = False
     aliases: tuple[str, ...] = ()
     other_variables: tuple[str, ...] = ()
 
@@ -198,11 +206,13 @@ class Option:
         if self.is_positional and not isinstance(value, str):
             return [self._convert(item, source) for item in value]
         parts = [value] if isinstance(value, str) else value
-        values = [part.strip() for item in parts for line in item.splitlines() for part in line.split(",")]
+        lines = [line for item in parts for line in item.splitlines()]
+        values = [part.strip() for line in lines for part in line.split(",")]
         if not any(values):
             msg = f"{source} is empty: give it a value, or leave it out"
             raise UsageError(msg)
-        return [self._convert(item, source) for item in values if item]
+        whole = [line.strip() for line in lines if self.whole and "," in line]
+        return [self._convert(item, source) for item in [*values, *whole] if item]
 
     def _convert(self, value: str, source: str) -> Any:
         if self.choices and value not in self.choices:

@@ -20,6 +20,7 @@ from torchperf_ci.options.option import (
     seconds,
     shared,
     truth,
+    utf8,
 )
 from torchperf_ci.places import REMOTE_FORMS
 
@@ -48,6 +49,7 @@ class UploadOptions:
     benchmark_name: str | None = option(
         "--benchmark-name",
         "name for the records, and benchmark.name for those that have one",
+        utf8,
         metavar="NAME",
         otherwise="the job's name, and each record's own benchmark.name",
     )
@@ -57,13 +59,13 @@ class UploadOptions:
         metavar="DIR",
     )
     repo_name: str | None = option(
-        "--repo-name", "owner/name that was measured", metavar="REPO", otherwise="the job's repository"
+        "--repo-name", "owner/name that was measured", utf8, metavar="REPO", otherwise="the job's repository"
     )
     head_branch: str | None = option(
-        "--head-branch", "Branch that was measured", metavar="NAME", otherwise="the job's"
+        "--head-branch", "Branch that was measured", utf8, metavar="NAME", otherwise="the job's"
     )
     head_sha: str | None = option(
-        "--head-sha", "Commit that was measured", metavar="SHA", otherwise="the job's"
+        "--head-sha", "Commit that was measured", utf8, metavar="SHA", otherwise="the job's"
     )
     workflow_id: int | None = option(
         "--workflow-id", "ID of the workflow run", positive_int, metavar="N", otherwise="the job's"
@@ -77,12 +79,14 @@ class UploadOptions:
     device_name: str | None = option(
         "--device-name",
         "Device kind for records without runners: cuda, rocm, cpu, …",
+        utf8,
         metavar="NAME",
         otherwise="this machine's",
     )
     device_type: str | None = option(
         "--device-type",
         "Hardware for records without runners, for example 'NVIDIA H100 80GB HBM3'",
+        utf8,
         metavar="TYPE",
         otherwise="this machine's",
         aliases=("--device",),
@@ -200,18 +204,24 @@ class QueryOptions:
 
     config: str | None = shared(CONFIG)
     store: str | None = shared(STORE)
-    repo: str | None = option("--repo", "owner/name that was measured", metavar="REPO")
-    benchmark: str | None = option("--benchmark", "benchmark.name of the records", metavar="NAME")
+    repo: str | None = option("--repo", "owner/name that was measured", utf8, metavar="REPO")
+    benchmark: str | None = option("--benchmark", "benchmark.name of the records", utf8, metavar="NAME")
     start: int | None = option(
         "--start", "Only results since this time: Unix seconds, or a date in UTC", moment, metavar="TIME"
     )
     stop: int | None = option("--stop", "Only results before this time", moment, metavar="TIME")
-    models: Sequence[str] = option("--models", "Only these models", metavar="NAME", many=True)
-    metrics: Sequence[str] = option("--metrics", "Only these metrics", metavar="NAME", many=True)
-    device: str | None = option("--device", "Only this kind of device: cuda, cpu, …", metavar="NAME")
-    arch: str | None = option("--arch", "Only hardware whose name contains this text", metavar="TEXT")
-    branch: str | None = option("--branch", "Only this branch, with or without refs/heads/", metavar="NAME")
-    commit: str | None = option("--commit", "Only commits whose SHA begins with this", metavar="SHA")
+    models: Sequence[str] = option(
+        "--models", "Only these models", utf8, metavar="NAME", many=True, whole=True
+    )
+    metrics: Sequence[str] = option(
+        "--metrics", "Only these metrics", utf8, metavar="NAME", many=True, whole=True
+    )
+    device: str | None = option("--device", "Only this kind of device: cuda, cpu, …", utf8, metavar="NAME")
+    arch: str | None = option("--arch", "Only hardware whose name contains this text", utf8, metavar="TEXT")
+    branch: str | None = option(
+        "--branch", "Only this branch, with or without refs/heads/", utf8, metavar="NAME"
+    )
+    commit: str | None = option("--commit", "Only commits whose SHA begins with this", utf8, metavar="SHA")
     format: str = option(
         "--format",
         "table, json, jsoneachrow, csv or parquet",

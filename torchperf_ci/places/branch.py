@@ -211,7 +211,8 @@ class BranchPlace(RecordPlace):
         """Return the outcome for each body, provided that no other writer is faster."""
         kept = repository.files(tip) if tip else {}
         packed = _packed(repository, kept, bodies)
-        files, folders = set(kept), {folder for path in kept for folder in _folders(path)}
+        files, folders = set(kept), set(map(folder_of, kept))
+        folders = folders.union(*map(_folders, folders))
         outcomes: dict[str, PutOutcome] = {}
         for key, body in bodies.items():
             where = f"{self.name}: {key}"

@@ -209,8 +209,7 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
         return
     say(counts, *(text for count, text in notes if count))
     complaints = [
-        f"{key}: other content is kept under this key; it was left as it is: "
-        f"give each run a directory of its own, or `torchperf upload DIR --to {store}`"
+        f"{key}: other content is kept under this key; it was left as it is: {_way_out(key, store)}"
         for key in outcome.conflicts
     ]
     complaints += [f"{item.file}:{item.line}: {'; '.join(item.reasons)}" for item in outcome.refused]
@@ -224,6 +223,15 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
     in_conflict = f"{counted(len(outcome.conflicts), 'object')} in conflict with what is kept"
     failures = [text for some, text in ((outcome.refused, refused), (outcome.conflicts, in_conflict)) if some]
     raise RecordsRefusedError("; ".join([*failures, "everything else is kept"]))
+
+
+def _way_out(key: str, store: str) -> str:
+    """Return what to do about a conflict. Runs share names in directories; elsewhere somebody changed an object."""
+    if Path(key).is_absolute():
+        return f"give each run a directory of its own, or `torchperf upload DIR --to {store}`"
+    return (
+        "restore it there, or delete what the store has of it, the rows with its _meta.key, to take it anew"
+    )
 
 
 @dataclass(frozen=True)

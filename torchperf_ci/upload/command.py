@@ -197,8 +197,9 @@ def _upload(folder: Path, route: UploadRoute, options: UploadOptions, config: Co
 
 def _source_in_run(source: RecordsSource, metadata: Metadata) -> str:
     """Return a digest of the files and of whose they are: another commit's or run's may have the same content."""
-    owner = (metadata.repo, metadata.head_branch, metadata.head_sha, metadata.workflow_id)
-    parts = (source.digest, *owner, *(file.text for file in source.judged))
+    commit = (metadata.repo, metadata.head_branch, metadata.head_sha)
+    run = (metadata.workflow_id, metadata.run_attempt)
+    parts = (source.digest, *commit, *run, *(file.text for file in source.judged))
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

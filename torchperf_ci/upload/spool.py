@@ -222,9 +222,8 @@ def _content(packed: zipfile.ZipFile, name: str) -> bytes:
 
 def _pack(file: IO[bytes], about: Mapping[str, object], bodies: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(file, "w") as packed:
-        packed.writestr(_ABOUT, json.dumps(about))
-        for key, body in bodies.items():
-            packed.writestr(key, body)
+        for name, content in {_ABOUT: json.dumps(about).encode(), **bodies}.items():
+            packed.writestr(zipfile.ZipInfo(name), content)  # not dated, as no zip can be before 1980
 
 
 def _spool_digest(*parts: str | bytes) -> str:
