@@ -36,7 +36,7 @@ NOT_PORTABLE = re.compile(
 
 
 def load(file: Path) -> dict[str, Any]:
-    return yaml.safe_load(file.read_text())
+    return yaml.load(file.read_text(), yaml.CSafeLoader)
 
 
 def steps_of(file: Path) -> list[dict[str, Any]]:

@@ -33,7 +33,7 @@ ROOT, PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, SITE, WATCH, SETUP = (
     "actions/setup/action.yml",
 )
 ACTIONS: dict[str, dict[str, Any]] = {
-    file: yaml.safe_load((PROJECT / file).read_text())
+    file: yaml.load((PROJECT / file).read_text(), yaml.CSafeLoader)
     for file in (ROOT, PLAN, RUN, UPLOAD, CHECK, COMPARE, BISECT, REPORT, SITE, WATCH, SETUP)
 }
 # Printing JSON would mix data into a job's log; a job reads the records instead. For the others an action has another

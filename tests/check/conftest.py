@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,16 +20,28 @@ if TYPE_CHECKING:
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
     """Thirty nights of one case."""
+    return thirty_nights(tmp_path)
+
+
+def thirty_nights(folder: Path) -> Path:
     for day, value in enumerate(noisy(10, 30)):
-        run(tmp_path / "history", f"run-{day}", [record("latency(ms)", value, day)])
-    return tmp_path / "history"
+        run(folder / "history", f"run-{day}", [record("latency(ms)", value, day)])
+    return folder / "history"
+
+
+@pytest.fixture(scope="session")
+def stored_history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store with the same."""
+    folder = tmp_path_factory.mktemp("stored")
+    with open_store(f"chdb://{folder}/store") as store:
+        ingest_place(store, open_place(str(thirty_nights(folder))))
+    return folder / "store"
 
 
 @pytest.fixture
-def dsn(history: Path, tmp_path: Path) -> str:
-    """The same in a store."""
-    with open_store(f"chdb://{tmp_path}/store") as store:
-        ingest_place(store, open_place(str(history)))
+def dsn(stored_history: Path, tmp_path: Path) -> str:
+    """Such a store."""
+    shutil.copytree(stored_history, tmp_path / "store", symlinks=True)
     return f"chdb://{tmp_path}/store"
 
 

@@ -112,7 +112,11 @@ def document(site: Path, path: str) -> Any:
 
 
 def series_id(site: Path, model: str, metric: str = "latency(ms)", device: str = "cuda") -> str:
-    index = document(site, "index.json")
+    return series_in(document(site, "index.json"), model, metric, device)
+
+
+def series_in(index: Any, model: str, metric: str = "latency(ms)", device: str = "cuda") -> str:
+    """The ID of a series in the index."""
     for row in index["series"]:
         names = dict(zip(index["fields"], row[1:10], strict=True))
         told = {field: index["names"][field][place] for field, place in names.items()}

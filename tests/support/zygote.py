@@ -52,9 +52,13 @@ def running_zygote() -> Iterator[Zygote]:
 
 def _serve() -> None:
     # Not the embedded engine: it starts threads, which no fork survives.
+    import clickhouse_connect  # noqa: F401
+
     import torchperf_ci.places.s3
+    import torchperf_ci.store.command
     import torchperf_ci.upload.command
-    import torchperf_ci.upload.targets  # noqa: F401
+    import torchperf_ci.upload.targets
+    import torchperf_ci.web.documents  # noqa: F401
     from torchperf_ci.records.reading import parse_records
 
     parse_records(b'{"metric": {}}', "")  # loads what checks records

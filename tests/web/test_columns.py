@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.series.points import Point, Series
 from torchperf_ci.web.catalogue import RunEntry
-from torchperf_ci.web.result_documents import run_document
+from torchperf_ci.web.result_documents import results_of_runs, run_document
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -22,7 +22,7 @@ def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, addr
         Series("r", "b", f"m{place}", "", "", "", "cuda", "", metric): [Point(None, info=info, run="1.1")]
         for place, (metric, info) in enumerate(zip(metrics, infos, strict=True))
     }
-    columns = run_document(run, None, points, ()).values
+    columns = run_document(run, None, results_of_runs(points), ()).values
     assert columns["value"] == [1, 1, 0, None, None]
     assert columns["why"] == ["", "", "fail_accuracy", "no number", "oom"]
     context = browser.new_context()

@@ -19,6 +19,7 @@ from dashboard_nights import (
     put_culprit,
     put_nights,
     series_id,
+    series_in,
     take_in,
 )
 
@@ -31,7 +32,6 @@ from torchperf_ci.store.judged_files import add_judged_files
 from torchperf_ci.store.migrations import open_store
 from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
 from torchperf_ci.web.changes import proven_culprits
-from torchperf_ci.web.command import write_site
 from torchperf_ci.web.documents import Documents
 from torchperf_ci.web.result_documents import series_document
 
@@ -80,11 +80,11 @@ def test_what_check_proves_before_it_is_a_level_is_told(tmp_path: Path) -> None:
         (records / f"{number}.json").write_text("\n".join(map(json.dumps, night)))
     take_in(dsn, records)
     with open_store(dsn) as store:
-        write_site(Documents(store, Config()), tmp_path)
-    overview = document(tmp_path, "overview.json")
+        documents = Documents(store, Config())
+        overview, index = (json.loads(documents.document(path)) for path in ("overview.json", "index.json"))
     assert "2 series got worse too recently to count as regressed" in overview["sentence"]
     for group in overview["groups"]:
-        assert group["newly_worse"] == [series_id(tmp_path, "tiny", device=group["run"]["device"])]
+        assert group["newly_worse"] == [series_in(index, "tiny", device=group["run"]["device"])]
 
 
 def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None:
@@ -285,14 +285,14 @@ def test_runs_are_named_by_what_changes_and_culprits_are_of_either(
     put_culprit(records / "culprits.json")  # of the project's own commits
     take_in(dsn, records)
     with open_store(dsn) as store:
-        write_site(Documents(store, Config()), tmp_path / "site")
-    runs = document(tmp_path / "site", "index.json")["runs"]
+        documents = Documents(store, Config())
+        index = json.loads(documents.document("index.json"))
+        told = json.loads(documents.document(f"series/{series_in(index, 'slow')}/2026.json"))
+    runs = index["runs"]
     own = {f"{number:02}" * 20 for number in range(NIGHTS)}
     pytorch = {f"{number:02x}" * 20 for number in range(NIGHTS)}
     assert {run["commit"] for run in runs} == (own if named == "own" else pytorch)
-    (slow,) = document(tmp_path / "site", f"series/{series_id(tmp_path / 'site', 'slow')}/2026.json")[
-        "changes"
-    ]
+    (slow,) = told["changes"]
     assert (slow["own_commits"] is None, len(slow["culprits"])) == (named == "own", 1)
 
 

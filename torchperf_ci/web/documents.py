@@ -24,13 +24,19 @@ from torchperf_ci.web import overview
 from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry, read_catalogue
 from torchperf_ci.web.changes import Entry, proven_culprits
 from torchperf_ci.web.group_cache import GroupCache, as_json
-from torchperf_ci.web.result_documents import RunDocument, compare_document, run_document, series_document
+from torchperf_ci.web.result_documents import (
+    RunDocument,
+    compare_document,
+    results_of_runs,
+    run_document,
+    series_document,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.series.points import Points, Series, SeriesGroup
+    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
 
 
@@ -58,6 +64,7 @@ class Documents:
         self._tracker = f"{self._server}/{config.issues.repo}" if config.issues.repo else ""
         self._cache = GroupCache(store, f"{self._server} {self._policy}")
         self._points: Points = {}
+        self._results: dict[SeriesGroup, Mapping[str, Mapping[Series, Point]]] = {}
 
     def document(self, path: str) -> bytes:
         """Return the document of a path as JSON. Raises :class:`UnknownDocumentError`, or what reading raises."""
@@ -71,7 +78,9 @@ class Documents:
         for path in ("index.json", "overview.json", "regressions.json"):
             yield path, self.document(path)
         for group, known in self.groups.items():
-            self._points = points_of_store(self._store, [group])
+            points = points_of_store(self._store, [group])
+            self._points = {series: row for series, row in points.items() if series in known.spans}
+            self._results = {group: results_of_runs(self._points)}
             paths = (
                 *(f"series/{series.id}/{year}.json" for series, span in known.series for year in span.years),
                 *(f"run/{run.id}.json" for run in known.runs),
@@ -102,7 +111,7 @@ class Documents:
     def _summary(self, group: SeriesGroup) -> overview.GroupSummary:
         say(f"judging what {group.machine} measured for {group.benchmark}")
         points, known = points_of_store(self._store, [group]), self.groups[group]
-        newest = self._run_document(known.newest, points)
+        newest = self._run_document(known.newest, results_of_runs(points))
         return overview.summary_of_group(known, points, self._policy, newest)
 
     @cached_property
@@ -134,16 +143,15 @@ class Documents:
 
     def run(self, run_id: str) -> object:
         """Return ``run/ID.json``."""
-        return self._run_document(self._run_entry(run_id))
+        run = self._run_entry(run_id)
+        return self._run_document(run, self._results_of_runs(run, *self.groups[run.group].recent(run, 1)))
 
-    def _run_document(self, run: RunEntry, points: Points | None = None) -> RunDocument:
-        """Return the document of a run. ``points``, if they are known, must include its own and the previous run's."""
+    def _run_document(self, run: RunEntry, results: Mapping[str, Mapping[Series, Point]]) -> RunDocument:
         recent = self.groups[run.group].recent(run)
         previous, oldest = (recent[0], recent[-1]) if recent else (None, run)
         measured = measured_between(self._store, run.group, run.branch, oldest.time, run.time)
         cases = [series.case for series_id in measured if (series := self._series_by_id.get(series_id))]
-        points = points or self._points_of_runs(run, previous or run)
-        return run_document(run, previous, points, cases)
+        return run_document(run, previous, results, cases)
 
     def comparison(self, base_id: str, head_id: str) -> object:
         """Return ``compare/BASE/HEAD.json``."""
@@ -161,18 +169,20 @@ class Documents:
             stop=older.period[1] + 1,
             machines=known.machines,
         )
-        points = self._points_of_runs(base, head)
-        return compare_document(base, head, points, past, self._policy)
+        return compare_document(base, head, self._results_of_runs(base, head), past, self._policy)
 
     def _run_entry(self, run_id: str) -> RunEntry:
         if run := self._run_by_id.get(run_id):
             return run
         raise UnknownDocumentError
 
-    def _points_of_runs(self, run: RunEntry, other: RunEntry) -> Points:
-        """Return the points of both runs, and possibly of others on their kind of machine."""
-        periods, machines = (run.period, other.period), self.groups[run.group].machines
-        return points_of_runs(self._store, run.group, periods, self._series_by_id, machines)
+    def _results_of_runs(self, *runs: RunEntry) -> Mapping[str, Mapping[Series, Point]]:
+        """Return the results of one or two runs, and possibly of others, on their kind of machine."""
+        group, periods = runs[0].group, [run.period for run in runs]
+        if group in self._results:
+            return self._results[group]
+        machines = self.groups[group].machines
+        return results_of_runs(points_of_runs(self._store, group, periods, self._series_by_id, machines))
 
 
 _ID = "([0-9a-f]{10})"

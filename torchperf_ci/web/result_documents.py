@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -132,13 +132,17 @@ class RunDocument:
 
 
 def run_document(
-    run: RunEntry, previous: RunEntry | None, points: Points, recent_cases: Iterable[Series]
+    run: RunEntry,
+    previous: RunEntry | None,
+    results_by_run: Mapping[str, Mapping[Series, Point]],
+    recent_cases: Iterable[Series],
 ) -> RunDocument:
-    """Return a run. ``points`` must include those of the run and of the previous one.
+    """Return a run. ``results_by_run`` are those of :func:`results_of_runs`.
 
     ``recent_cases`` may lack those of the previous run, where records have no time.
     """
-    results, before = _points_of_run(points, run), _points_of_run(points, previous) if previous else {}
+    results = results_by_run.get(run.name, {})
+    before = results_by_run.get(previous.name, {}) if previous else {}
     measured = [(series, point) for series, point in results.items() if series.metric != STATUS]
     outcomes = outcomes_of_cases(results)
     known = {*recent_cases, *(series.case for series in before)}
@@ -167,16 +171,16 @@ def run_document(
 def compare_document(
     base: RunEntry,
     head: RunEntry,
-    points: Points,
+    results_by_run: Mapping[str, Mapping[Series, Point]],
     past: Mapping[Series, PastValues],
     policy: Mapping[str, Rule],
 ) -> Entry:
     """Return the comparison of two runs on one kind of machine, the most relevant series first.
 
-    ``points`` are those of both; ``past`` are the values up to the older one on its branch, from which the noise is
-    estimated.
+    ``results_by_run`` are those of :func:`results_of_runs`; ``past`` are the values up to the older one on its branch,
+    from which the noise is estimated.
     """
-    old, new = _points_of_run(points, base), _points_of_run(points, head)
+    old, new = results_by_run.get(base.name, {}), results_by_run.get(head.name, {})
     rows = compare_runs(old, new, past, policy)
     return {
         "base": base.id,
@@ -194,8 +198,13 @@ def compare_document(
     }
 
 
-def _points_of_run(points: Points, run: RunEntry) -> dict[Series, Point]:
-    return {series: point for series, row in points.items() for point in row[::-1] if point.run == run.name}
+def results_of_runs(points: Points) -> Mapping[str, Mapping[Series, Point]]:
+    """Return the first result of each series in each run, by the run's name."""
+    results: dict[str, dict[Series, Point]] = defaultdict(dict)
+    for series, row in points.items():
+        for point in row:
+            results[point.run].setdefault(series, point)
+    return results
 
 
 def _case_name(case: Series) -> dict[str, str]:
