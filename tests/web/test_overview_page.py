@@ -10,7 +10,7 @@ import pytest
 from made_summaries import DAY, NIGHTS, START, run, summary
 from routed_pages import ADDRESS, route_pages
 
-from torchperf_ci.series.points import Point, Series, SeriesGroup
+from torchperf_ci.series.points import Point, Series, SeriesGroup, results_of_runs
 from torchperf_ci.series.run_comparison import Trend
 from torchperf_ci.web.catalogue import GroupCatalogue
 from torchperf_ci.web.documents import as_json
@@ -20,7 +20,7 @@ from torchperf_ci.web.overview import (
     regressions_document,
     summary_of_group,
 )
-from torchperf_ci.web.result_documents import results_of_runs, run_document
+from torchperf_ci.web.result_documents import run_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from torchperf_ci.series.points import Point, Series
+from torchperf_ci.series.points import Point, Series, results_of_runs
 from torchperf_ci.web.catalogue import RunEntry
-from torchperf_ci.web.result_documents import results_of_runs, run_document
+from torchperf_ci.web.result_documents import run_document
 
 
 def series(metric: str) -> Series:

@@ -118,6 +118,8 @@ class Point(NamedTuple):
 
 Points = Mapping[Series, Sequence[Point]]
 """The points of each series, oldest first."""
+RunResults = Mapping[str, Mapping[Series, Point]]
+"""The results of each run, by its name: one point of each series."""
 
 
 def restating(series: Iterable[Series]) -> set[Series]:
@@ -218,6 +220,15 @@ def runs_of_groups(points: Points) -> dict[SeriesGroup, list[str]]:
     for series, row in points.items():
         points_of_group[series.group].extend(row)
     return {group: runs_of(row) for group, row in points_of_group.items()}
+
+
+def results_of_runs(points: Points) -> RunResults:
+    """Return the first result of each series in each run."""
+    results: dict[str, dict[Series, Point]] = defaultdict(dict)
+    for series, row in points.items():
+        for point in row:
+            results[point.run].setdefault(series, point)
+    return results
 
 
 def natural(name: str) -> Natural:

@@ -18,25 +18,20 @@ from torchperf_ci.errors import TorchperfError
 from torchperf_ci.github import github_server
 from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
 from torchperf_ci.series.past_values import past_of_store
+from torchperf_ci.series.points import results_of_runs
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.judged_files import commit_subjects
 from torchperf_ci.web import overview
 from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry, read_catalogue
 from torchperf_ci.web.changes import Entry, proven_culprits
 from torchperf_ci.web.group_cache import GroupCache, as_json
-from torchperf_ci.web.result_documents import (
-    RunDocument,
-    compare_document,
-    results_of_runs,
-    run_document,
-    series_document,
-)
+from torchperf_ci.web.result_documents import RunDocument, compare_document, run_document, series_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
+    from torchperf_ci.series.points import Points, RunResults, Series, SeriesGroup
     from torchperf_ci.store.client import Store
 
 
@@ -64,7 +59,7 @@ class Documents:
         self._tracker = f"{self._server}/{config.issues.repo}" if config.issues.repo else ""
         self._cache = GroupCache(store, f"{self._server} {self._policy}")
         self._points: Points = {}
-        self._results: dict[SeriesGroup, Mapping[str, Mapping[Series, Point]]] = {}
+        self._results: dict[SeriesGroup, RunResults] = {}
 
     def document(self, path: str) -> bytes:
         """Return the document of a path as JSON. Raises :class:`UnknownDocumentError`, or what reading raises."""
@@ -146,7 +141,7 @@ class Documents:
         run = self._run_entry(run_id)
         return self._run_document(run, self._results_of_runs(run, *self.groups[run.group].recent(run, 1)))
 
-    def _run_document(self, run: RunEntry, results: Mapping[str, Mapping[Series, Point]]) -> RunDocument:
+    def _run_document(self, run: RunEntry, results: RunResults) -> RunDocument:
         recent = self.groups[run.group].recent(run)
         previous, oldest = (recent[0], recent[-1]) if recent else (None, run)
         measured = measured_between(self._store, run.group, run.branch, oldest.time, run.time)
@@ -159,13 +154,12 @@ class Documents:
         if base.group != head.group:
             raise UnknownDocumentError
         older, known = min(base, head, key=lambda run: run.time), self.groups[base.group]
-        recent = [older, *known.recent(older, BASELINE - 1)]
         past = past_of_store(
             self._store,
             base.group,
             {series: span.first for series, span in known.series},
             branch=older.branch,
-            since=recent[-1].time,
+            since=[older, *known.recent(older, BASELINE - 1)][-1].time,
             stop=older.period[1] + 1,
             machines=known.machines,
         )
@@ -176,12 +170,12 @@ class Documents:
             return run
         raise UnknownDocumentError
 
-    def _results_of_runs(self, *runs: RunEntry) -> Mapping[str, Mapping[Series, Point]]:
+    def _results_of_runs(self, *runs: RunEntry) -> RunResults:
         """Return the results of one or two runs, and possibly of others, on their kind of machine."""
-        group, periods = runs[0].group, [run.period for run in runs]
+        group = runs[0].group
         if group in self._results:
             return self._results[group]
-        machines = self.groups[group].machines
+        periods, machines = [run.period for run in runs], self.groups[group].machines
         return results_of_runs(points_of_runs(self._store, group, periods, self._series_by_id, machines))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from torchperf_ci.series.outcomes import (
     passed,
     why_without_number,
 )
-from torchperf_ci.series.points import Point, Points, Series, differing_facts, of_trunk, usual_facts
+from torchperf_ci.series.points import Point, RunResults, Series, differing_facts, of_trunk, usual_facts
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_comparison import compare_runs, mean_ratios
 from torchperf_ci.series.run_matrix import sensitivity_of
@@ -132,17 +132,10 @@ class RunDocument:
 
 
 def run_document(
-    run: RunEntry,
-    previous: RunEntry | None,
-    results_by_run: Mapping[str, Mapping[Series, Point]],
-    recent_cases: Iterable[Series],
+    run: RunEntry, previous: RunEntry | None, by_run: RunResults, recent_cases: Iterable[Series]
 ) -> RunDocument:
-    """Return a run. ``results_by_run`` are those of :func:`results_of_runs`.
-
-    ``recent_cases`` may lack those of the previous run, where records have no time.
-    """
-    results = results_by_run.get(run.name, {})
-    before = results_by_run.get(previous.name, {}) if previous else {}
+    """Return a run. ``recent_cases`` may lack those of the previous run, where records have no time."""
+    results, before = by_run.get(run.name, {}), by_run.get(previous.name, {}) if previous else {}
     measured = [(series, point) for series, point in results.items() if series.metric != STATUS]
     outcomes = outcomes_of_cases(results)
     known = {*recent_cases, *(series.case for series in before)}
@@ -171,16 +164,15 @@ def run_document(
 def compare_document(
     base: RunEntry,
     head: RunEntry,
-    results_by_run: Mapping[str, Mapping[Series, Point]],
+    by_run: RunResults,
     past: Mapping[Series, PastValues],
     policy: Mapping[str, Rule],
 ) -> Entry:
     """Return the comparison of two runs on one kind of machine, the most relevant series first.
 
-    ``results_by_run`` are those of :func:`results_of_runs`; ``past`` are the values up to the older one on its branch,
-    from which the noise is estimated.
+    ``past`` are the values up to the older one on its branch, from which the noise is estimated.
     """
-    old, new = results_by_run.get(base.name, {}), results_by_run.get(head.name, {})
+    old, new = by_run.get(base.name, {}), by_run.get(head.name, {})
     rows = compare_runs(old, new, past, policy)
     return {
         "base": base.id,
@@ -196,15 +188,6 @@ def compare_document(
         },
         "version": 3,
     }
-
-
-def results_of_runs(points: Points) -> Mapping[str, Mapping[Series, Point]]:
-    """Return the first result of each series in each run, by the run's name."""
-    results: dict[str, dict[Series, Point]] = defaultdict(dict)
-    for series, row in points.items():
-        for point in row:
-            results[point.run].setdefault(series, point)
-    return results
 
 
 def _case_name(case: Series) -> dict[str, str]:
