@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -50,15 +51,20 @@ def running_zygote() -> Iterator[Zygote]:
         process.wait(timeout=60)
 
 
-def _serve() -> None:
-    # Not the embedded engine: it starts threads, which no fork survives.
-    import clickhouse_connect  # noqa: F401
+LOADED = (
+    "clickhouse_connect",
+    "torchperf_ci.places.s3",
+    "torchperf_ci.store.command",
+    "torchperf_ci.upload.command",
+    "torchperf_ci.upload.targets",
+    "torchperf_ci.web.documents",
+)
+"""What commands import. The embedded engine is not among it: it starts threads, which no fork survives."""
 
-    import torchperf_ci.places.s3
-    import torchperf_ci.store.command
-    import torchperf_ci.upload.command
-    import torchperf_ci.upload.targets
-    import torchperf_ci.web.documents  # noqa: F401
+
+def _serve() -> None:
+    for module in LOADED:
+        import_module(module)
     from torchperf_ci.records.reading import parse_records
 
     parse_records(b'{"metric": {}}', "")  # loads what checks records
