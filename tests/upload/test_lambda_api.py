@@ -56,6 +56,16 @@ def dripping(handler: Scripted) -> None:
     handler.close_connection = True
 
 
+def out_of_time(api: UploadApi) -> Callable[[Scripted], None]:
+    """Let the client's deadline pass while it waits for an answer, whatever the machine's speed."""
+
+    def pass_by(handler: Scripted) -> None:
+        api._deadline.end()
+        hanging_up(handler)
+
+    return pass_by
+
+
 @pytest.fixture
 def server() -> Iterator[Any]:
     server: Any = ThreadingHTTPServer(("127.0.0.1", 0), Scripted)
@@ -154,12 +164,21 @@ def test_after_an_answer_that_was_lost_the_key_is_ours(
 
 @pytest.mark.parametrize("body", ["<html>Sign in", {"errorMessage": "Task timed out"}, {"statusCode": 403}])
 def test_a_200_that_says_nothing_of_an_object_has_kept_none(
-    server: Any, tmp_path: Path, body: object
+    api: UploadApi, server: Any, body: object
 ) -> None:
-    server.script = [answering(200, body)] * 50
-    told = outcome(client(f"http://127.0.0.1:{server.server_port}", tmp_path, seconds=1.5))
+    server.script = [answering(200, body), out_of_time(api)]
+    told = outcome(api)
     assert isinstance(told, NotDeliveredError)
     assert "answered 200, but not that it kept it" in str(told)
+
+
+def test_what_was_answered_says_more_than_the_try_that_the_deadline_cut_short(
+    api: UploadApi, server: Any
+) -> None:
+    server.script = [hanging_up, answering(503, {"message": "at lunch"}), out_of_time(api)]
+    assert "it answered 503 at lunch" in str(outcome(api))
+    server.script = [out_of_time(api)]
+    assert "it cannot be reached (" in str(outcome(api))
 
 
 def test_a_request_that_was_never_run_makes_no_key_ours(api: UploadApi, server: Any) -> None:

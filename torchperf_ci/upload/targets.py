@@ -93,7 +93,7 @@ class UploadApi:
 
     def _put(self, key: str, body: bytes) -> PutResult:
         request = self._request(key, body)
-        problem = "the time was up before its turn"
+        problem = ""
         for _ in self._deadline.tries():
             if not self._deadline.left:
                 break
@@ -102,7 +102,9 @@ class UploadApi:
             try:
                 answer = json_answer(request, min(_SECONDS_A_REQUEST, self._deadline.left))
             except (OSError, http.client.HTTPException) as error:
-                problem = f"it cannot be reached ({failure_reason(error)})"
+                # A try that the deadline cut short says less than the one before.
+                if self._deadline.left or not problem:
+                    problem = f"it cannot be reached ({failure_reason(error)})"
                 self._forget(key, body, never_arrived(error) and not sent_before)
                 continue
             if answer.status == http.client.OK and "etag" not in answer.body:
@@ -113,7 +115,8 @@ class UploadApi:
             problem = f"it answered {answer.status} {answer.message}".rstrip()
             self._forget(key, body, answer.status in _NOT_RUN and not sent_before)
             time.sleep(min(answer.wait, self._deadline.left))
-        msg = f"{key}: {self.name} did not keep it within {self._access.deadline:g} s: {problem}"
+        why = problem or "the time was up before its turn"
+        msg = f"{key}: {self.name} did not keep it within {self._access.deadline:g} s: {why}"
         raise NotDeliveredError(msg)
 
     def _forget(self, key: str, body: bytes, unsent: bool) -> None:
