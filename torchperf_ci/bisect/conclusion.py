@@ -167,14 +167,14 @@ _SAME_CODE = ". Does the command import the commit's code? An installed copy is 
 def _not_slower(proofs: Sequence[Proof], *, is_guess: bool, is_command: bool) -> str:
     decisions = [proof.decision for proof in proofs if proof.decision]
     most = max(decisions, key=lambda decision: decision.effect.ratio)
-    low, middle, high = (
-        change_text(end - 1) for end in (most.effect.low, most.effect.ratio, most.effect.high)
-    )
-    change = f"{middle} ({low}…{high})"
-    hint = _WRONG_DIRECTION if is_guess and most.word == "decrease" else _SAME_CODE if is_command else ""
+    is_better = most.word == "decrease"
+    sign, what = (-1, "better") if is_better else (1, "worse")
+    ends = (most.effect.low, most.effect.ratio, most.effect.high)
+    low, middle, high = (change_text(change) for change in sorted(sign * (end - 1) for end in ends))
+    hint = _WRONG_DIRECTION if is_guess and is_better else _SAME_CODE if is_command else ""
     return (
-        f"bad is not slower than good on this machine: the worst of {len(decisions)} series got worse by {change}, and "
-        f"a change of {most.detectable:.1%} should have been visible{hint}"
+        f"bad is not slower than good on this machine: the worst of {len(decisions)} series got {what} by {middle} "
+        f"({low}…{high}), and a change of {most.detectable:.1%} should have been visible{hint}"
     )
 
 
