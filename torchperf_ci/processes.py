@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from pathlib import Path
+from io import FileIO
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -104,13 +104,16 @@ def _end_marked(mark: str) -> None:
 
 
 def _marked(entry: bytes) -> list[int]:
-    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if entry in _environment(folder)]
+    with suppress(FileNotFoundError), os.scandir("/proc") as files:
+        pids = [file.name for file in files if file.name.isdigit()]
+        return [int(pid) for pid in pids if entry in _environment(pid)]
+    return []
 
 
-def _environment(folder: Path) -> list[bytes]:
+def _environment(pid: str) -> list[bytes]:
     """Return the environment of a process; empty if it is another user's, or has ended."""
-    with suppress(OSError):
-        return (folder / "environ").read_bytes().split(b"\0")
+    with suppress(OSError), FileIO(f"/proc/{pid}/environ") as file:
+        return file.readall().split(b"\0")
     return []
 
 
