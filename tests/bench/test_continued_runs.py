@@ -99,7 +99,7 @@ def _stopped_after_a_pair(argv: list[str], folder: Path) -> Stopped:
         _wait_until(lambda: journal.exists() and re.search('"pair".*\n', journal.read_text()))
         entries = [json.loads(line) for line in journal.read_text().split("\n")[:-1]]
         running.send_signal(signal.SIGTERM)
-        said = running.communicate(timeout=30)[1]
+        said = running.communicate(timeout=300)[1]
     first_pair = next(entry["pair"] for entry in entries if "pair" in entry)
     return Stopped(command, first_pair, running.returncode, said, records_in(out))
 

@@ -23,7 +23,7 @@ SWITCHES = (
     "cpu*/cpufreq/scaling_governor",
     "cpu*/cpuidle/state*/disable",
 )
-PATIENCE = 30.0
+PATIENCE = 300.0
 
 # Whoever runs the tests may ignore signals, as nohup does, and a child would inherit that.
 CHILD = """

@@ -136,7 +136,7 @@ def test_a_refused_push_says_why_and_is_not_repeated(remote: Path, tmp_path: Pat
     hook.write_text(f"#!/bin/sh\necho >> '{tmp_path}/asked'\necho 'this branch is protected' >&2\nexit 1\n")
     hook.chmod(0o755)
     with pytest.raises(NotDeliveredError, match=r"this branch is protected.*may write"):
-        open_place(f"branch:perf-data@{remote}", PlaceAccess(deadline=30)).put("a", b"1")
+        open_place(f"branch:perf-data@{remote}", PlaceAccess(deadline=300)).put("a", b"1")
     assert (tmp_path / "asked").read_text() == "\n"
 
 
@@ -144,7 +144,7 @@ def test_a_server_that_is_overloaded_is_asked_again_and_one_that_refuses_is_not(
     with scripted_server() as script:
         script.answers = [(503, b""), (429, b""), (403, b"")]
         with pytest.raises(NotDeliveredError, match="error: 403"):
-            open_place(f"branch:x@{script.url}/o/r", PlaceAccess(deadline=30)).put("a", b"1")
+            open_place(f"branch:x@{script.url}/o/r", PlaceAccess(deadline=300)).put("a", b"1")
     assert len(script.requests) == 3
 
 

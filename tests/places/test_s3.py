@@ -145,7 +145,7 @@ def test_an_endpoint_out_of_reach(aws_keys: None, monkeypatch: pytest.MonkeyPatc
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-        place = open_place("s3://bucket", PlaceAccess(endpoint=url, deadline=20))
+        place = open_place("s3://bucket", PlaceAccess(endpoint=url, deadline=300))
         outcomes = place.put_all({"a": b"1", "b": b"2"})
     assert len(tries) == 2
     assert {type(outcome) for outcome in outcomes.values()} == {NotDeliveredError}

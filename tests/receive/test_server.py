@@ -40,7 +40,7 @@ def test_of_twenty_writers_of_one_key_one_wins_and_nineteen_are_told(tmp_path) -
     together = threading.Barrier(WRITERS)
 
     def write(number: int) -> tuple[int, Any]:
-        together.wait(timeout=30)
+        together.wait(timeout=300)
         return post(address, body(number, s3_path=KEY))
 
     with serving_in(place) as address, ThreadPoolExecutor(WRITERS) as pool:
@@ -249,7 +249,7 @@ def test_a_request_that_is_none_is_not_quoted(address, capfd, sent) -> None:
 def test_it_does_not_start_without_what_it_needs(tmp_path, arguments, environ, told) -> None:
     env = {**os.environ, "UPLOADER_USERNAME": "uploader", "UPLOADER_PASSWORD": PASSWORD, **environ}
     command = [sys.executable, "-m", "torchperf_ci", "receive", *arguments]
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert told in done.stderr
     assert done.stderr.count("\n") == 1

@@ -210,7 +210,7 @@ def test_an_app_is_told_who_it_is_or_learns_it_from_its_own_comment(
 
 def test_two_racing_jobs_end_with_one_comment(job: Job, github: GitHub) -> None:
     """Both look, see nothing, and write at the same moment."""
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=300)
     github.before = lambda method: both.wait() if method == "POST" else None  # type: ignore[assignment,return-value]
     codes: list[int] = []
     jobs = [

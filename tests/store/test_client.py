@@ -66,7 +66,7 @@ def test_a_second_process_waits_for_its_turn(dsn: str, other_process: subprocess
 
 def test_a_store_that_was_killed_opens_again(dsn: str, other_process: subprocess.Popen[str]) -> None:
     other_process.kill()
-    other_process.wait(timeout=30)
+    other_process.wait(timeout=300)
     connect(dsn).close()
 
 

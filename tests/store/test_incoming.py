@@ -41,7 +41,7 @@ def at_once(dsn: str, body: Callable[[int], bytes]) -> list[IngestOutcome]:
 
     def write(number: int) -> None:
         with open_store(dsn) as store:
-            barrier.wait(timeout=30)
+            barrier.wait(timeout=300)
             outcomes.append(ingest_objects(store, "bucket", [("v3/a.json", body(number))]))
 
     threads = [threading.Thread(target=write, args=[number]) for number in range(WRITERS)]

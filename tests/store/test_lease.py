@@ -161,7 +161,7 @@ def test_twenty_processes_beside_a_server_that_is_asked_all_the_time(dsn: str, t
             )
             for verb in verbs
         ]
-        said = [process.communicate(timeout=300) for process in running]
+        said = [process.communicate(timeout=900) for process in running]
     assert len(running) == 20
     assert [process.returncode for process in running] == [0] * len(running), said
     assert {*answers} == {200}
@@ -177,22 +177,24 @@ def _loaded_server(command: Sequence[str]) -> Iterator[list[int]]:
 
     def ask(url: str) -> None:
         while not ended.wait(0.02):
-            answers.append(requests.get(url, timeout=300).status_code)
+            answers.append(requests.get(url, timeout=900).status_code)
 
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr
         address = next(line for line in server.stderr if "http://" in line).split()[-1]
-        with ThreadPoolExecutor(4) as pool:
-            paths = ("index.json", "overview.json", "regressions.json", "index.json")
-            asking = [pool.submit(ask, f"{address}data/{path}") for path in paths]
-            try:
-                yield answers
-            finally:
-                ended.set()
-                for one in asking:
-                    one.result()
-                server.terminate()
-                server.stderr.read()
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                paths = ("index.json", "overview.json", "regressions.json", "index.json")
+                asking = [pool.submit(ask, f"{address}data/{path}") for path in paths]
+                try:
+                    yield answers
+                finally:
+                    ended.set()
+            for one in asking:
+                one.result()
+        finally:
+            server.terminate()
+            server.stderr.read()
 
 
 def _night(user: int) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Longest wait in seconds; only a test that fails takes it."""
 
 

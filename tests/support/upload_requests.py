@@ -48,7 +48,7 @@ def serving_in(place: RecordPlace, host: str = "127.0.0.1") -> Iterator[tuple[st
 
 
 def post(address: tuple[str, int], content: bytes, method: str = "POST", **headers: str) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection(*address, timeout=30)
+    connection = http.client.HTTPConnection(*address, timeout=300)
     try:
         connection.request(method, "/", content, headers)
         answer = connection.getresponse()
@@ -59,7 +59,7 @@ def post(address: tuple[str, int], content: bytes, method: str = "POST", **heade
 
 def say(address: tuple[str, int], *pieces: bytes) -> socket.socket:
     """A connection over which ``pieces`` were sent."""
-    connection = socket.create_connection(address, timeout=30)
+    connection = socket.create_connection(address, timeout=300)
     for piece in pieces:
         connection.sendall(piece)
     return connection

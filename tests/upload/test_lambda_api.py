@@ -85,7 +85,7 @@ def api(server: Any, tmp_path: Path) -> UploadApi:
     return client(f"http://127.0.0.1:{server.server_port}", tmp_path)
 
 
-def client(url: str, tmp_path: Path, seconds: float = 20.0) -> UploadApi:
+def client(url: str, tmp_path: Path, seconds: float = 300.0) -> UploadApi:
     return UploadApi(url, PlaceAccess(deadline=seconds), tmp_path)
 
 
