@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "imports": {"records"},
     "machine/devices": set(),
     "suite": {"machine.devices"},
-    "machine": set(),
+    "machine": {"processes"},
     "bench/worker": {"suite", "machine.devices", "metrics"},
     "options": {"machine.devices", "places"},
     "actions": set(),

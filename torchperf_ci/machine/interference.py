@@ -22,6 +22,7 @@ from torchperf_ci.machine.host import (
     quota_stalled,
     throttle_events,
 )
+from torchperf_ci.processes import proc_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -154,12 +155,11 @@ def _ticks_of_family(ancestor: int, root: Path) -> int:
     """CPU time of a process and its descendants, including descendants that have ended and were waited for."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
-    for process in root.glob("proc/[0-9]*"):
+    for pid, stat in proc_files("stat", f"{root}/proc"):
         # The name, in parentheses, may contain anything, so count the fields after it.
-        words = text(process / "stat").rpartition(")")[2].split()
-        if len(words) > LAST_TIME:  # none if the process has ended
-            parents[int(process.name)] = int(words[PARENT])
-            ticks[int(process.name)] = sum(map(int, words[FIRST_TIME : LAST_TIME + 1]))
+        words = stat.rpartition(b")")[2].split()
+        parents[pid] = int(words[PARENT])
+        ticks[pid] = sum(map(int, words[FIRST_TIME : LAST_TIME + 1]))
     family = {ancestor}
     while more := {pid for pid, parent in parents.items() if parent in family} - family:
         family |= more

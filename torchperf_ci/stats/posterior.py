@@ -127,12 +127,20 @@ def chance_of_rise(weights: Floats, readings: Readings, min_effect: float, part:
 
     Both positions must be tested; the other arguments are as for :func:`posterior`, with the readings of one series.
     """
-    delta = math.log1p(min_effect)
     tested, _, chances = _gaps(weights, [readings])
     first, last = (int(np.searchsorted(tested, position)) for position in part)
-    return chance_later_is_slower(
-        chances, _placed(tested, readings), level_grid(readings.values, delta), delta, first, last
+    return _chance_of_rise(
+        tuple(chances.tolist()), _placed(tested, readings), math.log1p(min_effect), first, last
     )
+
+
+@lru_cache(maxsize=64)
+def _chance_of_rise(
+    chances: tuple[float, ...], readings: Readings, delta: float, first: int, last: int
+) -> float:
+    """Cached, because most new pairs are of other parts of the range."""
+    grid = level_grid(readings.values, delta)
+    return chance_later_is_slower(np.array(chances), readings, grid, delta, first, last)
 
 
 def _gaps(weights: Floats, readings: Sequence[Readings]) -> tuple[Places, Floats, Floats]:

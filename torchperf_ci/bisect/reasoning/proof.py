@@ -35,6 +35,8 @@ from torchperf_ci.stats.sequential_test import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from torchperf_ci.stats.sequential_test import BlockEvidence
 
     Blocks = Mapping[tuple[int, int], Sequence[float]]
@@ -289,16 +291,36 @@ def is_beyond_memory(facts: BisectFacts, series: str, step: SuspectRange, min_ef
     others = [reading for reading in read if reading.purpose in ("confirm", "locate")]
     ends = {one: number for number, one in enumerate(dict.fromkeys(map(_ends, others)))}
 
-    def row(readings: Sequence[BisectReading], groups: Sequence[int]) -> PairSeries:
+    def row(readings: Sequence[BisectReading], groups: Sequence[int]) -> _Pairs:
         values = [reading.log_ratios[series] for reading in readings]
         times = [float(order[id(reading)]) for reading in readings]
         sides = [-1.0 if reading.head_first else 1.0 for reading in readings]
-        return PairSeries(np.array(values), np.array(times), np.array(groups, np.intp), np.array(sides))
+        return tuple(values), tuple(times), tuple(groups), tuple(sides)
 
-    known = pair_autocorrelation([row(others, [ends[_ends(one)] for one in others])])
+    known = row(others, [ends[_ends(one)] for one in others])
     beside = row(fresh, [-1 if one.purpose == "control" else 0 for one in fresh])
     confirm, _ = boundaries(alpha_shares(facts, step))
-    return increase_beyond_autocorrelation(beside, math.log1p(min_effect), known) >= confirm
+    return _increase_beyond(known, beside, min_effect) >= confirm
+
+
+_Pairs = tuple[tuple[float, ...], tuple[float, ...], tuple[int, ...], tuple[float, ...]]
+"""The values, times, groups and signs of a :class:`PairSeries`."""
+
+
+@lru_cache(maxsize=64)
+def _increase_beyond(known: _Pairs, fresh: _Pairs, min_effect: float) -> float:
+    """Cached, because most new pairs are neither fresh ones of this step nor ``known`` ones."""
+    return increase_beyond_autocorrelation(_series(fresh), math.log1p(min_effect), _autocorrelation(known))
+
+
+@lru_cache(maxsize=64)
+def _autocorrelation(known: _Pairs) -> NDArray[np.float64]:
+    return pair_autocorrelation([_series(known)])
+
+
+def _series(pairs: _Pairs) -> PairSeries:
+    values, times, groups, signs = pairs
+    return PairSeries(np.array(values), np.array(times), np.array(groups, np.intp), np.array(signs))
 
 
 def alpha_shares(facts: BisectFacts, step: SuspectRange) -> int:
