@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING
 import pytest
 import requests
 from nfs_locks import lock_as_on_nfs
+from zygote import running_zygote
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import StoreUnreachableError
@@ -153,17 +154,10 @@ def test_twenty_processes_beside_a_server_that_is_asked_all_the_time(dsn: str, t
     verbs = [["ingest", str(tmp_path / str(user))] for user in range(1, USERS)]
     verbs += [["query", "--format", "csv"]] * 4
     verbs += [["check", str(tmp_path / str(NEW)), "--out", str(tmp_path / f"{n}.json")] for n in range(4)]
-    command = [sys.executable, "-m", "torchperf_ci"]
-    with _loaded_server([*command, "serve", "--store", dsn, "--bind", "127.0.0.1:0"]) as answers:
-        running = [
-            subprocess.Popen(
-                [*command, *verb, "--store", dsn], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )
-            for verb in verbs
-        ]
-        said = [process.communicate(timeout=900) for process in running]
-    assert len(running) == 20
-    assert [process.returncode for process in running] == [0] * len(running), said
+    server = [sys.executable, "-m", "torchperf_ci", "serve", "--store", dsn, "--bind", "127.0.0.1:0"]
+    with running_zygote() as zygote, _loaded_server(server) as answers:
+        codes = zygote.run_together([[*verb, "--store", dsn] for verb in verbs])
+    assert codes == [0] * 20
     assert {*answers} == {200}
     with open_store(dsn) as store:
         assert store.rows("SELECT count(), uniqExact(commit) FROM torchperf_values") == [(USERS * 20, USERS)]

@@ -21,23 +21,30 @@ if TYPE_CHECKING:
 
 
 class Zygote:
-    """Runs one command at a time, in the caller's working directory and environment."""
+    """Runs commands in the caller's working directory and environment."""
 
     def __init__(self, requests: IO[str], answers: IO[str]) -> None:
         self._requests, self._answers = requests, answers
 
     def run(self, argv: Sequence[str], kill_after: float | None = None) -> int | None:
         """The exit code of ``torchperf ARGV``; None where SIGKILL ended it, ``kill_after`` seconds in."""
+        (code,) = self.run_together([argv], kill_after)
+        return code
+
+    def run_together(
+        self, argvs: Sequence[Sequence[str]], kill_after: float | None = None
+    ) -> list[int | None]:
+        """The same of several commands, which start at once."""
         request = {
-            "argv": argv,
+            "argvs": argvs,
             "kill_after": kill_after,
             "cwd": str(Path.cwd()),
             "environ": dict(os.environ),
         }
         self._requests.write(f"{json.dumps(request)}\n")
         self._requests.flush()
-        code: int | None = json.loads(self._answers.readline())
-        return code
+        codes: list[int | None] = json.loads(self._answers.readline())
+        return codes
 
 
 @contextmanager
@@ -73,11 +80,14 @@ def _serve() -> None:
         print(json.dumps(_answer(json.loads(line))), flush=True)
 
 
-def _answer(request: dict[str, Any]) -> int | None:
-    child = os.fork()
-    if not child:
-        _become(request)
-    return _end(child, request["kill_after"])
+def _answer(request: dict[str, Any]) -> list[int | None]:
+    children = []
+    for argv in request["argvs"]:
+        child = os.fork()
+        if not child:
+            _become(request, argv)
+        children.append(child)
+    return [_end(child, request["kill_after"]) for child in children]
 
 
 def _end(child: int, kill_after: float | None) -> int | None:
@@ -93,7 +103,7 @@ def _end(child: int, kill_after: float | None) -> int | None:
         time.sleep(0.001)
 
 
-def _become(request: dict[str, Any]) -> None:
+def _become(request: dict[str, Any], argv: Sequence[str]) -> None:
     from torchperf_ci import cli
 
     code = 70
@@ -105,7 +115,7 @@ def _become(request: dict[str, Any]) -> None:
         os.chdir(request["cwd"])
         os.environ.clear()
         os.environ.update(request["environ"])
-        code = cli.main(request["argv"])
+        code = cli.main(argv)
         sys.stderr.flush()
     finally:
         os._exit(code)
