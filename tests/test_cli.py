@@ -115,7 +115,14 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
         (["baseline", "updat"], "unknown command 'baseline updat': did you mean baseline update?"),
         (["run", "--sute", "quick"], "unknown option of torchperf run '--sute': did you mean --suite?"),
         (["check", "--branhc=x"], "unknown option of torchperf check '--branhc': did you mean --branch"),
-        (["doctor", "h100"], "torchperf doctor got an unexpected argument: 'h100'"),
+        (
+            ["doctor", "h100"],
+            "torchperf doctor got an unexpected argument: 'h100'; see torchperf doctor --help",
+        ),
+        (
+            ["compare", "old", "new"],
+            "torchperf compare got an unexpected argument: 'old'; did you mean --base old?",
+        ),
         (
             ["run", "mine.py"],
             "torchperf run got an unexpected argument: 'mine.py'; did you mean --suite mine.py?",

@@ -172,9 +172,11 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         return command, namespace
     flags = [option.flag for option in options_of(command.options_class) if not option.is_positional]
     if not unknown[0].startswith("-"):
-        flag = {"py": "--suite", "json": "--verdicts"}.get(unknown[0].rpartition(".")[2])
-        hint = f"; did you mean {flag} {unknown[0]}?" if flag in flags else ""
-        msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}{hint}"
+        flag = {"py": "--suite", "json": "--verdicts"}.get(unknown[0].rpartition(".")[2], "--base")
+        hint = (
+            f"did you mean {flag} {unknown[0]}?" if flag in flags else f"see torchperf {command.name} --help"
+        )
+        msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}; {hint}"
         raise UsageError(msg)
     what = f"option of torchperf {command.name}"
     raise UnknownNameError(what, unknown[0].partition("=")[0], flags, f"torchperf {command.name} --help")
