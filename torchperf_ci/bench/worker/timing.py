@@ -37,14 +37,15 @@ StepFunction = Callable[[], object]
 def median_half_width(values: Sequence[float]) -> float:
     """Relative half-width of the distribution-free 95% confidence interval of the median.
 
-    The interval runs between the order statistics ``n/2 ± z·√n/2`` (binomial, normal approximation; David & Nagaraja,
-    *Order Statistics*, §7.1). Infinite below six values, too few for any two of them to enclose the median with 95%.
+    The interval leaves out ``(n - 1 - z·√n)/2`` values at each end, rounded down (binomial, normal approximation with
+    continuity correction; David & Nagaraja, *Order Statistics*, §7.1). Infinite below six values, too few for any two
+    of them to enclose the median with 95%.
     """
     n = len(values)
     if n < 6:
         return math.inf
     ordered = sorted(values)
-    low = max(0, math.floor((n - Z95 * math.sqrt(n)) / 2))
+    low = math.floor((n - 1 - Z95 * math.sqrt(n)) / 2)
     half = (ordered[n - 1 - low] - ordered[low]) / 2
     centre = median(ordered)
     return half / centre if centre > 0 else math.inf
