@@ -24,6 +24,7 @@ from torchperf_ci.series.outcomes import (
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.stats.newest_runs import SIGMA_EFFICIENCY, past_tails, settled_deviations
 from torchperf_ci.stats.noise import robust_sigma
 from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
 
@@ -42,8 +43,6 @@ _TOO_FEW = (
 _NO_RATIO = "values of zero and below have no ratio"
 _TAIL = 0.025
 """Probability of each tail outside of a 95% interval."""
-_HALF = NormalDist().inv_cdf(1 - _TAIL) * sqrt(2)
-"""Half a 95% interval of the difference of two runs, in σ of one run."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +72,14 @@ class MeanRatio:
     n: int
 
 
+class _Margin(NamedTuple):
+    """How far two runs of a series differ by chance, as log-ratios: ``half`` a 95% interval, and what is ``beyond``
+    noise."""
+
+    half: float
+    beyond: float
+
+
 class _RunPair(NamedTuple):
     """A series in two runs, None where a run does not have it, and its values up to the older one."""
 
@@ -90,19 +97,18 @@ def compare_runs(
 ) -> list[SeriesComparison]:
     """Return the comparison of all judged series of two runs, the most relevant first.
 
-    ``past`` are the values up to the older run, from which the noise is estimated. The difference of two runs varies by
-    √2 σ. A ratio is beyond noise if chance alone exceeds it in any of the series in at most one of twenty comparisons
-    (Bonferroni); any difference of other kinds of metrics is.
+    ``past`` are the values up to the older run, from which the noise is estimated. A ratio is beyond noise if chance
+    alone exceeds it in any of the series in at most one of twenty comparisons (Bonferroni); any difference of other
+    kinds of metrics is.
     """
     series = {*old, *new}
     judged = sorted(series - restating(series), key=lambda item: item.names)
     rows = [_RunPair(item, old.get(item), new.get(item), past.get(item)) for item in judged]
-    beyond = NormalDist().inv_cdf(1 - _TAIL / max(len(rows), 1)) * sqrt(2)
     compared = [
-        _compared(row, row.old, row.new, sigma, policy, beyond)
+        _compared(row, row.old, row.new, margin, policy)
         if row.old and row.new
         else _absent(row.series, old, new)
-        for row, sigma in zip(rows, _sigmas(rows), strict=True)
+        for row, margin in zip(rows, _margins(rows), strict=True)
     ]
     return sorted(compared, key=_relevance)
 
@@ -140,11 +146,9 @@ def _compared(
     row: _RunPair,
     old: Point,
     new: Point,
-    sigma: float | None,
+    margin: _Margin | None,
     policy: Mapping[str, Rule],
-    beyond: float,
 ) -> SeriesComparison:
-    """Compare one series. ``beyond`` is the least log-ratio that is beyond noise, in units of ``sigma``."""
     series, past, before, now = row.series, row.past, old.value, new.value
     if why := _why_not_comparable(series, old, new):
         return SeriesComparison(series, before, now, "not comparable", why=why)
@@ -157,11 +161,11 @@ def _compared(
         if before <= 0 or now <= 0:
             return SeriesComparison(series, before, now, "not comparable", why=_NO_RATIO)
         log_ratio = log(now / before)
-        half = inf if sigma is None else _HALF * sigma
+        half = margin.half if margin else inf
         effect = Effect.of_logs(log_ratio, log_ratio - half, log_ratio + half, pairs=0)
-        if sigma is None:
+        if margin is None:
             return SeriesComparison(series, before, now, "noise unknown", effect, why=_TOO_FEW)
-        is_beyond = abs(log_ratio) > beyond * sigma
+        is_beyond = abs(log_ratio) > margin.beyond
     if not is_beyond:
         return SeriesComparison(series, before, now, "within noise", effect)
     worse = rule.worse * (1 if now > before else -1)
@@ -185,23 +189,35 @@ def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
     return "; ".join(differing_facts(old.fingerprint, new.fingerprint))
 
 
-def _sigmas(rows: Sequence[_RunPair]) -> Sequence[float | None]:
-    """Estimate σ between runs of each row, in log units, from past runs at its current level on the same machine.
+def _margins(rows: Sequence[_RunPair]) -> Sequence[_Margin | None]:
+    """Return the margin of each row, from past runs at its current level on the same machine; None if too few.
 
-    None where these are too few. Rows with equally many past runs are processed as one array.
+    The difference of two runs varies by √2 σ. Its tails are those that the gate learns from the past of all rows, or
+    Student's where those are heavier, because a few runs say little about σ.
     """
-    alike: dict[int, dict[int, Sequence[float]]] = defaultdict(dict)
-    for place, (_, old, new, past) in enumerate(rows):
-        if old and new and past:
-            values = past.on_machine(min(old, new, key=lambda point: point.timestamp).fingerprint)
-            alike[len(values)][place] = values
-    sigmas: list[float | None] = [None] * len(rows)
-    for length, some in alike.items():
-        if length >= MIN_HISTORY:
-            found = robust_sigma(of_current_level(np.log([*some.values()])))
-            for place, sigma in zip(some, found.tolist(), strict=True):
-                sigmas[place] = sigma
-    return sigmas
+    pasts = [_past_of(row) for row in rows]
+    known = [place for place, past in enumerate(pasts) if len(past) >= MIN_HISTORY]
+    longest = max((len(pasts[place]) for place in known), default=0)
+    values = np.full((len(known), longest), np.nan)
+    for row, place in zip(values, known, strict=True):
+        row[longest - len(pasts[place]) :] = np.log(pasts[place])
+    values = of_current_level(values)
+    freedom = SIGMA_EFFICIENCY * ((~np.isnan(values)).sum(axis=1) - 1)
+    tails = past_tails(settled_deviations(values))
+    scores = (NormalDist().inv_cdf(1 - _TAIL / share) for share in (1, max(len(rows), 1)))
+    spread = sqrt(2) * robust_sigma(values)
+    half, beyond = (spread * tails.deviation(np.full(len(known), score), freedom) for score in scores)
+    margins: list[_Margin | None] = [None] * len(rows)
+    for place, *margin in zip(known, half.tolist(), beyond.tolist(), strict=True):
+        margins[place] = _Margin(*margin)
+    return margins
+
+
+def _past_of(row: _RunPair) -> Sequence[float]:
+    """Return the past values on the machine of the older run; none for a series that one of the runs does not have."""
+    if not (row.old and row.new and row.past):
+        return ()
+    return row.past.on_machine(min(row.old, row.new, key=lambda point: point.timestamp).fingerprint)
 
 
 TREND_DAYS = 90
