@@ -205,7 +205,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
-    """Build a parser with all commands, but only the options of the command in ``argv``."""
+    """Build a parser of the command in ``argv``; of all, without their options, if none is named there."""
     parser = _Parser(
         prog="torchperf",
         description="Continuous performance testing of PyTorch.",
@@ -215,7 +215,7 @@ def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"torchperf {__version__}")
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     families: dict[str, argparse._SubParsersAction[_Parser]] = {}
-    for command in COMMANDS:
+    for command in [each for each in COMMANDS if each.is_named_by(argv)] or COMMANDS:
         family, _, name = command.name.rpartition(" ")
         if family and family not in families:
             members = verbs.add_parser(family, help=FAMILIES[family], description=FAMILIES[family])
