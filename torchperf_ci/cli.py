@@ -171,15 +171,13 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     if not unknown:
         return command, namespace
     flags = [option.flag for option in options_of(command.options_class) if not option.is_positional]
+    name = f"torchperf {command.name}"
     if not unknown[0].startswith("-"):
         flag = {"py": "--suite", "json": "--verdicts"}.get(unknown[0].rpartition(".")[2], "--base")
-        hint = (
-            f"did you mean {flag} {unknown[0]}?" if flag in flags else f"see torchperf {command.name} --help"
-        )
-        msg = f"torchperf {command.name} got an unexpected argument: {unknown[0]!r}; {hint}"
+        hint = f"did you mean {flag} {unknown[0]}?" if flag in flags else f"see {name} --help"
+        msg = f"{name} got an unexpected argument: {unknown[0]!r}; {hint}"
         raise UsageError(msg)
-    what = f"option of torchperf {command.name}"
-    raise UnknownNameError(what, unknown[0].partition("=")[0], flags, f"torchperf {command.name} --help")
+    raise UnknownNameError(f"option of {name}", unknown[0].partition("=")[0], flags, f"{name} --help")
 
 
 def _check_words(argv: Sequence[str]) -> None:
