@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from torchperf_ci.bench.pairs import Pair
@@ -35,7 +37,10 @@ NIGHTLY = ("--builder", "nightly", "--wheels", ".")
         (("--command", "x", "--min-effect", "3"), "--min-effect cannot be '3'"),
         (("--command", "x", "--python", "no such python"), "there is no Python at no such python"),
         (("--metric", "latency(ms)", "--suite", "new.py"), "it is read from here for all builds, not from"),
-        (("--command", "x", "--good", "v9"), "--good 'v9' is not a commit, branch or tag"),
+        (("--command", "x", "--good", "v9"), ": git knows no commit of this name; if another clone has it"),
+        (("--command", "x", "--good", "^HEAD~1"), "git reads it as a range or as commits to leave out"),
+        (("--command", "x", "--bad", "HEAD~1..HEAD"), "--bad 'HEAD~1..HEAD' is not a commit, branch or tag"),
+        (("--command", "x", "--good=-h"), "--good '-h' is not a commit, branch or tag"),
         (("--command", "x", "--good", "HEAD", "--bad", "HEAD~1"), "good is newer than bad: swap them"),
         (("--command", "x", "--bad", "HEAD~1"), "are the same commit"),
     ],
@@ -117,6 +122,8 @@ def test_sources_that_nobody_compiles_and_a_suite_that_imports_no_code_are_told(
     told = bisect(*ends, *where, "--max-runs", "1", command="", code=5)
     assert told.notes[0].startswith("⚠ csrc/kernel.c changed, and no --build compiles it")
     assert any("imports no code of these commits" in note for note in told.notes)
+    versions = json.loads(bisect.state.read_text().partition("\n")[0])["plan"]["versions"]
+    assert versions["torch"].startswith(told.torch)
 
 
 @pytest.mark.parametrize(
