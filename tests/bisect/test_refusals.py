@@ -83,16 +83,16 @@ def test_a_workload_that_good_does_not_have_is_told(bisect, history, torch_envir
     assert not bisect.state.exists()
 
 
-def test_a_suite_that_good_cannot_import_is_told(
-    bisect, history, torch_environment, tmp_path, capsys
-) -> None:
-    good, bad = history.commit("old"), history.commit("1", "newer.py")
-    (tmp_path / "suite.py").write_text("import newer\n")
+def test_a_suite_that_good_cannot_import_is_told(bisect, history, torch_environment, capsys) -> None:
+    suite = history.folder / "a suite.py"
+    good, bad = history.commit("old = 1", suite.name), history.commit("1", "newer.py")
+    suite.write_text("import newer\n")
     ends = ("--good", good, "--bad", bad, "--python", str(torch_environment / "bin/python"))
-    assert bisect.code(*ends, "--suite", str(tmp_path / "suite.py"), command="") == 2
+    assert bisect.code(*ends, "--suite", str(suite), command="") == 2
     said = capsys.readouterr().err
-    assert f"on the good build, {good[:10]} old: {tmp_path}/suite.py:1: importing the file raised" in said
-    assert "give --suite a copy of the older file" in said
+    assert f"on the good build, {good[:10]} old = 1: {suite}:1: importing the file raised" in said
+    show = f"git -C '{history.folder}' show '{good[:10]}:{suite.name}'"
+    assert f"give --suite the file as it was then: {show} > older_suite.py\n" in said
 
 
 def test_a_build_that_installs_no_torch_is_told(bisect, history, quick, capsys) -> None:
