@@ -51,6 +51,8 @@ def test_a_log_gets_a_line_an_event(capsys) -> None:
     ]
     shown.end(read, BisectFacts((read, read), (built,)))
     assert len(lines(capsys)) == 1
+    shown.begin_build(N, draw=1)
+    assert lines(capsys) == ["rebuilding 20"]
 
 
 def test_profiles_are_told_when_they_begin(capsys) -> None:

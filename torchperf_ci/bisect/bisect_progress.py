@@ -106,9 +106,9 @@ class BisectProgress:
         self._is_timed = False
         self._live = _started_live() if is_terminal(sys.stderr) else None
 
-    def begin_build(self, position: int) -> None:
+    def begin_build(self, position: int, draw: int = 0) -> None:
         """A build begins; it may take long."""
-        self._begin(f"building {self._names[position]}", in_log=True)
+        self._begin(f"{'rebuilding' if draw else 'building'} {self._names[position]}", in_log=True)
 
     def begin_pair(self, step: PlannedPair) -> None:
         """A pair begins."""

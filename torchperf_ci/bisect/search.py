@@ -91,7 +91,7 @@ def _are_built(
     for position, draw in _builds(step):
         if (position, draw) in state.facts.made:
             continue
-        progress.begin_build(position)
+        progress.begin_build(position, draw)
         build = laboratory.build(position, draw)
         state.add(build)
         progress.end(build, state.facts)
