@@ -228,7 +228,16 @@ def _check_plan(file: IO[bytes], first: JournalEntry, header: JournalEntry, othe
     changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
     if changed:
         differences = ", ".join(
-            f"{key}: {excerpt(old.get(key))} → {excerpt(new.get(key))}" for key in changed
+            f"{key}: {excerpt(_without(old.get(key), new.get(key)))} → "
+            f"{excerpt(_without(new.get(key), old.get(key)))}"
+            for key in changed
         )
         msg = f"{file.name} belongs to another run: {', '.join(changed)} changed ({differences}); {otherwise}"
         raise OtherPlanError(msg, changed)
+
+
+def _without(value: object, other: object) -> object:
+    """Of two objects, the members of ``value`` that differ; any other ``value`` as it is."""
+    if not (isinstance(value, dict) and isinstance(other, dict)):
+        return value
+    return {name: member for name, member in value.items() if other.get(name) != member}

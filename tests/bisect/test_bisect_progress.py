@@ -41,13 +41,18 @@ def test_a_log_gets_a_line_an_event(capsys) -> None:
     shown.begin_build(0)
     shown.end(built, BisectFacts(builds=(built,)))
     shown.begin_pair(PlannedPair("p", 0, N, "confirm"))
-    read = BisectReading("p", 0, N, {"s": 0.0677, "t": -0.01}, "confirm")
+    read = BisectReading("p", 0, N, {"s": 0.0677, "t": -0.01}, "confirm", 40.0)
     shown.end(read, BisectFacts((read,), (built,)))
     assert lines(capsys) == [
         "building 0",
         "[0 pairs, 1 build] building 0: done in 12 s",
         "[1 pair, 1 build] is it slower? 20 against 0: +7.0%, −1.0%",
+        "expected: 7 builds and 24 pairs of processes, 17 min if a build takes 12 s and a pair 40 s, as timed here",
     ]
+    shown.end(read, BisectFacts((read, read), (built,)))
+    assert len(lines(capsys)) == 1
+    shown.begin_build(N, draw=1)
+    assert lines(capsys) == ["rebuilding 20"]
 
 
 def test_profiles_are_told_when_they_begin(capsys) -> None:

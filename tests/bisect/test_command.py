@@ -313,6 +313,24 @@ def test_the_state_of_another_range_is_refused_and_kept(bisect, history, capsys)
     assert bisect.state.read_bytes() == kept
 
 
+def test_a_search_is_not_resumed_with_another_torch(bisect, history, tmp_path, capsys) -> None:
+    python = tmp_path / "python"
+    ends = dict(zip(("--good", "--bad"), history.costs(100, 120), strict=True))
+    call = (*(word for end in ends.items() for word in end), "--python", str(python))
+
+    def install(version: str) -> None:
+        facts = f'"version": "{version}", "commit": "c0ffee", "requested": true'
+        python.write_text(f"#!/bin/sh\necho '{{\"torch\": {{{facts}}}}}'\n")
+        python.chmod(0o755)
+
+    install("2.12.0")
+    first = bisect(*call)
+    assert bisect(*call) == first
+    install("2.13.0")
+    assert bisect.code(*call) == 2
+    assert '{"torch": "2.12.0 c0ffee"} → {"torch": "2.13.0 c0ffee"}' in capsys.readouterr().err
+
+
 def test_a_command_that_was_wrong_can_be_put_right(bisect, history) -> None:
     shas = history.costs(100, 120)
     ends = ("--good", shas[0], "--bad", shas[1])

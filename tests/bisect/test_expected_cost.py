@@ -28,14 +28,14 @@ def test_about_as_much_is_expected_as_one_culprit_takes(suspects) -> None:
         for seed in range(5)
     ]
     took = [bisected(world).facts for world in worlds]
-    builds, pairs, seconds = estimated_cost(suspects, 1, 60.0)
+    builds, pairs, seconds = estimated_cost(suspects, 1, 60.0, 10.0)
     assert pairs == pytest.approx(np.mean([len(facts.readings) for facts in took]), rel=0.35)
     assert builds == pytest.approx(np.mean([len(facts.builds) for facts in took]), abs=2)
     assert seconds == builds * 60 + pairs * 10
 
 
 def test_more_probes_take_more_pairs_but_no_more_builds() -> None:
-    one, two = estimated_cost(70, 1, 60.0), estimated_cost(70, 2, 60.0)
+    one, two = (estimated_cost(70, probes, 60.0, 10.0) for probes in (1, 2))
     assert two[0] == one[0]
     assert one[1] < two[1] < 2 * one[1]
 
@@ -43,7 +43,7 @@ def test_more_probes_take_more_pairs_but_no_more_builds() -> None:
 def test_the_plan_is_said_before_anything_is_done(capsys) -> None:
     options = BisectOptions(command="python bench.py", build="make")
     show_plan(line(70), options, BisectLimits(builds=12, pairs=100, deadline=Deadline.after(3600)))
-    builds, pairs, seconds = estimated_cost(70, 1, 600.0)
+    builds, pairs, seconds = estimated_cost(70, 1, 600.0, 10.0)
     took = f"{builds} builds and {pairs} pairs of processes, {seconds / 60:.0f}"
     machine, *told = capsys.readouterr().err.splitlines()
     assert machine.startswith("this machine: ")
@@ -51,7 +51,7 @@ def test_the_plan_is_said_before_anything_is_done(capsys) -> None:
         "good: 0000000000 Faster",
         "bad:  0000000070 Faster",
         "70 suspects; measured: python bench.py",
-        f"expected: {took} min if a build takes 10 min and a pair 10 s",
+        f"expected: {took} min if a build takes 10 min and a pair 10 s; these are guesses until both are timed",
         "at most 12 builds",
         "at most 100 pairs",
         "at most 3,600 seconds",

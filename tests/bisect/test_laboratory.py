@@ -180,15 +180,18 @@ def test_the_first_run_on_a_new_build_does_not_count(a_laboratory) -> None:
     assert lab.measure(PlannedPair("command", 0, 1, "locate")).log_ratios == {UNNAMED_SERIES: 0.0}
 
 
-def test_a_run_that_fails_by_chance_is_repeated_and_told(a_laboratory) -> None:
+@pytest.mark.parametrize(
+    ("succeed", "lost"),
+    [("1|3|5", 2), ("2|7|12", 9)],
+    ids=["every_other", "in_a_row"],
+)
+def test_a_run_that_fails_by_chance_is_repeated_and_told(a_laboratory, succeed: str, lost: int) -> None:
     """As one that loses its connection: whole pairs would rarely be without such a run."""
-    every_other = (
-        "echo >> runs; [ $(($(wc -l < runs) % 2)) = 1 ] && echo 1 || { echo reset by peer; exit 3; }"
-    )
-    lab = a_laboratory(COMMAND, "run.sh", "echo 1", every_other)
+    some = f"echo >> runs; case $(wc -l < runs) in {succeed}) echo 1;; *) echo reset by peer; exit 3;; esac"
+    lab = a_laboratory(COMMAND, "run.sh", "echo 1", some)
     assert isinstance(lab.measure(PlannedPair("command", 0, 1, "locate")), BisectReading)
     told = lab.remarks[-1]  # a busy machine is told of before
-    assert told.startswith("2 runs of the command failed on a build on which it had run before")
+    assert told.startswith(f"the command fails by chance: {lost} runs had to be repeated on the same build")
     assert told.endswith("it exited with code 3 … reset by peer")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from torchperf_ci.bench.pairs import Pair
@@ -35,7 +37,10 @@ NIGHTLY = ("--builder", "nightly", "--wheels", ".")
         (("--command", "x", "--min-effect", "3"), "--min-effect cannot be '3'"),
         (("--command", "x", "--python", "no such python"), "there is no Python at no such python"),
         (("--metric", "latency(ms)", "--suite", "new.py"), "it is read from here for all builds, not from"),
-        (("--command", "x", "--good", "v9"), "--good 'v9' is not a commit, branch or tag"),
+        (("--command", "x", "--good", "v9"), ": git knows no commit of this name; if another clone has it"),
+        (("--command", "x", "--good", "^HEAD~1"), "git reads it as a range or as commits to leave out"),
+        (("--command", "x", "--bad", "HEAD~1..HEAD"), "--bad 'HEAD~1..HEAD' is not a commit, branch or tag"),
+        (("--command", "x", "--good=-h"), "--good '-h' is not a commit, branch or tag"),
         (("--command", "x", "--good", "HEAD", "--bad", "HEAD~1"), "good is newer than bad: swap them"),
         (("--command", "x", "--bad", "HEAD~1"), "are the same commit"),
     ],
@@ -78,16 +83,16 @@ def test_a_workload_that_good_does_not_have_is_told(bisect, history, torch_envir
     assert not bisect.state.exists()
 
 
-def test_a_suite_that_good_cannot_import_is_told(
-    bisect, history, torch_environment, tmp_path, capsys
-) -> None:
-    good, bad = history.commit("old"), history.commit("1", "newer.py")
-    (tmp_path / "suite.py").write_text("import newer\n")
+def test_a_suite_that_good_cannot_import_is_told(bisect, history, torch_environment, capsys) -> None:
+    suite = history.folder / "a suite.py"
+    good, bad = history.commit("old = 1", suite.name), history.commit("1", "newer.py")
+    suite.write_text("import newer\n")
     ends = ("--good", good, "--bad", bad, "--python", str(torch_environment / "bin/python"))
-    assert bisect.code(*ends, "--suite", str(tmp_path / "suite.py"), command="") == 2
+    assert bisect.code(*ends, "--suite", str(suite), command="") == 2
     said = capsys.readouterr().err
-    assert f"on the good build, {good[:10]} old: {tmp_path}/suite.py:1: importing the file raised" in said
-    assert "give --suite a copy of the older file" in said
+    assert f"on the good build, {good[:10]} old = 1: {suite}:1: importing the file raised" in said
+    show = f"git -C '{history.folder}' show '{good[:10]}:{suite.name}'"
+    assert f"give --suite the file as it was then: {show} > older_suite.py\n" in said
 
 
 def test_a_build_that_installs_no_torch_is_told(bisect, history, quick, capsys) -> None:
@@ -117,6 +122,8 @@ def test_sources_that_nobody_compiles_and_a_suite_that_imports_no_code_are_told(
     told = bisect(*ends, *where, "--max-runs", "1", command="", code=5)
     assert told.notes[0].startswith("⚠ csrc/kernel.c changed, and no --build compiles it")
     assert any("imports no code of these commits" in note for note in told.notes)
+    versions = json.loads(bisect.state.read_text().partition("\n")[0])["plan"]["versions"]
+    assert versions["torch"].startswith(told.torch)
 
 
 @pytest.mark.parametrize(

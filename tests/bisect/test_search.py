@@ -179,7 +179,7 @@ class Told(Silent):
 
     said: list[object]
 
-    def begin_build(self, position: int) -> None:
+    def begin_build(self, position: int, draw: int = 0) -> None:
         self.said.append(position)
 
     def begin_pair(self, step: PlannedPair) -> None:

@@ -131,7 +131,7 @@ def test_that_compile_time_is_not_judged_is_said_where_something_is_compiled(
             ["--base", "records", "--head", "20261101"],
             "--head 20261101 names a commit; if you mean the directory",
         ),
-        (["--base", "nonsense", "--head", "nonsense"], "'nonsense' is not a file that can be run"),
+        (["--base", "nonsense", "--head", "nonsense"], "--base: 'nonsense' is not a file that can be run"),
         (
             ["--base", "/bin/false", "--head", "/bin/false"],
             "--head /bin/false: the worker exited with code 1",

@@ -184,6 +184,7 @@ def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
     ("text", "line", "problem"),
     [
         ("x = 1\ndef broken(:\n", 2, "syntax error"),
+        ("import broken\n", 1, "/broken.py:2: syntax error: "),
         ("x = 1\n\nraise RuntimeError('planted')\n", 3, "RuntimeError: planted"),
         ("import a_library_that_is_missing\n", 1, "No module named 'a_library_that_is_missing'; import by"),
         ("from .beside import model\n", 1, "no known parent package; import by absolute names"),
@@ -205,7 +206,8 @@ def test_a_file_may_take_a_built_in_workload_into_its_suite(write):
         ),
     ],
 )
-def test_a_bad_file_is_refused_with_path_line_and_reason(write, text, line, problem):
+def test_a_bad_file_is_refused_with_path_line_and_reason(write, monkeypatch, text, line, problem):
+    monkeypatch.syspath_prepend(write("x = 1\ndef broken(:\n", "broken.py").parent)
     path = write(text)
     with pytest.raises(BadSuiteFileError, match=re.escape(problem)) as caught:
         catalogue([path])

@@ -15,6 +15,8 @@ from torchperf_ci.bisect.reasoning.evidence import (
     BisectReading,
     BuildAttempt,
     ProbeFailure,
+    build_seconds,
+    pair_seconds,
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import MIN_TO_VERIFY
@@ -39,28 +41,31 @@ PAIRS_TO_HALVE = 2
 """Expected pairs to rule out half of the suspects, at the same noise."""
 
 
-def estimated_cost(suspects: int, probes: int, build_seconds: float) -> tuple[int, int, float]:
-    """The expected builds and pairs for finding one culprit, and the seconds for all of them."""
+def estimated_cost(suspects: int, probes: int, build: float, pair: float) -> tuple[int, int, float]:
+    """The expected builds and pairs for finding one culprit, and the seconds for all of them, given those of each."""
     halvings = math.ceil(math.log2(suspects + 1))
     builds, pairs = 2 + halvings, (PAIRS_TO_CONFIRM + MIN_TO_VERIFY) * probes + PAIRS_TO_HALVE * halvings
-    return builds, pairs, builds * build_seconds + pairs * BisectQuestion.pair_seconds
+    return builds, pairs, builds * build + pairs * pair
+
+
+def _expected(suspects: int, probes: int, build: float, pair: float) -> str:
+    builds, pairs, seconds = estimated_cost(suspects, probes, build, pair)
+    return (
+        f"expected: {builds} builds and {pairs} pairs of processes, {duration(seconds)} if a build takes "
+        f"{duration(build)} and a pair {duration(pair)}"
+    )
 
 
 def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLimits) -> None:
     """Print on standard error what the bisection will do and may cost; asks for no confirmation."""
     measured = [options.command] if options.command else options.workload or options.suite
     measured = measured or ["what got worse by the verdicts"]
-    build = BUILD_SECONDS[builder_kind(options)]
-    builds, pairs, seconds = estimated_cost(len(sequence.weights), len(measured), build)
+    guessed = BUILD_SECONDS[builder_kind(options)], BisectQuestion.pair_seconds
     bounds = {
         "build": limits.builds,
         "pair": limits.pairs,
         "second": round(limits.deadline.left) if limits.deadline else None,
     }
-    expected_cost = (
-        f"expected: {builds} builds and {pairs} pairs of processes, {duration(seconds)} if a build "
-        f"takes {duration(build)} and a pair {duration(BisectQuestion.pair_seconds)}"
-    )
     likelier = int((sequence.weights > sequence.weights.min()).sum())
     by_paths = f", {likelier} of them likelier because of --paths" if options.paths else ""
     lines = [
@@ -68,7 +73,7 @@ def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLim
         f"good: {sequence.labels[0]}",
         f"bad:  {sequence.labels[-1]}",
         f"{counted(len(sequence.weights), 'suspect')}{by_paths}; measured: {', '.join(measured)}",
-        expected_cost,
+        f"{_expected(len(sequence.weights), len(measured), *guessed)}; these are guesses until both are timed",
         *(f"at most {counted(most, what)}" for what, most in bounds.items() if most is not None),
     ]
     say(*lines)
@@ -98,11 +103,12 @@ class BisectProgress:
         self._start = time.monotonic()
         self._activity = self._outcome = ""
         self._facts = BisectFacts()
+        self._is_timed = False
         self._live = _started_live() if is_terminal(sys.stderr) else None
 
-    def begin_build(self, position: int) -> None:
+    def begin_build(self, position: int, draw: int = 0) -> None:
         """A build begins; it may take long."""
-        self._begin(f"building {self._names[position]}", in_log=True)
+        self._begin(f"{'rebuilding' if draw else 'building'} {self._names[position]}", in_log=True)
 
     def begin_pair(self, step: PlannedPair) -> None:
         """A pair begins."""
@@ -117,11 +123,19 @@ class BisectProgress:
         )
 
     def end(self, event: ProgressEvent, facts: BisectFacts) -> None:
-        """A build or a pair has ended."""
+        """A build or a pair has ended; once each probe has been measured, the cost can be estimated anew."""
         self._outcome, self._facts = _event_text(event), facts
         if self._live:
             self._live.update(self._view())
-            return
+        else:
+            self._say_end()
+        question, probes = self._question, {reading.probe for reading in facts.readings}
+        if not self._is_timed and len(probes) == len(question.probes):
+            self._is_timed = True
+            timed = build_seconds(question, facts), pair_seconds(question, facts.readings)
+            say(f"{_expected(len(question.weights), len(probes), *timed)}, as timed here")
+
+    def _say_end(self) -> None:
         text, suspects = self._outcome, self._likeliest()
         if suspects:
             position, probability = suspects[0]

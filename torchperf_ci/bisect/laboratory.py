@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bench.user_command import Reader
     from torchperf_ci.bisect.commits import BuildSource
     from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.bisect.state_file import StateFile
@@ -108,7 +109,7 @@ class WorkloadPairing:
 class CommandPairing:
     """Runs a command in two environments in turn.
 
-    A run that fails on a build on which the command has run before was ``lost`` by chance, and is repeated.
+    A run that fails is repeated; if the command then runs on the same build, it was ``lost`` by chance.
     """
 
     def __init__(self, probe: CommandProbe) -> None:
@@ -132,15 +133,8 @@ class CommandPairing:
             printed.append(costs)
             return costs
 
-        def run_on(build: InstalledBuild) -> Mapping[str, float]:
-            for _ in range(RUNS - 1):
-                try:
-                    return run_user_command(probe.command, build, read)
-                except WorkerFailure as failure:
-                    self.lost.append(failure)
-            return run_user_command(probe.command, build, read)
-
         with watch_interference(base.installed.settings.hardware) as observed:
+            run_on = partial(self._run, read=read, tries=RUNS)
             ratios = measure_command_pair(run_on, *builds, head_first=head_first)
         tied = [name for name in ratios if len({costs[name] for costs in printed}) < len(printed)]
         resolution = dict.fromkeys(tied, max(units)) if max(units) else {}
@@ -168,10 +162,24 @@ class CommandPairing:
         if build in self._tried and not forgotten:
             return
         try:
-            run_user_command(self._probe.command, build, self._probe.costs)
+            self._run(build, self._probe.costs, FIRST_RUNS * 2 if self.lost else FIRST_RUNS)
         except WorkerFailure as failure:
             raise SideFailure(side, failure) from None
         self._tried.add(build)
+
+    def _run(self, build: InstalledBuild, read: Reader, tries: int) -> Mapping[str, float]:
+        """Run the command until it succeeds, at most ``tries`` times; what takes too long would do so as often."""
+        failed: list[WorkerFailure] = []
+        while True:
+            try:
+                printed = run_user_command(self._probe.command, build, read)
+            except WorkerFailure as failure:
+                failed.append(failure)
+                if len(failed) >= tries or failure.status == "timeout":
+                    raise
+            else:
+                self.lost += failed
+                return printed
 
 
 def _failure_text(failure: WorkerFailure) -> str:
@@ -182,8 +190,11 @@ GOOD = 0
 """The position of the good commit."""
 PAIR_TRIES = 2
 """How often a pair is tried before a build counts as unusable. The good commit is built anew as often."""
-RUNS = 3
-"""How often a run of a command is tried within a pair: at 20% of failures by chance, one pair in 30 is tried again."""
+RUNS = 8
+"""How often a run is tried on a build on which the command has run: a quick one runs forty times per pair, and if one
+run in three fails by chance, one pair in 150 has to be tried again."""
+FIRST_RUNS = 2
+"""How often the first run on a build is tried, which may be broken; twice as often if runs were lost before."""
 
 
 class Laboratory:
@@ -222,8 +233,8 @@ class Laboratory:
         if lost:
             lines = _failure_text(lost[-1]).splitlines()
             failed = (
-                f"{counted(len(lost), 'run')} of the command failed on a build on which it had run before, and had "
-                f"to be repeated; the last one: {' … '.join(dict.fromkeys([lines[0], lines[-1]]))}"
+                f"the command fails by chance: {counted(len(lost), 'run')} had to be repeated on the same build; "
+                f"the last one: {' … '.join(dict.fromkeys([lines[0], lines[-1]]))}"
             )
         disturbed = interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")
         return [*filter(None, (disturbed, failed))]

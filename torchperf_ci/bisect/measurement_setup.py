@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import shlex
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +32,8 @@ from torchperf_ci.environments.build_environment import (
     open_environment,
     unused_code_note,
 )
-from torchperf_ci.environments.wheels import TORCH, CommitWheels
+from torchperf_ci.environments.revisions import top_of_checkout
+from torchperf_ci.environments.wheels import TORCH, CommitWheels, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.devices.amd import Rocm
@@ -156,8 +159,9 @@ class MeasurementSetup:
     """What to measure and where.
 
     ``notes`` list what was asked for but cannot be measured. ``levels`` are those of the verdicts, if there are any.
-    ``torch`` is the installed version, if commits are imported without being built. ``luck`` is the expected standard
-    deviation, on the log scale, between builds of the same code.
+    If commits are imported without being built, ``torch`` is the installed version, and ``versions`` are those of all
+    distributions that count. ``luck`` is the expected standard deviation, on the log scale, between builds of the same
+    code.
     """
 
     probes: tuple[Probe, ...]
@@ -165,6 +169,7 @@ class MeasurementSetup:
     notes: tuple[str, ...] = ()
     levels: Mapping[str, Levels] = field(default_factory=dict)
     torch: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
     luck: float = USUAL_TAU
 
     @property
@@ -203,10 +208,21 @@ def environment_opener(
     return partial(open_environment, builder=Builder(python, options.build, seconds))
 
 
-_NEWER_SUITE = (
-    "\nif the suite file needs what is newer than this commit: it is the same file for all commits, so import that "
-    "inside the functions that need it, or give --suite a copy of the older file (git show COMMIT:FILE)"
-)
+def _newer_suite(error: SuiteFileError, files: Sequence[str], good: BuildEnvironment, repo: str) -> str:
+    """What to do about a suite file that needs what is newer than the ``good`` build."""
+    advice = (
+        "\nif the suite file needs what is newer than this commit: it is the same file for all commits, so import "
+        "that inside the functions that need it"
+    )
+    top, failed = top_of_checkout(Path(repo)), next(filter(str(error).startswith, files), "")
+    if not (top and good.worktree and (file := Path(failed).resolve()).is_relative_to(top)):
+        return advice
+    name = file.relative_to(top).as_posix()
+    if not (good.worktree / name).is_file():
+        return advice
+    there = ("-C", repo) if repo != "." else ()
+    show = shlex.join(["git", *there, "show", f"{good.description.split(' ')[0]}:{name}"])
+    return f"{advice}, or give --suite the file as it was then: {show} > older_suite.py"
 
 
 def resolve_setup(
@@ -226,7 +242,7 @@ def resolve_setup(
         name = options.device
         device = installed("cpu" if name in (None, "auto") else name)
         settings = replace(settings, device=device.torch_type, hip=isinstance(device, Rocm))
-        return MeasurementSetup((probe,), settings)
+        return MeasurementSetup((probe,), settings, versions=_torch_of(options))
     selection.check_suite_files(settings)
     good = build_good()
     settings = replace(settings, python=good.python, path=good.path)
@@ -235,20 +251,34 @@ def resolve_setup(
         check_imports(under_test.imported, good, Path(options.repo), settings.files)
     except (EnvironmentUnderTestError, SuiteFileError) as error:
         hint = UNBUILT if builder_kind(options) == "worktree" else INSTALLED
-        hint += _NEWER_SUITE if isinstance(error, SuiteFileError) else ""
+        if isinstance(error, SuiteFileError):
+            hint += _newer_suite(error, settings.files, good, options.repo)
         msg = f"on the good build, {good.description}: {error}{hint}"
         raise EnvironmentUnderTestError(msg) from error
     settings = settings.on(under_test.environment)
-    torch = under_test.environment.torch_version if builder_kind(options) == "worktree" else ""
+    setup = MeasurementSetup((), settings)
+    if builder_kind(options) == "worktree":
+        there = under_test.environment
+        versions = {TORCH: f"{there.torch_version} {there.torch_commit}".strip(), **there.dependencies}
+        setup = replace(setup, torch=there.torch_version, versions=versions)
     if judgement is not None:
-        setup = MeasurementSetup((), settings, torch=torch)
         setup = _setup_from_verdicts(judgement, setup, under_test, config, options.min_effect or 0.0)
     else:
         probes = _chosen_probes(options, config, settings, under_test, good)
-        setup = MeasurementSetup(probes, settings, torch=torch)
+        setup = replace(setup, probes=probes)
     unused = _unused_code(setup, under_test, good) if builder_kind(options) == "worktree" else ""
     say(*filter(None, [unused]))
     return replace(setup, notes=(*filter(None, [unused]), *setup.notes))
+
+
+def _torch_of(options: BisectOptions) -> Mapping[str, str]:
+    """The version of torch in ``--python`` and its commit, if a command may use them and there is one."""
+    if builder_kind(options) != "worktree":
+        return {}
+    with suppress(EnvironmentUnderTestError):  # a command may need no Python
+        found = installed_distributions(selection.python_under_test(options.python), TORCH)
+        return {name: f"{torch.version} {torch.commit}".strip() for name, torch in found.items()}
+    return {}
 
 
 def _unused_code(setup: MeasurementSetup, under_test: EnvironmentUnderTest, good: BuildEnvironment) -> str:

@@ -27,6 +27,7 @@ from torchperf_ci.bisect.measurement_setup import BisectLimits, environment_open
 from torchperf_ci.bisect.probes import commit_ranges
 from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.bisect.search import search
+from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit import Bisection, Culprit, DependencyChange, MachineTime
 from torchperf_ci.culprits.culprit_text import versions
 from torchperf_ci.document import change_text
@@ -200,6 +201,7 @@ def _name_inside(
         combined.name(culprit, note=f"the limits do not reach the commits {which}: give more, and call again")
         return
     note = f"no commit {which} is named: "
+    say(f"searching the commits {which}")
     try:
         within = bisect_range(commits, request, state_path, combined.left)
     except (EnvironmentUnderTestError, UsageError, WorkloadsFailedError) as error:

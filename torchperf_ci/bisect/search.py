@@ -91,7 +91,7 @@ def _are_built(
     for position, draw in _builds(step):
         if (position, draw) in state.facts.made:
             continue
-        progress.begin_build(position)
+        progress.begin_build(position, draw)
         build = laboratory.build(position, draw)
         state.add(build)
         progress.end(build, state.facts)
@@ -278,7 +278,7 @@ def _question(sequence: BuildSequence, setup: MeasurementSetup, options: BisectO
 def _state_plan(
     sequence: BuildSequence, setup: MeasurementSetup, options: BisectOptions
 ) -> Mapping[str, object]:
-    """What must be unchanged for a bisection to be resumed: the range, the measurements, and the kind of machine."""
+    """What must be unchanged to resume: the range, the measurements, the environment, and the kind of machine."""
     identity = setup.settings.hardware.identity()
     asked = {name: vars(options)[name] for name in _OPTIONS_OF_PLAN if vars(options)[name] not in (None, ())}
     # Also those that suites of the configuration name.
@@ -289,6 +289,8 @@ def _state_plan(
     for probe in setup.probes:
         if isinstance(probe, CommandProbe) and probe.configured:
             asked["directions"] = probe.configured
+    if setup.versions:
+        asked["versions"] = setup.versions
     if options.verdicts:
         asked["metrics"] = [[*probe.metrics] for probe in setup.probes if isinstance(probe, WorkloadProbe)]
     return {

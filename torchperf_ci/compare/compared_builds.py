@@ -84,8 +84,8 @@ def open_builds(
     """
     repo = Path(options.repo)
     specs = {
-        "base": parse_build_spec(options.base or "", repo),
-        "head": parse_build_spec(options.head or "", repo),
+        "base": _parsed("base", options.base or "", repo),
+        "head": _parsed("head", options.head or "", repo),
     }
     settings = selection.settings_of_options(options, config)
     selection.check_suite_files(settings)
@@ -99,6 +99,14 @@ def open_builds(
         )
         raise UsageError(msg)
     return base, head
+
+
+def _parsed(flag: str, text: str, repo: Path) -> BuildSpec:
+    try:
+        return parse_build_spec(text, repo)
+    except UsageError as error:
+        msg = f"--{flag}: {error}"
+        raise UsageError(msg) from error
 
 
 def _open(

@@ -1,9 +1,13 @@
-"""Print as JSON what is installed in an environment; run by its Python, with the standard library only."""
+"""Print as JSON what is installed in an environment, or only the distributions that the arguments name.
+
+It is run by the environment's Python, with the standard library only.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -26,9 +30,9 @@ def _normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _installed() -> dict[str, dict[str, str | bool]]:
+def _installed(names: list[str | None]) -> dict[str, dict[str, str | bool]]:
     installed: dict[str, dict[str, str | bool]] = {}
-    for distribution in metadata.distributions():
+    for distribution in (found for name in names for found in metadata.distributions(name=name)):
         if name := distribution.metadata["Name"]:  # an incomplete uninstall leaves metadata without a name
             facts: dict[str, str | bool] = {
                 "version": distribution.version,
@@ -40,4 +44,4 @@ def _installed() -> dict[str, dict[str, str | bool]]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_installed()))
+    print(json.dumps(_installed([*sys.argv[1:]] or [None])))

@@ -112,6 +112,10 @@ class Revision:
         return f"{self.sha[:10]} {self.subject}".rstrip()
 
 
+_RANGE = re.compile(r"^\^|\.\.|\^[@!-]")
+"""What git takes for several commits, or for commits to leave out."""
+
+
 def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
     """The commit that a SHA, a branch or a tag of ``repo`` names, or None and the reason why there is none.
 
@@ -122,7 +126,7 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
         return None, why_not
     git, why_not = _git(repo, ASK_SECONDS), ""
     _check_is_one_commit(name, git)
-    for candidate in (name, f"origin/{name}"):
+    for candidate in () if name.startswith("^") else (name, f"origin/{name}"):
         try:
             sha = git("rev-parse", "--verify", "--end-of-options", f"{candidate}^{{commit}}").decode().strip()
             # "--" because a file may have the same name as a commit.
@@ -132,10 +136,12 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
             why_not = why_not or str(error)
         else:
             return Revision(repo.absolute(), sha, subject), ""
-    return (
-        None,
-        f"{why_not}; {UNSHALLOW if is_shallow(git) else 'if another clone has it, `git fetch` it first'}",
-    )
+    if _RANGE.search(name):
+        return None, "git reads it as a range or as commits to leave out: name the one commit that you mean"
+    if "Needed a single revision" in why_not:
+        why_not = "git knows no commit of this name"
+    advice = UNSHALLOW if is_shallow(git) else "if another clone has it, `git fetch` it first"
+    return None, f"{why_not}; {advice}"
 
 
 UNSHALLOW = (

@@ -45,14 +45,14 @@ class Distribution:
     requested: bool
 
 
-def installed_distributions(python: str) -> Mapping[str, Distribution]:
-    """The distributions installed in ``python``, by normalised name; none of them is imported.
+def installed_distributions(python: str, *names: str) -> Mapping[str, Distribution]:
+    """The distributions installed in ``python``, or those of these names, by normalised name; none is imported.
 
     Raises :class:`EnvironmentUnderTestError`.
     """
     try:
         done = subprocess.run(
-            [python, "-I", str(_LISTING)],
+            [python, "-I", str(_LISTING), *names],
             env=without_rights(os.environ),  # installed packages may run code when Python starts
             capture_output=True,
             timeout=LOOK_SECONDS,

@@ -183,7 +183,7 @@ def _execute(path: Path) -> ModuleType:
     # A file may raise anything, and `sys.exit()` in it must not end the worker.
     except (Exception, SystemExit) as error:
         sys.modules.pop(name, None)
-        raise BadSuiteFileError(path, _line_in(source, error), _explanation(error)) from error
+        raise BadSuiteFileError(path, _line_in(source, error), _explanation(source, error)) from error
     return module
 
 
@@ -195,9 +195,10 @@ def _line_in(source: str, error: BaseException) -> int | None:
     return next((frame.lineno for frame in reversed(frames) if frame.filename == source), None)
 
 
-def _explanation(error: BaseException) -> str:
+def _explanation(source: str, error: BaseException) -> str:
     if isinstance(error, SyntaxError):
-        return f"syntax error: {error.msg}"
+        imports = "" if error.filename == source else f"it imports {error.filename}:{error.lineno}: "
+        return f"{imports}syntax error: {error.msg}"
     advice = (
         "; import by absolute names what is installed or in a folder of PYTHONPATH"
         if isinstance(error, ImportError) and not error.path  # else it was found
