@@ -123,7 +123,7 @@ def test_the_costs_come_out_of_a_store_and_only_for_them_it_is_installed(plans: 
 
 def test_what_does_not_fit_is_in_the_summary_and_a_notice(plans: Any) -> None:
     summaries = "".join(event["content"] for event in plans.commands("plan", "summary"))
-    assert "Bisected tonight: 2 of 3 ranges of commits; the budget is too small for 1" in summaries
+    assert "Bisections tonight: 2 of 3; the budget is too small for 1" in summaries
     notices = [event["raw"] for event in plans.commands("plan", "notice")]
     assert any("Not bisected tonight" in line and "dddddddddd" in line for line in notices)
 

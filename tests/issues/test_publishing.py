@@ -173,14 +173,27 @@ def test_who_accepts_and_closes_is_heard(nightly: Nightly, github: GitHub) -> No
     assert memory.accepted
 
 
-def test_what_somebody_closed_is_left_alone_and_said(nightly: Nightly, github: GitHub) -> None:
+@pytest.mark.parametrize(
+    ("closer", "told"),
+    [
+        (None, "somebody"),
+        ({"oid": "bad0" * 10}, "commit bad0bad0ba"),
+        ({"number": 12}, "pull request #<!-- -->12"),
+        ({}, "somebody"),
+    ],
+    ids=["a person", "a commit", "a pull request", "a project"],
+)
+def test_what_was_closed_is_left_alone_and_said_with_what_closed_it(
+    nightly: Nightly, github: GitHub, closer: dict[str, str | int] | None, told: str
+) -> None:
     nightly.report(1, judged(SLOW), located(SLOW))
-    nightly.issues[0].state = "closed"
+    nightly.issues[0].state, nightly.issues[0].closer = "closed", closer
     nightly.report(2, judged(SLOW), located(SLOW))
     assert nightly.states == ["closed"]
-    assert "was closed by somebody" in nightly.summary
+    assert f"was closed by {told} and stays closed" in nightly.summary
     nightly.report(3, judged(measured(NET, 1.1)))
     assert not [asked for asked in github.asked if asked.startswith("PATCH")]
+    assert github.asked.count("what closed [1]") == 1
 
 
 def test_no_more_than_so_many_are_opened_in_a_night(nightly: Nightly, github: GitHub) -> None:

@@ -253,9 +253,7 @@ def test_the_bisections_of_a_night(night: Path, job: Path, capsys: pytest.Captur
     assert sorted(path.name for path in (night / "out").iterdir()) == sorted(
         row["verdicts"] for row in (first, second, third)
     )
-    assert (
-        "Bisected tonight: 3 of 3 ranges of commits; 1 series cannot be bisected" in capsys.readouterr().err
-    )
+    assert "Bisections tonight: 3 of 3; 1 series cannot be bisected" in capsys.readouterr().err
 
 
 def searches(night: Path, verdicts: list[Verdict], capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -289,7 +287,7 @@ def test_what_does_not_fit_is_said_with_its_size(
         "spr-aaaaaaaaaa-bbbbbbbbbb.json"
     ]
     shown = capsys.readouterr().err
-    assert "Bisected tonight: 1 of 3 ranges of commits; the budget is too small for 2; 1 series" in shown
+    assert "Bisections tonight: 1 of 3; the budget is too small for 2; 1 series" in shown
     notices = [line for line in shown.splitlines() if line.startswith("::notice title=Not bisected tonight")]
     assert len(notices) == 2
     assert "h100 aaaaaaaaaa…bbbbbbbbbb: " in notices[0]

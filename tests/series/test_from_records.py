@@ -186,12 +186,18 @@ def test_the_facts_of_the_machine_and_the_batch_size_are_the_fingerprint(tmp_pat
 
 
 def test_without_a_list_of_facts_the_processors_are_the_fingerprint(tmp_path: Path) -> None:
-    runner = {"type": "a100-runner", "cpu_info": "EPYC 7763", "gpu_info": "A100", "extra_info": {"host": "a"}}
-    write(tmp_path, "a.json", record(1, runners=[runner]))
-    assert only(points_of_records([tmp_path]).points).fingerprint == {
-        "cpu_info": "EPYC 7763",
-        "gpu_info": "A100",
+    models = {"cpu_info": "EPYC 7763", "gpu_info": "A100"}
+    runner = {
+        **models,
+        "cpu_count": 128,
+        "gpu_count": "8",
+        "avail_mem_in_gb": 2015,
+        "extra_info": {"host": "a"},
     }
+    write(tmp_path, "a.json", record(1, runners=[runner]), record(2, runners=[{**models, "gpu_count": 0}]))
+    first, second = (point for row in points_of_records([tmp_path]).points.values() for point in row)
+    assert first.fingerprint == {**models, "cpu_count": "128", "gpu_count": "8"}
+    assert second.fingerprint == models
 
 
 def test_an_anchored_metric_is_comparable_by_its_anchor(tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ FILES = {
         record("by its CPU", 1.0, runners=[{"cpu_info": "x86_64 Xeon"}]),
         record("by a fact", 1.0, runners=[{"extra_info": {"fingerprint_of": "driver", "driver": "550"}}]),
         record("on a fleet", 1.0, runners=[{"type": "fleet", "cpu_info": "Xeon", "extra_info": {"load": "0.5"}}]),
+        record("by its counts", 1.0, runners=[{"cpu_count": 48, "gpu_count": "8", "gpu_info": "A100"}]),
+        record("by a count", 1.0, runners=[{"cpu_count": 48, "gpu_count": 0}]),
         record("not a number", float("nan"), 2.0, float("inf")),
         record("none"),
         record("no binary fraction", 0.1, 27.823, 16777.3, 1e-7),
@@ -138,7 +140,7 @@ def by_model(points: Points) -> dict[str, list[float | None]]:
 
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
     files, stored = points_of_records([folder]).points, points_of_store(store)
-    assert len(stored) == 25
+    assert len(stored) == 27
     assert stored == files
     assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
     (nameless,) = (row for series, row in stored.items() if series.model == "nameless")

@@ -110,7 +110,7 @@ def recovered_comment(memory: IssueMemory, now: Mapping[Series, float]) -> str:
     """Report that everything has recovered, for the nights in the memory; ``now`` are tonight's levels."""
     *earlier, last = memory.recovered
     when = f"last {len(earlier) + 1} nights that measured it, up to" if earlier else "night of"
-    what = "It passed again" if memory.kind == "broken" else "Back at its old level"
+    what = "It passed again" if memory.kind == "broken" else "Back at its old level or better"
     text = f"{what} on the {when} {last}, so this issue is closed. It will be reopened if that changes."
     return _comment([Paragraph(text), *_levels_table(memory, now)])
 
@@ -290,8 +290,11 @@ def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: Publishe
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.resolved)
     done.known = list(planned.known)
     done.postponed = [issue_title(finding) for finding in planned.postponed]
+    closed = [issue for _, issue in planned.dismissed if not issue.memory.accepted]
+    closers = tracker.closers(closed) if closed else {}
     done.dismissed = [
-        f"{issue_title(finding)}: {_what_people_decided(issue)}" for finding, issue in planned.dismissed
+        f"{issue_title(finding)}: {_what_people_decided(issue, closers)}"
+        for finding, issue in planned.dismissed
     ]
     return [action for action in planned.actions if not _try_action(tracker, action, tonight, done)]
 
@@ -359,9 +362,9 @@ def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
     tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
 
 
-def _what_people_decided(issue: TrackedIssue) -> str:
-    word = "was accepted" if issue.memory.accepted else "was closed by somebody and stays closed"
-    return f"#{issue.number} {word}"
+def _what_people_decided(issue: TrackedIssue, closers: Mapping[int, str]) -> str:
+    closed = f"was closed by {closers.get(issue.number, 'somebody')} and stays closed"
+    return f"#{issue.number} {'was accepted' if issue.memory.accepted else closed}"
 
 
 def _action_name(action: IssueAction) -> str:

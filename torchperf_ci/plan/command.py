@@ -181,10 +181,10 @@ def bisection_notices(plan: BisectionPlan) -> list[Annotation]:
 
 def _headline(plan: BisectionPlan) -> str:
     """Return one sentence with all counts."""
-    fitting, ranges = len(plan.chosen), len(plan.chosen) + len(plan.waiting)
-    if not ranges and not plan.left_out:
+    fitting, wanted = len(plan.chosen), len(plan.chosen) + len(plan.waiting)
+    if not wanted and not plan.left_out:
         return "Nothing is bisected: nothing regressed, and no candidate can be bisected"
-    counts = [f"Bisected tonight: {fitting} of {ranges} ranges of commits"]
+    counts = [f"Bisections tonight: {fitting} of {wanted}" if wanted else "Nothing is bisected"]
     counts += [f"the budget is too small for {len(plan.waiting)}"] if plan.waiting else []
     counts += [f"{len(plan.left_out):,} series cannot be bisected"] if plan.left_out else []
     return "; ".join(counts)

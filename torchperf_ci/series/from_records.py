@@ -172,8 +172,9 @@ def _about_machine(machine: Mapping[str, Any]) -> dict[str, str]:
     known = _strings(machine)
     if known.get("fingerprint_of"):
         return known
-    processors = {name: _text(machine, name) for name in ("cpu_info", "gpu_info")}
-    return {**known, **processors, "fingerprint_of": ",".join(processors)}
+    models = {name: _text(machine, name) for name in ("cpu_info", "gpu_info")}
+    counts = {name: str(int(machine.get(name) or 0) or "") for name in ("cpu_count", "gpu_count")}
+    return {**known, **models, **counts, "fingerprint_of": ",".join((*models, *counts))}
 
 
 def _capped(point: Point) -> Point:

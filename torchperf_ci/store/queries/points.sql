@@ -37,12 +37,15 @@ SELECT
     -- Of the first machine. Other harnesses list no facts that must be equal to compare: those are then its processors.
     if(
         result.runners[1].extra_info['fingerprint_of'] != ''
-        OR result.runners[1].cpu_info = '' AND result.runners[1].gpu_info = '',
+        OR (result.runners[1].cpu_info, result.runners[1].cpu_count) = ('', 0)
+        AND (result.runners[1].gpu_info, result.runners[1].gpu_count) = ('', 0),
         result.runners[1].extra_info,
         mapUpdate(result.runners[1].extra_info, map(
-            'fingerprint_of', 'cpu_info,gpu_info',
+            'fingerprint_of', 'cpu_info,cpu_count,gpu_info,gpu_count',
             'cpu_info', result.runners[1].cpu_info,
-            'gpu_info', result.runners[1].gpu_info
+            'cpu_count', if(result.runners[1].cpu_count = 0, '', toString(result.runners[1].cpu_count)),
+            'gpu_info', result.runners[1].gpu_info,
+            'gpu_count', if(result.runners[1].gpu_count = 0, '', toString(result.runners[1].gpu_count))
         ))
     ) AS machine_info,
     -- Identifies a record by all of its fields except for the upload. If it names no run, its place is part of the identity,
