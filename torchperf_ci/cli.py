@@ -167,17 +167,17 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         argv = [*argv[1:], "--help"]
     _check_words(argv)
     namespace, unknown = _parser(argv).parse_known_args(argv)
-    command: Command = namespace.chosen
     if not unknown:
-        return command, namespace
-    flags = [option.flag for option in options_of(command.options_class) if not option.is_positional]
-    name = f"torchperf {command.name}"
+        return namespace.chosen, namespace
+    name, options = f"torchperf {namespace.chosen.name}", options_of(namespace.chosen.options_class)
+    flags = [option.flag for option in options if not option.is_positional]
     if not unknown[0].startswith("-"):
         flag = {"py": "--suite", "json": "--verdicts"}.get(unknown[0].rpartition(".")[2], "--base")
         hint = f"did you mean {flag} {unknown[0]}?" if flag in flags else f"see {name} --help"
         msg = f"{name} got an unexpected argument: {unknown[0]!r}; {hint}"
         raise UsageError(msg)
-    raise UnknownNameError(f"option of {name}", unknown[0].partition("=")[0], flags, f"{name} --help")
+    what = f"option of {name}"
+    raise UnknownNameError(what, unknown[0].partition("=")[0], flags, f"{name} --help")
 
 
 def _check_words(argv: Sequence[str]) -> None:
