@@ -45,6 +45,15 @@ def test_one_bad_run_is_a_candidate_and_no_proof() -> None:
     assert "one run is no proof" in verdict.why
 
 
+@pytest.mark.parametrize(("info", "word"), [({}, "regressed"), ({"independent": "false"}, "noisy")])
+def test_processes_that_agree_are_proof_of_a_large_change_and_rounds_of_one_are_not(
+    info: dict[str, str], word: str
+) -> None:
+    new = point(20.0, 30, repetitions=(19.9, 20.0, 20.1), info=info)
+    (verdict,) = judged({LATENCY: row(noisy(10, 30))}, {LATENCY: [new]}).values()
+    assert (verdict.verdict, verdict.candidate) == (word, word == "noisy")
+
+
 def test_the_second_bad_night_is_nearly_proof() -> None:
     verdict = one([*noisy(10, 30), 11.0], [11.05])
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)

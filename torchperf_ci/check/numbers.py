@@ -215,7 +215,7 @@ def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: Metri
 def _repetitions(pairings: Sequence[SeriesPairing]) -> Repetitions:
     """Return the lowest and highest repetition of each series' newest run."""
     several = [
-        pairing.newest.repetitions if len(pairing.newest.repetitions) >= MIN_REPETITIONS else (nan,)
+        pairing.newest.independent if len(pairing.newest.independent) >= MIN_REPETITIONS else (nan,)
         for pairing in pairings
     ]
     lowest, highest = (np.array([choose(values) for values in several]) for choose in (min, max))

@@ -205,7 +205,7 @@ def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Poi
     return {
         series: [
             point._replace(
-                value=choose(point.repetitions) if len(point.repetitions) >= MIN_REPETITIONS else None,
+                value=choose(point.independent) if len(point.independent) >= MIN_REPETITIONS else None,
             )
             for point in row
         ]

@@ -146,6 +146,12 @@ WEAKER = (
 )
 
 
+ROUNDS = (
+    "rounds of one process count as one value, because two processes of the same code differ: measure each side in "
+    f"{MIN_VALUES} processes or more, with a file of results from each"
+)
+
+
 def holds_records(path: Path) -> bool:
     """Whether the path is a directory that contains a file of the kind that records are kept in."""
     return path.is_dir() and any(next(path.rglob(f"*{suffix}"), None) for suffix in SUFFIXES)
@@ -169,7 +175,8 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, format
     left_out = f"{refused} elements of the files are not records and were left out"
     disturbed = [*disturbances(old.points), *disturbances(new.points)]
     same = ["base and head are the same records"] if old.points == new.points else []
-    notes = [*disturbed, *same, *_machine_note(old, new), WEAKER, *([left_out] if refused else [])]
+    how = [*_machine_note(old, new), WEAKER, *_rounds_note(old, new)]
+    notes = [*disturbed, *same, *how, *([left_out] if refused else [])]
     return Judgement("compare", str(base), str(head), verdicts, (), notes)
 
 
@@ -180,6 +187,12 @@ def _collected(folder: Path, format_name: str) -> RecordedPoints:
         msg = f"{folder} holds no records{reason}"
         raise RecordsError(msg)
     return collected
+
+
+def _rounds_note(old: RecordedPoints, new: RecordedPoints) -> list[str]:
+    """How rounds of one process count, if there are any."""
+    points = (point for side in (old, new) for row in side.points.values() for point in row)
+    return [ROUNDS] if any(len(point.independent) < len(point.repetitions) for point in points) else []
 
 
 def _machine_note(old: RecordedPoints, new: RecordedPoints) -> list[str]:
@@ -243,8 +256,8 @@ def _new(series: Series, point: Point) -> Verdict:
 
 
 def _measurements(points: Sequence[Point], judged_by: MetricRule) -> list[float]:
-    """Return all valid values of one side; for a ratio only positive ones."""
-    values = (value for point in points for value in point.repetitions)
+    """Return all valid values of one side, one for each process; for a ratio only positive ones."""
+    values = (value for point in points for value in point.independent)
     return [value for value in values if judged_by.kind != "ratio" or value > 0]
 
 

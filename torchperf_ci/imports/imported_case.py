@@ -75,6 +75,8 @@ class InvalidResult:
 class ImportedFile:
     """The content of a file of ``tool``; ``stamp`` has the record fields that the file itself provides.
 
+    ``independent``: each value of a case is from a process of its own, and not from a round of the same one.
+
     Tools that record the commit keep results of many commits, and a directory may contain all of them. Each commit is
     then a separate run with an id that is always the same, which ``with_ids`` adds.
     """
@@ -82,6 +84,7 @@ class ImportedFile:
     tool: str
     cases: Iterator[ImportedCase | InvalidResult]
     stamp: Mapping[str, str | int] = field(default_factory=dict)
+    independent: bool = False
 
     def with_ids(self, content: bytes) -> ImportedFile:
         """Return a copy with the ids of its run, if the file names a commit.
@@ -97,6 +100,7 @@ class ImportedFile:
     def records_of(self, case: ImportedCase) -> list[dict[str, object]]:
         """Return one record for each metric of a case."""
         own_ids = {SYNTHETIC: "synthetic"} if "job_id" in self.stamp else {}
+        metrics = case.metrics if self.independent else map(_of_rounds, case.metrics)
         return [
             {
                 **self.stamp,
@@ -107,8 +111,14 @@ class ImportedFile:
                     runners=None if case.machine is None else [case.machine],
                 ),
             }
-            for metric in case.metrics
+            for metric in metrics
         ]
+
+
+def _of_rounds(metric: Metric) -> Metric:
+    """Return the metric, with a mark that its values are rounds of one process if there are several."""
+    rounds = {"independent": "false"} if len(metric.values) > 1 else {}
+    return replace(metric, extra_info={**metric.extra_info, **rounds})
 
 
 def cases_of(

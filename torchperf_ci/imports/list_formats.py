@@ -139,7 +139,9 @@ def read_hyperfine(value: Mapping[str, list[object]]) -> ImportedFile:
     A command with an exit code other than 0, which hyperfine only accepts with ``--ignore-failure``, counts as failed,
     because its time is not meaningful: a command that breaks early is fast.
     """
-    return ImportedFile("hyperfine", cases_of(value["results"], "$.results", _hyperfine_case))
+    return ImportedFile(
+        "hyperfine", cases_of(value["results"], "$.results", _hyperfine_case), independent=True
+    )
 
 
 def _hyperfine_case(entry: object, path: str) -> ImportedCase:

@@ -97,6 +97,13 @@ class Point(NamedTuple):
     run: str = ""
 
     @property
+    def independent(self) -> tuple[float, ...]:
+        """The repetitions, or just the value if they are rounds of one process, which hide how processes differ."""
+        if self.value is None or self.info.get("independent") != "false":
+            return self.repetitions
+        return (self.value,)
+
+    @property
     def torch(self) -> str:
         """The commit of PyTorch; empty if unknown."""
         return self.info.get("torch", "")
@@ -295,7 +302,7 @@ def _select(names: tuple[str, ...] | list[str], facts: Mapping[str, str]) -> dic
     return {name: facts[name] for name in names if facts.get(name)}
 
 
-KEPT_INFO = ("benchmark_values", "direction", "disturbed", "not_measured", "reason", "status")
+KEPT_INFO = ("benchmark_values", "direction", "disturbed", "independent", "not_measured", "reason", "status")
 """Keys of the metric's ``extra_info`` that a verdict may need; the rest are mostly samples, by the hundred."""
 
 
