@@ -98,6 +98,15 @@ def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp
     assert git(remote, "--git-dir=.", "show", "perf-data:v3/a.json") == "[]"
 
 
+def test_what_the_checkout_pushes_elsewhere_is_pushed_there(checkout: Path, remote: Path, git: Run) -> None:
+    git(checkout, "remote", "set-url", "origin", f"file://{remote}")
+    git(checkout, "config", "remote.origin.pushurl", "../pushed.git")
+    with pytest.raises(NotDeliveredError, match=r"pushed\.git' does not appear to be a git repository"):
+        open_place("branch:perf-data").put("v3/a.json", b"[]")
+    (remote.parent / "pushed.git").symlink_to(remote)
+    assert open_place("branch:perf-data").put("v3/a.json", b"[]") == "written"
+
+
 def test_a_new_branch_has_no_history_and_each_call_adds_one_commit(remote: Path, git: Run) -> None:
     place = open_place(f"branch:perf-data@{remote}")
     place.put_all({"a": b"1", "b": b"2"})
