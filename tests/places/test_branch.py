@@ -267,6 +267,16 @@ def test_a_repository_that_is_not_there(tmp_path: Path, git: Run) -> None:
         list(place.keys())
 
 
+def test_a_repository_of_sha256_is_refused_at_once(tmp_path: Path, git: Run) -> None:
+    git(tmp_path, "init", "--quiet", "--object-format=sha256", "--initial-branch=main")
+    place = open_place(f"branch:perf-data@{tmp_path}", PlaceAccess(deadline=60))
+    with pytest.raises(NotDeliveredError, match=r"^(?!.*time is up).*its objects are named by SHA-256"):
+        place.put("a", b"1")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "one")
+    with pytest.raises(PlaceUnreadableError, match="its objects are named by SHA-256"):
+        list(open_place(f"branch:main@{tmp_path}").keys())
+
+
 def test_the_job_s_token_reaches_the_job_s_server_only_once_and_nobody_sees_it(
     checkout, git, monkeypatch
 ) -> None:
