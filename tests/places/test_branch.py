@@ -100,10 +100,10 @@ def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp
 
 def test_what_the_checkout_pushes_elsewhere_is_pushed_there(checkout: Path, remote: Path, git: Run) -> None:
     git(checkout, "remote", "set-url", "origin", f"file://{remote}")
-    git(checkout, "config", "remote.origin.pushurl", "../pushed.git")
-    with pytest.raises(NotDeliveredError, match=r"pushed\.git' does not appear to be a git repository"):
+    git(checkout, "config", "remote.origin.pushurl", "../\udcff.git")
+    with pytest.raises(NotDeliveredError, match=r"\.git' does not appear to be a git repository"):
         open_place("branch:perf-data").put("v3/a.json", b"[]")
-    (remote.parent / "pushed.git").symlink_to(remote)
+    (remote.parent / "\udcff.git").symlink_to(remote)
     assert open_place("branch:perf-data").put("v3/a.json", b"[]") == "written"
 
 

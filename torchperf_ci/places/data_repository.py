@@ -82,8 +82,8 @@ def locate_remote(value: str, access: PlaceAccess) -> Remote:
 def _configured(here: Git, key: str) -> str:
     """Return a URL of the checkout's configuration, with a relative path made absolute; empty if there is none."""
     try:
-        url = here("config", "--get", key).decode().strip()
-        top = here("rev-parse", "--show-toplevel").decode().strip() if url else ""
+        url = os.fsdecode(here("config", "--get", key)).strip()
+        top = os.fsdecode(here("rev-parse", "--show-toplevel")).strip() if url else ""
     except GitError:
         return ""
     return url if _ADDRESS.match(url) else str(Path(top, url))
