@@ -99,12 +99,16 @@ def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp
 
 
 def test_what_the_checkout_pushes_elsewhere_is_pushed_there(checkout: Path, remote: Path, git: Run) -> None:
+    mirror = remote.parent / "mirror.git"
+    git(remote, "init", "--quiet", "--bare", str(mirror))
     git(checkout, "remote", "set-url", "origin", f"file://{remote}")
     git(checkout, "config", "remote.origin.pushurl", "../\udcff.git")
     with pytest.raises(NotDeliveredError, match=r"\.git' does not appear to be a git repository"):
         open_place("branch:perf-data").put("v3/a.json", b"[]")
     (remote.parent / "\udcff.git").symlink_to(remote)
+    git(checkout, "config", "--add", "remote.origin.pushurl", str(mirror))
     assert open_place("branch:perf-data").put("v3/a.json", b"[]") == "written"
+    assert contents(open_place(f"branch:perf-data@{mirror}")) == {"v3/a.json": b"[]"}
 
 
 def test_a_new_branch_has_no_history_and_each_call_adds_one_commit(remote: Path, git: Run) -> None:

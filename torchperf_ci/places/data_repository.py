@@ -73,20 +73,20 @@ def locate_remote(value: str, access: PlaceAccess) -> Remote:
     This does not connect to anything. Raises :class:`UsageError`.
     """
     here = Git(Path.cwd(), Deadline.after(LOCAL_SECONDS))
-    url = _configured(here, f"remote.{value}.url") or _address(here, value)
-    push_url = _configured(here, f"remote.{value}.pushurl")
-    pushed = [(f"remote.{_NAME}.pushurl", push_url)] if push_url else []
-    return Remote(url, [*_checkout_settings(here), *_token_for((url, push_url), access), *pushed])
+    url, *_ = _configured(here, f"remote.{value}.url") or [_address(here, value)]
+    push_urls = _configured(here, f"remote.{value}.pushurl")
+    pushed = [(f"remote.{_NAME}.pushurl", push_url) for push_url in push_urls]
+    return Remote(url, [*_checkout_settings(here), *_token_for([url, *push_urls], access), *pushed])
 
 
-def _configured(here: Git, key: str) -> str:
-    """Return a URL of the checkout's configuration, with a relative path made absolute; empty if there is none."""
+def _configured(here: Git, key: str) -> list[str]:
+    """Return the URLs that the checkout's configuration has for a key, with relative paths made absolute."""
     try:
-        url = os.fsdecode(here("config", "--get", key)).strip()
-        top = os.fsdecode(here("rev-parse", "--show-toplevel")).strip() if url else ""
+        urls = os.fsdecode(here("config", "--get-all", key)).splitlines()
+        top = os.fsdecode(here("rev-parse", "--show-toplevel")).strip()
     except GitError:
-        return ""
-    return url if _ADDRESS.match(url) else str(Path(top, url))
+        return []
+    return [url if _ADDRESS.match(url) else str(Path(top, url)) for url in urls if url]
 
 
 def _address(here: Git, value: str) -> str:
