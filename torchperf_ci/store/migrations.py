@@ -81,12 +81,16 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def open_store(dsn: str) -> Store:
-    """Open the store at ``dsn`` and migrate its schema. Raises what :func:`connect` and :func:`migrate` raise."""
+    """Open the store at ``dsn`` and migrate its schema. Raises what :func:`connect` and :func:`migrate` raise.
+
+    An embedded store is refreshed as well, and only here: once it is opened again, it cannot delete rows.
+    """
     store = connect(dsn)
     try:
         migrate(store)
         if store.embedded:
             refresh(store)
+            store.leave_merging()
     except BaseException:
         store.close()
         raise
@@ -111,7 +115,6 @@ def open_existing(dsn: str, advice: str = "name another with --store") -> Store:
         store = connect(dsn)
         store.use(store.database)
         store.read_results_alone()
-    store.only_query()
     return store
 
 
