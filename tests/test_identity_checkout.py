@@ -114,6 +114,8 @@ def test_what_is_no_checkout_is_told(tmp_path: Path) -> None:
         ("ssh://git@github.com:22/octo/perf.git", "octo/perf"),
         ("/srv/git/octo/perf.git", "octo/perf"),
         ("perf.git", ""),
+        ("../perf.git", ""),
+        ("../../octo/perf", "octo/perf"),
         ("https://github.com", ""),
         ("https://[::1/octo/perf", ""),
         ("https://[x/octo/perf", ""),

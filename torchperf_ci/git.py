@@ -42,7 +42,7 @@ _PASSING = re.compile(
     r"empty reply|early EOF|unexpected disconnect|hung up unexpectedly|(error:|HTTP) (408|429|5\d\d)\b",
     re.IGNORECASE,
 )
-_REFUSED = re.compile(r"(error:|HTTP) 4(?!08|29)\d\d\b")
+_REFUSED = re.compile(r"(error:|HTTP) 4(?!08|29)\d\d\b|hash algorithm")
 
 GitSetting = tuple[str, str]
 

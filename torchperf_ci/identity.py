@@ -335,7 +335,8 @@ def repository_name(url: str) -> str:
         path = urlsplit(url).path if "://" in url else url.rpartition(":")[2]
     except ValueError:
         return ""
-    parts = [part for part in path.removesuffix("/").removesuffix(".git").split("/") if part]
+    steps = path.removesuffix("/").removesuffix(".git").split("/")
+    parts = [step for step in steps if step not in ("", ".", "..")]
     return "/".join(parts[-2:]) if len(parts) > 1 else ""
 
 

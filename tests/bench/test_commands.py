@@ -48,7 +48,7 @@ def test_records_of_an_earlier_run_are_safe(tmp_path: Path, call, monkeypatch: p
     ("argv", "message"),
     [
         (("--suite", "nonsuch"), "unknown suite or workload 'nonsuch'"),
-        (("--suite", "missing.py"), "missing.py"),
+        (("--suite", "missing.py"), "/missing.py on this machine"),
         (("--suite", "quick", "--device", "xpu"), "sees no xpu device here"),
         (("--suite", "quick", "--python", "/nonsuch/python"), "there is no Python at /nonsuch/python"),
         (("--suite", "quick", "--python", "BARE"), "has no torch"),

@@ -98,6 +98,19 @@ def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp
     assert git(remote, "--git-dir=.", "show", "perf-data:v3/a.json") == "[]"
 
 
+def test_what_the_checkout_pushes_elsewhere_is_pushed_there(checkout: Path, remote: Path, git: Run) -> None:
+    mirror = remote.parent / "mirror.git"
+    git(remote, "init", "--quiet", "--bare", str(mirror))
+    git(checkout, "remote", "set-url", "origin", f"file://{remote}")
+    git(checkout, "config", "remote.origin.pushurl", "../\udcff.git")
+    with pytest.raises(NotDeliveredError, match=r"\.git' does not appear to be a git repository"):
+        open_place("branch:perf-data").put("v3/a.json", b"[]")
+    (remote.parent / "\udcff.git").symlink_to(remote)
+    git(checkout, "config", "--add", "remote.origin.pushurl", str(mirror))
+    assert open_place("branch:perf-data").put("v3/a.json", b"[]") == "written"
+    assert contents(open_place(f"branch:perf-data@{mirror}")) == {"v3/a.json": b"[]"}
+
+
 def test_a_new_branch_has_no_history_and_each_call_adds_one_commit(remote: Path, git: Run) -> None:
     place = open_place(f"branch:perf-data@{remote}")
     place.put_all({"a": b"1", "b": b"2"})
@@ -256,6 +269,16 @@ def test_a_repository_that_is_not_there(tmp_path: Path, git: Run) -> None:
         place.put("a", b"1")
     with pytest.raises(PlaceUnreadableError, match="not appear to be a git repository"):
         list(place.keys())
+
+
+def test_a_repository_of_sha256_is_refused_at_once(tmp_path: Path, git: Run) -> None:
+    git(tmp_path, "init", "--quiet", "--object-format=sha256", "--initial-branch=main")
+    place = open_place(f"branch:perf-data@{tmp_path}", PlaceAccess(deadline=60))
+    with pytest.raises(NotDeliveredError, match=r"^(?!.*time is up).*its objects are named by SHA-256"):
+        place.put("a", b"1")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "one")
+    with pytest.raises(PlaceUnreadableError, match="its objects are named by SHA-256"):
+        list(open_place(f"branch:main@{tmp_path}").keys())
 
 
 def test_the_job_s_token_reaches_the_job_s_server_only_once_and_nobody_sees_it(

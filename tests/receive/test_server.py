@@ -239,6 +239,7 @@ def test_a_request_that_is_none_is_not_quoted(address, capfd, sent) -> None:
     [
         (["--to", "kept"], {"UPLOADER_PASSWORD": ""}, "set UPLOADER_USERNAME and UPLOADER_PASSWORD"),
         (["--to", "kept"], {"UPLOADER_USERNAME": ""}, "set UPLOADER_USERNAME and UPLOADER_PASSWORD"),
+        (["--to", "kept"], {"UPLOADER_USERNAME": "\udcff"}, "will send, in UTF-8"),
         ([], {}, "--to s3://BUCKET"),
         (["--to", "ftp://x"], {}, "'ftp://' begins no place"),
         (["--to", "kept", "--bind", "192.0.2.1:1"], {}, "cannot listen on 192.0.2.1:1"),

@@ -76,6 +76,7 @@ def test_a_path_that_the_engine_cannot_open_is_refused() -> None:
         (f"clickhouse://ann:{SECRET}@host/perf?secure=yes", "secure=true or secure=false"),
         (f"clickhouse://ann:{SECRET}@host/perf?compress=1", "secure=true or secure=false"),
         (f"clickhouse://ann:{SECRET}@[host/perf", "cannot be read"),
+        (f"clickhouse://an\udcff:{SECRET}@host/perf", "have to be UTF-8"),
         (f"clickhouse://ann:{SECRET}/x@host/perf", "%2F"),
         (f"clickhouse://ann:{SECRET}#x@host/perf", "cannot be read"),
         (f"clickhouse://host/perf?token={SECRET}", "secure=true or secure=false"),
@@ -88,3 +89,8 @@ def test_what_is_no_address_says_what_is_one(dsn: str, complaint: str) -> None:
         parse_dsn(dsn, {})
     assert "clickhouse://USER@HOST" in str(caught.value)
     assert SECRET not in str(caught.value)
+
+
+def test_a_password_that_cannot_be_sent_is_refused() -> None:
+    with pytest.raises(UsageError, match=f"{PASSWORD} have to be UTF-8"):
+        parse_dsn("clickhouse://ann@host/perf", {PASSWORD: "\udcff"})

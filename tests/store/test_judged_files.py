@@ -67,7 +67,8 @@ def test_hostile_texts_come_back_as_they_were(store: Store, tmp_path: Path) -> N
         (tmp_path / "kept" / "judged").mkdir(parents=True, exist_ok=True)
         (tmp_path / "kept" / name).write_text(text)
     outcome = ingest_place(store, open_place(str(tmp_path / "kept")))
-    assert outcome == IngestOutcome(judged=2)
+    assert outcome == IngestOutcome(("judged/culprits.json", "judged/verdicts.json"), judged=2)
+    assert outcome.is_empty
     rows: list[Any] = [
         *store.rows(
             "SELECT model, why, series, ratio, old, detectable FROM torchperf_verdicts ORDER BY number"
@@ -98,7 +99,7 @@ def test_a_server_takes_a_batch_of_verdicts_alone(tmp_path: Path) -> None:
     """Their digests together are longer than what a request may have outside of its body."""
     files = {f"{number}.json": verdicts(str(number)) for number in range(BATCH_OBJECTS)}
     with clickhouse_server(tmp_path) as dsn, open_store(dsn) as store:
-        assert add_judged_files(store, "bucket", files) == len(files)
+        assert add_judged_files(store, "bucket", files) == (len(files), [*files])
 
 
 def test_each_content_is_there_once_by_whichever_ways_it_came(

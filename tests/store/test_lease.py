@@ -27,7 +27,9 @@ from torchperf_ci.store.ingest import ingest_objects, ingest_place
 from torchperf_ci.store.migrations import open_existing, open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from torchperf_ci.store.client import Store
 
 USERS, NEW = 13, 99
 BUSY = """
@@ -73,11 +75,12 @@ def test_whoever_is_idle_lets_go_and_comes_back(dsn: str) -> None:
         assert idle.rows("SELECT count() FROM system.databases WHERE name IN ('one', 'two')") == [(2,)]
 
 
-def test_whoever_only_queries_hands_over_again_and_again_and_keeps_no_threads(
-    empty_store: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("opened", [open_existing, open_store])
+def test_whoever_hands_over_again_and_again_keeps_no_threads(
+    opened: Callable[[str], Store], empty_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql = "SELECT value FROM system.metrics WHERE metric = 'MergeTreeBackgroundExecutorThreads'"
-    with open_existing(f"chdb://{empty_store}") as store:
+    with opened(f"chdb://{empty_store}") as store:
         monkeypatch.setattr(lease, "MIN_HOLD_SECONDS", 1e-9)
         monkeypatch.setattr(lease.Lease, "_others_wait", lambda _: True)
         assert len({tuple(store.rows(sql)) for _ in range(2)}) == 1

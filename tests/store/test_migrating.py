@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,7 @@ from torchperf_ci.store.migrations import Migration, migrate, migrations, open_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from typing import Any
 
     from torchperf_ci.store.client import Store
@@ -84,6 +86,17 @@ def test_several_at_the_same_time(dsn: str) -> None:
     ]
     for store in stores:
         store.close()
+
+
+def test_a_new_store_is_what_all_migrations_make(
+    dsn: str, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(f"chdb://{empty_store}") as store:
+        made = tables(store)
+    everything = [replace(migration, for_new=True) for migration in migrations()]
+    monkeypatch.setattr(migrating, "migrations", lambda: everything)
+    with open_store(dsn) as store:
+        assert tables(store) == made
 
 
 @pytest.mark.parametrize("cut", [*range(1, 8), 12, 13])

@@ -32,11 +32,13 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.url
 
 
-def test_the_same_again_is_already_there_beside_a_conflict(target: str, tmp_path: Path) -> None:
+def test_the_same_again_is_already_there_beside_a_conflict_and_what_is_new(
+    target: str, tmp_path: Path
+) -> None:
     uploader = open_target(target, PlaceAccess(), tmp_path / "spool")
     other = KEY.replace("H100", "MI300X")
     uploader.put_all({KEY: line(1), other: line(2)})
-    outcomes = uploader.put_all({KEY: line(1), other: line(3)})
-    assert outcomes[KEY] == "already there"
-    assert isinstance(outcomes[other], ConflictError)
-    assert outcomes.keys() == {KEY, other}
+    new = KEY.replace("main", "side")
+    outcomes = uploader.put_all({KEY: line(1), other: line(3), new: line(4)})
+    assert isinstance(outcomes.pop(other), ConflictError)
+    assert outcomes == {KEY: "already there", new: "written"}

@@ -60,10 +60,13 @@ def kept(target: str, store: str) -> dict[str, list[str]]:
         }
 
 
-def test_they_are_kept_once_as_they_were_written(judged: Path, target: str, tmp_path: Path) -> None:
+def test_they_are_kept_once_as_they_were_written(
+    judged: Path, target: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for number in range(2):  # another spool knows nothing of the first upload
         spool = str(tmp_path / f"spool{number}")
         assert cli.main(["upload", str(judged), "--to", target, "--spool", spool, *CHANGE]) == 0
+        assert ("4 objects of them there already" in capsys.readouterr().err) is bool(number)
     found = kept(target, target if target.startswith("chdb://") else f"chdb://{tmp_path / 'store'}")
     keys = found.pop("keys")
     below = f"{target.rpartition('/')[2]}/" if target.startswith("s3://") else ""

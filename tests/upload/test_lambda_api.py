@@ -234,10 +234,11 @@ def test_too_large_a_request_is_not_even_sent(api: UploadApi, server: Any) -> No
     assert not server.seen
 
 
+@pytest.mark.parametrize("password", ["", "\udcff"])
 def test_without_credentials_nothing_is_sent(
-    api: UploadApi, server: Any, monkeypatch: pytest.MonkeyPatch
+    api: UploadApi, server: Any, monkeypatch: pytest.MonkeyPatch, password: str
 ) -> None:
-    monkeypatch.delenv("UPLOADER_PASSWORD")
+    monkeypatch.setenv("UPLOADER_PASSWORD", password)
     assert isinstance(outcome(api), CredentialsError)
     assert not server.seen
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,14 @@ def test_a_damaged_batch_is_named(spool: Spool) -> None:
     batch = spool.keep("source", [ONE, TWO])
     batch.path.write_bytes(batch.path.read_bytes().replace(b"one", b"two"))
     with pytest.raises(RecordsError, match=rf"{batch.path}: is not a batch of torchperf, or damaged"):
+        spool.pending()
+
+
+def test_a_batch_with_wrong_facts_is_named(spool: Spool) -> None:
+    spool.root.mkdir()
+    with zipfile.ZipFile(spool.root / "x.zip", "w") as packed:
+        packed.writestr("about.json", json.dumps({"target": spool.target, "source": "1f", "records": []}))
+    with pytest.raises(RecordsError, match=r"x\.zip: is not a batch"):
         spool.pending()
 
 

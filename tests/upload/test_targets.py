@@ -44,6 +44,7 @@ def test_a_path_is_the_same_from_everywhere() -> None:
     "to",
     [
         *("gs://bucket", "http://example.com", "https://a:b@example.com", "clickhouse://", "chdb://"),
+        *("https:///path", "https://host:port", "https://host/a b", "https://host/é", "https://host/\udcff"),
         *("https://[::1", "https://example.com/?token=s3cret", "https://example.com/#s3cret"),
         *("branch:perf@https://[::1/o/r", "branch:perf@https://[x/o/r", "clickhouse://[::1"),
     ],

@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched_page import comparison, identities, watching
 
-from torchperf_ci.web import endpoints
+from torchperf_ci import cli
+from torchperf_ci.web import endpoints, serve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -262,12 +263,11 @@ def test_every_page_is_drawn_from_the_server(url: str, browser: Browser, site: P
             assert (watched.complaints, watched.foreign) == ([], []), path
 
 
-def test_only_half_of_a_password_is_told(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "torchperf_ci", "serve", "--store", f"chdb://{tmp_path}/store"]
-    half = {
-        "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-        "TORCHPERF_READER_USERNAME": "u",
-    }
-    done = subprocess.run(command, env=half, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert (done.returncode, done.stderr.count("set both of")) == (2, 1)
+@pytest.mark.parametrize("password", ["", "\udcff"])
+def test_a_password_with_which_nobody_could_log_in_is_told(
+    password: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in zip(serve.READER, ("u", password), strict=True):
+        monkeypatch.setenv(name, value)
+    assert cli.main(["serve", "--store", f"chdb://{tmp_path}/store"]) == 2
+    assert "set both of" in capsys.readouterr().err

@@ -170,6 +170,7 @@ def described_worker(
     settings: Settings, flag: str = PYTHON_FLAG
 ) -> Iterator[tuple[Worker, EnvironmentUnderTest]]:
     """Start a worker for further requests and yield it with the answer of :func:`describe_environment`."""
+    check_suite_files(settings)
     with ExitStack() as stack:
         folder = stack.enter_context(scratch_folder())
         try:
@@ -316,10 +317,12 @@ def settings_of_options(options: CaseOptions, config: Config) -> Settings:
 
 
 def check_suite_files(settings: Settings) -> None:
-    """Raise :class:`SuiteFileError` for a file that is not there, before a commit is built and blamed for that."""
+    """Raise :class:`SuiteFileError` for a file that is not there, before anything is built or torch is imported."""
     for file in settings.files:
         if not file.startswith(TORCHBENCH) and not Path(file).is_file():
-            msg = f"there is no suite file {file}: it is read from here for all builds, not from a commit"
+            msg = (
+                f"there is no suite file {file} on this machine; none is read from a commit that is measured"
+            )
             raise SuiteFileError(msg)
 
 

@@ -107,7 +107,7 @@ class UploadOptions:
     )
     region: str | None = shared(REGION)
     endpoint: str | None = option(
-        "--endpoint", "URL of an S3-compatible service other than AWS", metavar="URL"
+        "--endpoint", "URL of an S3-compatible service other than AWS", utf8, metavar="URL"
     )
     deadline: float = option(
         "--deadline", "Maximum seconds to keep trying to deliver", seconds, metavar="SECONDS", default="300"

@@ -177,9 +177,7 @@ class BranchPlace(RecordPlace):
                 tip = repository.fetch()
                 snapshot = BranchSnapshot(repository, repository.files(tip) if tip else {})
             except GitError as error:
-                msg = (
-                    f"{self.name}: {error}; check that the repository is there and that this job may read it"
-                )
+                msg = f"{self.name}: {error}; {_advice(error, 'read')}"
                 raise PlaceUnreadableError(msg) from error
             weakref.finalize(snapshot, stack.pop_all().close)
             return snapshot
@@ -200,9 +198,7 @@ class BranchPlace(RecordPlace):
                 repository = DataRepository.create(folder, self._branch, self._remote, deadline)
                 return _on_top(repository, change, deadline)
         except GitError as error:
-            msg = (
-                f"{self.name}: {error}; check that the repository is there and that this job may write to it"
-            )
+            msg = f"{self.name}: {error}; {_advice(error, 'write to')}"
             raise NotDeliveredError(msg) from error
 
     def _compare(
@@ -254,6 +250,12 @@ def _on_top(
 def _has_moved(repository: DataRepository, tip: str | None) -> bool:
     """Whether the branch has moved meanwhile; servers report the rejected push in different ways."""
     return tip is not None and repository.tip() != tip
+
+
+def _advice(error: GitError, use: str) -> str:
+    if "algorithm" in str(error):
+        return "its objects are named by SHA-256: keep records in a repository with git's default, SHA-1"
+    return f"check that the repository is there and that this job may {use} it"
 
 
 def _objects(key: str, tag: str, body: bytes | None) -> Iterator[PlacedObject]:

@@ -21,7 +21,7 @@ from torchperf_ci.github import github_server
 from torchperf_ci.records.files import MAX_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.places.place import PlaceAccess
 
@@ -53,6 +53,9 @@ def token_settings(token: str, server: str) -> list[GitSetting]:
 LOCAL_SECONDS = 30.0
 """Deadline for git to read a checkout's settings."""
 
+_NAME = "data"
+"""The remote's name in a :class:`DataRepository`."""
+
 _ADDRESS = re.compile(r"[a-z0-9+]+://[^/]|[^/:\s-][^/:\s]*:")  # a URL, or HOST:PATH as ssh has it
 
 
@@ -70,19 +73,20 @@ def locate_remote(value: str, access: PlaceAccess) -> Remote:
     This does not connect to anything. Raises :class:`UsageError`.
     """
     here = Git(Path.cwd(), Deadline.after(LOCAL_SECONDS))
-    url = _configured(here, value) or _address(here, value)
-    settings = [*_checkout_settings(here), *_token_for(url, access)]
-    return Remote(url, settings)
+    url, *_ = _configured(here, f"remote.{value}.url") or [_address(here, value)]
+    push_urls = _configured(here, f"remote.{value}.pushurl")
+    pushed = [(f"remote.{_NAME}.pushurl", push_url) for push_url in push_urls]
+    return Remote(url, [*_checkout_settings(here), *_token_for([url, *push_urls], access), *pushed])
 
 
-def _configured(here: Git, name: str) -> str:
-    """Return the URL of the checkout's remote, with a relative path made absolute; empty if there is no such remote."""
+def _configured(here: Git, key: str) -> list[str]:
+    """Return the URLs that the checkout's configuration has for a key, with relative paths made absolute."""
     try:
-        url = here("config", "--get", f"remote.{name}.url").decode().strip()
-        top = here("rev-parse", "--show-toplevel").decode().strip() if url else ""
+        urls = os.fsdecode(here("config", "--get-all", key)).splitlines()
+        top = os.fsdecode(here("rev-parse", "--show-toplevel")).strip()
     except GitError:
-        return ""
-    return url if _ADDRESS.match(url) else str(Path(top, url))
+        return []
+    return [url if _ADDRESS.match(url) else str(Path(top, url)) for url in urls if url]
 
 
 def _address(here: Git, value: str) -> str:
@@ -124,10 +128,10 @@ def _checkout_settings(here: Git) -> list[GitSetting]:
         return []
 
 
-def _token_for(url: str, access: PlaceAccess) -> list[GitSetting]:
-    """Return the settings that send the job's token; none unless ``url`` is on the job's own GitHub server."""
+def _token_for(urls: Iterable[str], access: PlaceAccess) -> list[GitSetting]:
+    """Return the settings that send the job's token; none unless one of ``urls`` is on the job's own GitHub server."""
     server = github_server(os.environ)
-    if not access.git_token or _split(url)[:2] != _split(server)[:2]:
+    if not access.git_token or _split(server)[:2] not in [_split(url)[:2] for url in urls]:
         return []
     access.mask(access.git_token)
     settings = token_settings(access.git_token, server)
@@ -171,7 +175,7 @@ class DataRepository:
     @classmethod
     def create(cls, folder: Path, branch: str, remote: Remote, deadline: Deadline) -> DataRepository:
         """Create the repository in the empty ``folder``."""
-        settings = (*_GIT_SETTINGS, *remote.settings, ("remote.data.url", remote.url))
+        settings = (*_GIT_SETTINGS, *remote.settings, (f"remote.{_NAME}.url", remote.url))
         git = Git(folder, deadline, settings)
         git("init", "--quiet", "--template=")
         return cls(git, branch)
@@ -186,19 +190,19 @@ class DataRepository:
 
     def tip(self) -> str:
         """Return the commit at the tip of the remote branch; empty if the branch does not exist."""
-        return self.git("ls-remote", "data", self._ref).partition(b"\t")[0].decode()
+        return self.git("ls-remote", _NAME, self._ref).partition(b"\t")[0].decode()
 
     def fetch(self) -> str:
         """Fetch the newest tree without history and contents; return its commit, empty if there is no branch."""
         if not self.tip():
             return ""
         less = ("--no-tags", "--depth=1", "--filter=blob:none")
-        self.git("fetch", "--quiet", *less, "data", f"+{self._ref}:{BASE}")
+        self.git("fetch", "--quiet", *less, _NAME, f"+{self._ref}:{BASE}")
         return self.git("rev-parse", BASE).decode().strip()
 
     def committers(self) -> set[str]:
         """Return the committers of the whole history. This fetches the history, so use a separate repository."""
-        self.git("fetch", "--quiet", "--no-tags", "--filter=tree:0", "data", f"+{self._ref}:{BASE}")
+        self.git("fetch", "--quiet", "--no-tags", "--filter=tree:0", _NAME, f"+{self._ref}:{BASE}")
         return set(self.git("log", "--format=%cn <%ce>", BASE).decode(errors="replace").splitlines())
 
     def files(self, commit: str) -> dict[str, BranchFile]:
@@ -220,7 +224,7 @@ class DataRepository:
         for start in range(0, len(missing), _FETCHED_AT_ONCE):
             names = "\n".join(missing[start : start + _FETCHED_AT_ONCE]).encode()
             less = ("--no-tags", "--no-write-fetch-head", "--filter=blob:none")
-            git("fetch", "--quiet", *less, "data", "--stdin", stdin=names)
+            git("fetch", "--quiet", *less, _NAME, "--stdin", stdin=names)
 
     def read_all(self, blobs: Sequence[str]) -> Iterator[bytes | None]:
         """Yield the contents of files that have been fetched, in order; None for one above the size limit."""
@@ -273,7 +277,7 @@ class DataRepository:
 
     def push(self, parent: str) -> None:
         """Push the commit that was created, provided that the tip of the branch is still ``parent``."""
-        self.git("push", "--quiet", f"--force-with-lease={self._ref}:{parent}", "data", f"{NEXT}:{self._ref}")
+        self.git("push", "--quiet", f"--force-with-lease={self._ref}:{parent}", _NAME, f"{NEXT}:{self._ref}")
 
 
 def blob_id(body: bytes) -> str:

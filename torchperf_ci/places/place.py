@@ -27,6 +27,7 @@ from torchperf_ci.errors import (
     UnsafeKeyError,
 )
 from torchperf_ci.records.files import MAX_BYTES, is_gzip, read_regular
+from torchperf_ci.records.schema import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -72,10 +73,12 @@ class UploaderCredentials:
 
     @classmethod
     def of(cls, environ: Mapping[str, str], mask: Callable[[str], None]) -> UploaderCredentials:
-        """Read ``UPLOADER_USERNAME`` and ``UPLOADER_PASSWORD``. Raises :class:`CredentialsError` without them."""
+        """Read ``UPLOADER_USERNAME`` and ``UPLOADER_PASSWORD``. Raises :class:`CredentialsError` if unusable."""
         username, password = environ.get("UPLOADER_USERNAME", ""), environ.get("UPLOADER_PASSWORD", "")
-        if not (username and password):
-            msg = "an upload API needs credentials: set UPLOADER_USERNAME and UPLOADER_PASSWORD"
+        if not (username and password and is_text(username + password)):
+            msg = (
+                "an upload API needs credentials: set UPLOADER_USERNAME and UPLOADER_PASSWORD, both in UTF-8"
+            )
             raise CredentialsError(msg)
         mask(password)
         return cls(username, password)

@@ -18,6 +18,7 @@ from torchperf_ci.places import open_place
 from torchperf_ci.places.place import MAX_KEY, PlaceAccess, RecordPlace, UploaderCredentials, check_keys
 from torchperf_ci.records.files import cpu_limit
 from torchperf_ci.records.reading import LocatedRecord, parse_records
+from torchperf_ci.records.schema import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,8 +30,8 @@ def opened_for_uploads(target: str) -> tuple[RecordPlace, UploaderCredentials]:
     Raises :class:`UsageError` for an invalid target, or if the environment has no credentials.
     """
     username, password = (os.environ.get(f"UPLOADER_{name}", "") for name in ("USERNAME", "PASSWORD"))
-    if not (username and password):
-        msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send"
+    if not (username and password and is_text(username + password)):
+        msg = "nobody could upload: set UPLOADER_USERNAME and UPLOADER_PASSWORD to what uploaders will send, in UTF-8"
         raise UsageError(msg)
     return open_place(target, PlaceAccess(deadline=PUT_SECONDS)), UploaderCredentials(username, password)
 

@@ -196,10 +196,10 @@ class Store(AbstractContextManager["Store"]):
         """Resolve unqualified names in ``database`` from now on."""
         self._client.use(database)
 
-    def only_query(self) -> None:
+    def leave_merging(self) -> None:
         """Let other processes merge an embedded database: each handing over would leak the threads that do."""
         if isinstance(self._client, Lease):
-            self._client.only_query()
+            self._client.leave_merging()
 
     @property
     def database(self) -> str:

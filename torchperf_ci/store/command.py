@@ -109,7 +109,8 @@ def ingest_command(options: IngestOptions) -> int:
             say(
                 f"{counted(add_commits(store, Path(options.git)), 'commit')} of {options.git} stored in {store.name}"
             )
-        refresh(store)
+        if not store.embedded:
+            refresh(store)
         name = store.name
     _report_ingested(sum((outcome for _, outcome in outcomes), IngestOutcome()), name)
     for source in (source for source, outcome in outcomes if outcome.is_empty and not outcome.judged):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from torchperf_ci.errors import UsageError
+from torchperf_ci.records.schema import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,15 +71,16 @@ def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> EmbeddedStor
 
 def _encodable(path: Path) -> Path:
     """Return the path of an embedded store, whose engine takes only UTF-8. Raises :class:`UsageError` for another."""
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
+    if not is_text(str(path)):
         msg = f"{path}: a store's path has to be UTF-8; give another directory"
-        raise UsageError(msg) from None
+        raise UsageError(msg)
     return path
 
 
 def _store_server(dsn: str, password: str) -> StoreServer:
+    if not is_text(dsn + password):
+        msg = f"the store's address and {PASSWORD} have to be UTF-8; give {DSN_FORMS}"
+        raise UsageError(msg)
     try:
         url = urlsplit(dsn)
         port = url.port

@@ -40,8 +40,10 @@ class IngestOutcome:
     the object that it was in.
     """
 
+    new: tuple[str, ...] = field(default=())
+    """Keys of the objects that are new in the store, and of new files of verdicts and culprits."""
     objects: int = 0
-    """Objects that are new in the store; ``records`` is the number of their records."""
+    """Objects with records that are new in the store; ``records`` is the number of these."""
     records: int = 0
     known: int = 0
     """Objects that were in the store already, with the same content."""
@@ -59,7 +61,7 @@ class IngestOutcome:
     @property
     def is_empty(self) -> bool:
         """Whether there was nothing that is, or was meant to be, a record."""
-        return replace(self, judged=0) == IngestOutcome()
+        return replace(self, new=(), judged=0) == IngestOutcome()
 
     def __add__(self, other: IngestOutcome) -> IngestOutcome:
         return IngestOutcome(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -191,7 +193,9 @@ class _BatchIngester:
             self.incoming.clear()
             refused = self._load({item.key: reading for item, reading in part})
             outcome += self.publish({item.key: item.tag for item, _ in part}, refused)
-        return outcome + IngestOutcome(judged=self._add_judged_files())
+        files, self._judged = self._judged, {}
+        count, new = add_judged_files(self._store, self._bucket, files)
+        return outcome + IngestOutcome(new=tuple(new), judged=count)
 
     def ingest_and_remember(self, batch: Sequence[PlacedObject]) -> IngestOutcome:
         """Ingest objects, and also remember those without records, so that they are not fetched again."""
@@ -206,11 +210,6 @@ class _BatchIngester:
         for start in range(0, len(keys), BATCH_OBJECTS):
             known = self.known(keys[start : start + BATCH_OBJECTS])
             yield from (key for key, tag in known if tags[key] == tag)
-
-    def _add_judged_files(self) -> int:
-        """Store the verdicts and culprits that were among the objects, and return their number."""
-        files, self._judged = self._judged, {}
-        return add_judged_files(self._store, self._bucket, files)
 
     def _parts(self, objects: Iterable[PlacedObject]) -> Iterator[list[tuple[PlacedObject, RecordsReading]]]:
         """Yield parts of the objects with their contents, sized to fit in memory; objects without any are left out."""
@@ -304,6 +303,7 @@ class _BatchIngester:
         )
         self.remember({key: tags[key] for key in settled})
         return IngestOutcome(
+            new=tuple(item.key for item in new),
             objects=len(new),
             records=sum(item.records for item in new),
             untimed=sum(item.untimed for item in new),

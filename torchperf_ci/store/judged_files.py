@@ -31,10 +31,10 @@ SELECT commit, min(subject) FROM torchperf_commits
 WHERE commit IN {commits:Array(String)} AND subject != '' GROUP BY commit ORDER BY commit"""
 
 
-def add_judged_files(store: Store, bucket: str, files: Mapping[str, str]) -> int:
-    """Store those of ``files``, texts by key, that are verdicts or culprits, and return how many there are.
+def add_judged_files(store: Store, bucket: str, files: Mapping[str, str]) -> tuple[int, list[str]]:
+    """Store those of ``files``, texts by key, that are verdicts or culprits.
 
-    Contents that the store has already are counted, but not stored again.
+    Return how many there are, and the keys of those whose content is new: what the store has is not stored again.
     """
     rows = {
         hashlib.sha256(text.encode()).hexdigest(): {"kind": kind, "bucket": bucket, "key": key, "text": text}
@@ -42,7 +42,7 @@ def add_judged_files(store: Store, bucket: str, files: Mapping[str, str]) -> int
         if (kind := kind_of_judged(text))
     }
     if not rows:
-        return 0
+        return 0, []
     rows_of_known = store.rows(
         "SELECT digest FROM torchperf_judged WHERE digest IN {digests:Array(String)}", {"digests": list(rows)}
     )
@@ -52,7 +52,7 @@ def add_judged_files(store: Store, bucket: str, files: Mapping[str, str]) -> int
     culprits = [digest for digest, row in rows.items() if row["kind"] == CULPRITS]
     if culprits:  # also where they are known: a kill may have come before their commits
         store.run(_COMMITS_OF_CULPRITS, {"digests": culprits})
-    return len(rows)
+    return len(rows), [row["key"] for row in new.values()]
 
 
 def judged_texts(store: Store, kind: str) -> Sequence[str]:

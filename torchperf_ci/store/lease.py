@@ -35,7 +35,7 @@ _TURN, _HELD = "torchperf.turn", "torchperf.held"
 """Lock files of the process that waits, and of the one that has the database. The engine's own lock on its file
 `status` is not enough: on exit the engine unlocks that file before it removes it, and may so remove the next
 process's file."""
-_ONLY_QUERIED = {f"background_{pool}pool_size": 0 for pool in ("", "common_", "fetches_", "move_")}
+_WITHOUT_MERGING = {f"background_{pool}pool_size": 0 for pool in ("", "common_", "fetches_", "move_")}
 """Options of an engine without the threads that merge parts and delete rows, which closing the engine does not end."""
 _OPENING = threading.Lock()
 _ASKING = threading.Lock()
@@ -73,9 +73,9 @@ class Lease:
             if self._client:
                 self._client.database = database
 
-    def only_query(self) -> None:
+    def leave_merging(self) -> None:
         """Leave merging to other processes from the next reopening on; a statement that deletes rows would hang."""
-        self._options = _ONLY_QUERIED
+        self._options = _WITHOUT_MERGING
 
     @contextmanager
     def acquired(self) -> Iterator[Client]:

@@ -58,6 +58,8 @@ def _counts_agree(store: Store) -> bool:
 
 _MAY_NOT = {164, 497}  # ClickHouse's READONLY and ACCESS_DENIED
 _FOLDER = Path(__file__).with_name("migrations")
+_NOT_FOR_NEW = "-- Only for existing stores"
+"""How the file of such a migration begins: another one makes the same for a new store."""
 _END_OF_STATEMENT = re.compile(r";\s*$", re.MULTILINE)
 _APPLIED = """\
 CREATE TABLE IF NOT EXISTS torchperf_migrations (
@@ -72,6 +74,8 @@ class Migration:
     version: int
     name: str
     statements: tuple[str, ...]
+    for_new: bool = True
+    """Whether a new store needs it, too."""
 
 
 @lru_cache(maxsize=1)
@@ -81,12 +85,16 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def open_store(dsn: str) -> Store:
-    """Open the store at ``dsn`` and migrate its schema. Raises what :func:`connect` and :func:`migrate` raise."""
+    """Open the store at ``dsn`` and migrate its schema. Raises what :func:`connect` and :func:`migrate` raise.
+
+    An embedded store is refreshed as well, and only here: once it is opened again, it cannot delete rows.
+    """
     store = connect(dsn)
     try:
         migrate(store)
         if store.embedded:
             refresh(store)
+            store.leave_merging()
     except BaseException:
         store.close()
         raise
@@ -111,7 +119,6 @@ def open_existing(dsn: str, advice: str = "name another with --store") -> Store:
         store = connect(dsn)
         store.use(store.database)
         store.read_results_alone()
-    store.only_query()
     return store
 
 
@@ -127,7 +134,7 @@ def migrate(store: Store) -> None:
     applied = _applied(store)
     for migration in migrations():
         if migration.version not in applied:
-            _apply(store, migration)
+            _apply(store, migration, is_new=not applied)
 
 
 def _applied(store: Store) -> Sequence[int]:
@@ -141,8 +148,8 @@ def _applied(store: Store) -> Sequence[int]:
     return versions
 
 
-def _apply(store: Store, migration: Migration) -> None:
-    for text in migration.statements:
+def _apply(store: Store, migration: Migration, *, is_new: bool) -> None:
+    for text in migration.statements if migration.for_new or not is_new else ():
         store.run(text)
     if migration.name == "answers":  # fill the new tables with existing results before they are queried
         refresh(store)
@@ -154,8 +161,14 @@ def _apply(store: Store, migration: Migration) -> None:
 
 def _read_migration(path: Path) -> Migration:
     version, _, name = path.stem.partition("_")
-    statements = map(included, _END_OF_STATEMENT.split(path.read_text(encoding="utf-8")))
-    return Migration(int(version), name, tuple(s.strip() for s in statements if s.strip()))
+    text = path.read_text(encoding="utf-8")
+    statements = map(included, _END_OF_STATEMENT.split(text))
+    return Migration(
+        int(version),
+        name,
+        tuple(s.strip() for s in statements if s.strip()),
+        not text.startswith(_NOT_FOR_NEW),
+    )
 
 
 def place_access(role: str | None, region: str | None = None) -> PlaceAccess:

@@ -12,8 +12,10 @@ import json
 import os
 import time
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING, Literal
+
+import msgspec
 
 from torchperf_ci.document import counted
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
@@ -93,6 +95,15 @@ QUARANTINE = "quarantine.jsonl"
 _ABOUT = "about.json"
 _DELIVERED = "delivered"
 _NAME_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class _About:
+    """The member of a batch that says what the others are; ``records`` has the number of records by key."""
+
+    target: str
+    source: str
+    records: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -182,7 +193,7 @@ class Spool:
 
     def _write(self, batch: SpooledBatch) -> None:
         records = {payload.key: payload.records for payload in batch.payloads}
-        about = {"target": self.target, "source": batch.source, "records": records}
+        about = _About(self.target, batch.source, records)
         self._make_root()
         try:
             replace_by(batch.path, lambda file: _pack(file, about, batch.bodies))
@@ -201,18 +212,18 @@ class Spool:
         """Return the batch; None if it is for another target, or was just delivered by another uploader."""
         try:
             with open_regular(path) as file, zipfile.ZipFile(file) as packed:
-                about = json.loads(_content(packed, _ABOUT))
-                if about["target"] != self.target:
+                about = msgspec.convert(json.loads(_content(packed, _ABOUT)), _About)
+                if about.target != self.target:
                     return None
                 payloads = [
-                    Payload(key, _content(packed, key), count) for key, count in about["records"].items()
+                    Payload(key, _content(packed, key), count) for key, count in about.records.items()
                 ]
         except FileNotFoundError:
             return None
-        except (OSError, zipfile.BadZipFile, ValueError, KeyError, TypeError) as error:
+        except (OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
             msg = f"{path}: is not a batch of torchperf, or damaged ({error}); move it out of the spool"
             raise RecordsError(msg) from error
-        return SpooledBatch(path, about["source"], tuple(payloads))
+        return SpooledBatch(path, about.source, tuple(payloads))
 
 
 def _content(packed: zipfile.ZipFile, name: str) -> bytes:
@@ -220,9 +231,9 @@ def _content(packed: zipfile.ZipFile, name: str) -> bytes:
         return read_limited(file, MAX_BYTES)
 
 
-def _pack(file: IO[bytes], about: Mapping[str, object], bodies: Mapping[str, bytes]) -> None:
+def _pack(file: IO[bytes], about: _About, bodies: Mapping[str, bytes]) -> None:
     with zipfile.ZipFile(file, "w") as packed:
-        for name, content in {_ABOUT: json.dumps(about).encode(), **bodies}.items():
+        for name, content in {_ABOUT: json.dumps(asdict(about)).encode(), **bodies}.items():
             packed.writestr(zipfile.ZipInfo(name), content)  # not dated, as no zip can be before 1980
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from torchperf_ci.store.ingest import IngestOutcome as Ingested
 
 
+_ASCII = re.compile(r"[!-~]+")
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 
 
@@ -40,9 +41,12 @@ def checked_url(url: str) -> str:
     """Return ``url`` if it is safe to send a password there. Raises :class:`UsageError`."""
     try:
         parts = urlsplit(url)
+        is_url = bool(_ASCII.fullmatch(url) and parts.hostname and parts.port != 0)
     except ValueError:
-        msg = "the upload API's address is not a URL; give https://HOST/PATH"
-        raise UsageError(msg) from None
+        is_url = False
+    if not is_url:
+        msg = "the upload API's address is not a URL; give https://HOST/PATH, in which é is %C3%A9"
+        raise UsageError(msg)
     if parts.username or parts.password or parts.query or parts.fragment:
         msg = "credentials do not belong in a URL: set UPLOADER_USERNAME and UPLOADER_PASSWORD; nor does ?…"
         raise UsageError(msg)
@@ -200,9 +204,8 @@ class StoreTarget:
         return self._outcomes(bodies, ingested)
 
     def _outcomes(self, bodies: Mapping[str, bytes], ingested: Ingested) -> dict[str, PutOutcome]:
-        outcomes: dict[str, PutOutcome] = dict.fromkeys(
-            bodies, "written" if ingested.objects or ingested.judged else "already there"
-        )
+        outcomes: dict[str, PutOutcome] = dict.fromkeys(bodies, "already there")
+        outcomes |= dict.fromkeys(ingested.new, "written")
         for key in (conflict.removeprefix(f"{BUCKET}/") for conflict in ingested.conflicts):
             msg = f"{key}: {self._name} keeps something else under this key, which was not overwritten"
             outcomes[key] = ConflictError(msg)

@@ -24,6 +24,7 @@ from torchperf_ci.errors import UsageError
 from torchperf_ci.http_server import BugReporting, HttpServer, framework_refusal, message_response
 from torchperf_ci.receive.command import UploadReceiver
 from torchperf_ci.receive.request import are_equal, opened_for_uploads
+from torchperf_ci.records.schema import is_text
 from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.command import PAGES
 from torchperf_ci.web.endpoints import EXPECTED_ERRORS, Endpoints, StoreService, refusal
@@ -97,10 +98,10 @@ def make_app(
 
 
 def _reader() -> tuple[str, str] | None:
-    """Return the reader's name and password, if set. Raises :class:`UsageError` if only one of the two is."""
+    """Return the reader's name and password, if set. Raises :class:`UsageError` if nobody could log in with them."""
     name, password = (os.environ.get(variable, "") for variable in READER)
-    if bool(name) != bool(password):
-        msg = f"set both of {' and '.join(READER)}, or none"
+    if bool(name) != bool(password) or not is_text(name + password):
+        msg = f"set both of {' and '.join(READER)}, in UTF-8, or none"
         raise UsageError(msg)
     return (name, password) if name else None
 

@@ -1,3 +1,4 @@
+-- Only for existing stores: 0006 makes this view for a new one.
 -- One flat row a result, under the names that queries use: what every query of the benchmark infrastructure derives.
 CREATE OR REPLACE VIEW torchperf_points AS
 SELECT

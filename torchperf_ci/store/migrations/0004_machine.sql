@@ -1,3 +1,4 @@
+-- Only for existing stores: 0006 makes this view for a new one.
 -- The view again, with what the first machine says of itself: its fingerprint tells what may be compared.
 CREATE OR REPLACE VIEW torchperf_points AS
 SELECT

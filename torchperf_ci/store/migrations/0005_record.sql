@@ -1,3 +1,4 @@
+-- Only for existing stores: 0006 makes this view for a new one.
 -- The view again, with what tells one record from another: a run may reach the store by several ways (a data branch, an
 -- upload to the store itself, two buckets), and counts once. Whoever counts points has each record_id once.
 CREATE OR REPLACE VIEW torchperf_points AS
