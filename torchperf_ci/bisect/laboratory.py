@@ -232,7 +232,9 @@ class Laboratory:
         failed = ""
         if lost:
             repeated, last = counted(len(lost), "run"), first_and_last(_failure_text(lost[-1]))
-            failed = f"the command fails by chance: {repeated} had to be repeated on the same build, last: {last}"
+            failed = (
+                f"the command fails by chance: {repeated} had to be repeated on the same build, last: {last}"
+            )
         disturbed = interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")
         return [*filter(None, (disturbed, failed))]
 
