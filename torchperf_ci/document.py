@@ -328,6 +328,12 @@ def day_of(timestamp: float) -> str:
     return f"{datetime.datetime.fromtimestamp(timestamp, datetime.timezone.utc):%Y-%m-%d}"
 
 
+def first_and_last(text: str) -> str:
+    """Of the lines of a failure, the first one, which says what failed, and the last one, which mostly says why."""
+    lines = text.strip().splitlines()
+    return " … ".join(dict.fromkeys([*lines[:1], *lines[-1:]]))
+
+
 def counted(number: int, noun: str, plural: str = "") -> str:
     """Return ``1 case``, ``2,000 cases``; ``plural`` if it is not the noun with an s."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"

@@ -68,7 +68,7 @@ def test_what_went_wrong_is_told_in_a_line(capsys) -> None:
     shown.begin_pair(PlannedPair("p", 0, 4, "locate"))
     shown.end(ProbeFailure("p", 4, ""), BisectFacts())
     assert lines(capsys)[1:] == [
-        "[0 pairs, 0 builds] building 3: cannot be built: ended with 1: no such file",
+        "[0 pairs, 0 builds] building 3: cannot be built: ended with 1: … no such file",
         "[0 pairs, 0 builds] where? 4 against 0: does not run: ",
     ]
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 from made_points import series
 
 from torchperf_ci import cli
+from torchperf_ci.bench.case import Settings
 from torchperf_ci.bench.worker.protocol import TorchEnvironment
 from torchperf_ci.compare import command
 from torchperf_ci.compare.affected import (
     AffectedCases,
     FilesRead,
+    affected_cases,
     tree_change,
     unbuilt_devices,
     why_affected,
@@ -162,6 +165,16 @@ def test_what_imports_a_changed_file_late_is_measured_and_the_rest_is_not(
     assert (word, why) == ("not-affected", "on base, it reads none of the changed files: parts/fast.py")
     assert notes[0] == f"1 case not measured: {why}"
     assert "1 not affected and not measured" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_without_a_case_on_both_sides_no_file_is_looked_at(repo: Path, git: Git, built: bool) -> None:
+    shas = [commit(git, repo)]
+    (repo / "parts/fast.py").write_text("def run(x):\n    return x\n")
+    shas.append(commit(git, repo))
+    base, head = (Mock(settings=Settings("", "cpu")) for _ in shas)
+    base.spec, head.spec = (Revision(repo, sha, "") for sha in shas)
+    assert affected_cases([], base, head, Mock(), repo, built=built) == AffectedCases([])
 
 
 def test_if_nothing_is_affected_it_is_said_what_was_looked_at() -> None:

@@ -21,7 +21,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import MIN_TO_VERIFY
 from torchperf_ci.console import is_terminal, say
-from torchperf_ci.document import change_text, counted, duration
+from torchperf_ci.document import change_text, counted, duration, first_and_last
 from torchperf_ci.machine.host import machine_text, read_host
 
 if TYPE_CHECKING:
@@ -211,12 +211,6 @@ def _event_text(event: ProgressEvent) -> str:
         case BuildAttempt(ok=True):
             return f"done in {event.seconds:.0f} s"
         case BuildAttempt():
-            return f"cannot be built: {_ends(event.why)}"
+            return f"cannot be built: {one_line(first_and_last(event.why))}"
         case ProbeFailure():
-            return f"does not run: {_ends(event.why)}"
-
-
-def _ends(text: str) -> str:
-    """The first line, which says what failed, and the last one, which mostly says why."""
-    lines = text.strip().splitlines()
-    return one_line(" ".join(dict.fromkeys([*lines[:1], *lines[-1:]])))
+            return f"does not run: {one_line(first_and_last(event.why))}"

@@ -23,7 +23,7 @@ from torchperf_ci.culprits.culprit import (
     SkippedCommit,
     Suspect,
 )
-from torchperf_ci.document import change_text
+from torchperf_ci.document import change_text, first_and_last
 from torchperf_ci.metrics import METRICS, UP
 from torchperf_ci.series import policy
 from torchperf_ci.stats.effect_estimates import paired_effect
@@ -196,7 +196,7 @@ def open_questions(result: SearchResult) -> Iterator[str]:
         )
     for failure in investigation.facts.failures:
         if failure.position == investigation.question.bad:
-            why = failure.why.partition("\n")[0] or "it does not say why"
+            why = first_and_last(failure.why) or "it does not say why"
             yield f"{failure.probe} does not run on the bad commit: {why}"
     for step in investigation.culprits:
         for series, own in _series_showing(investigation, step):

@@ -14,7 +14,7 @@ from torchperf_ci.bench.user_command import InstalledBuild, measure_command_pair
 from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices
 from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, ProbeBatchSize, ProbeFailure
-from torchperf_ci.document import counted
+from torchperf_ci.document import counted, first_and_last
 from torchperf_ci.environments.cache import content_digests
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
@@ -231,10 +231,9 @@ class Laboratory:
         lost = [run for one in self._pairings.values() if isinstance(one, CommandPairing) for run in one.lost]
         failed = ""
         if lost:
-            lines = _failure_text(lost[-1]).splitlines()
+            repeated, last = counted(len(lost), "run"), first_and_last(_failure_text(lost[-1]))
             failed = (
-                f"the command fails by chance: {counted(len(lost), 'run')} had to be repeated on the same build; "
-                f"the last one: {' … '.join(dict.fromkeys([lines[0], lines[-1]]))}"
+                f"the command fails by chance: {repeated} had to be repeated on the same build, last: {last}"
             )
         disturbed = interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")
         return [*filter(None, (disturbed, failed))]

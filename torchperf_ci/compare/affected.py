@@ -166,9 +166,11 @@ def affected_cases(
     """
     if not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
         raise UsageError(TWO_COMMITS)
+    if not cases:
+        return AffectedCases(cases)
     change = tree_change(base.spec, head.spec)
     try:
-        if built and cases:
+        if built:
             readers: Readers | ChangedOperators = _in_build(base, head.spec, change)
         else:
             readers = _in_checkout(base, base.spec.repo, change)
