@@ -37,14 +37,23 @@ class Outcome:
 
 
 def judged(rows: Rows, cases: int = 1) -> Outcome:
-    """Take pair after pair, as ``compare`` does, until something is decided or the row ends."""
-    return judged_for_each(rows, cases)[0]
+    """Take pair after pair, as ``compare`` does, until something is decided or the row ends.
+
+    Most rows need few pairs; those that these leave open are weighed again.
+    """
+    [ends] = _ends_for_each(rows[:, :16], cases)
+    [later] = _ends_for_each(rows[np.array([word == "open" for word, _ in ends])], cases)
+    return _outcome([*(end for end in ends if end[0] != "open"), *later])
 
 
 def judged_for_each(rows: Rows, *cases: int) -> list[Outcome]:
     """The same for several numbers of cases that share alpha."""
-    blocks = [(block, evidence(block, DELTA)) for block in np.split(rows, rows.shape[0] // 50)]
-    return [_outcome([end for found in blocks for end in _ends(*found, each)]) for each in cases]
+    return [_outcome(ends) for ends in _ends_for_each(rows, *cases)]
+
+
+def _ends_for_each(rows: Rows, *cases: int) -> list[list[tuple[str, int]]]:
+    blocks = [(block, evidence(block, DELTA)) for block in np.array_split(rows, rows.shape[0] // 5 + 1)]
+    return [[end for found in blocks for end in _ends(*found, each)] for each in cases]
 
 
 def _outcome(ends: list[tuple[str, int]]) -> Outcome:
