@@ -52,7 +52,7 @@ class World:
             "HOME": str(self.home),
             "PATH": os.pathsep.join([str(self.python.parent), *programs]),
             "PIP_REQUIRE_VIRTUALENV": "1",
-            "TORCHPERF_BATCH_SIZE": "2",
+            "TORCHPERF_BATCH_SIZE": "4",
             "TORCHPERF_FILTER": "my/*,operators/matmul_512x512x512",
             "TORCHPERF_PROCESSES": "1",
             "TORCHPERF_TARGET_CI": "0.2",

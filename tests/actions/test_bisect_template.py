@@ -44,7 +44,7 @@ class User:
             "ORIGIN": self.repository.path,
             "TORCH": runner.torch,
             "GITHUB_RUN_ID": run,
-            "REPEATED_PAIRS": 2,
+            "REPEATED_PAIRS": 1,
             **({"ONE_RUN": 1} if only_one_pair else {}),
         }
         return runner.run(

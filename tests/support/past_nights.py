@@ -36,11 +36,17 @@ def remember(repository: Path, measured: bytes, commit: str) -> None:
     )
 
 
-def repeat(repository: Path, measured: bytes) -> None:
-    """Keep the records of a real run, ``measured``, once more, as if of another run right after it."""
+def repeat(repository: Path, measured: bytes, commit: str, times: int = 1, slower: float = 1.0) -> None:
+    """Keep the records of a real run as ``times`` more right after it, of ``commit``, ``slower`` times as slow."""
     records = [json.loads(line) for line in gzip.decompress(measured).splitlines()]
-    again = [{**record, "workflow_id": 999, "timestamp": record["timestamp"] + 1} for record in records]
-    open_place(f"branch:benchmarks@{repository}").put_all({"v3/octo/perf/again/1/again.json": _packed(again)})
+    for metric in (record["metric"] for record in records):
+        if metric["name"] == "latency(ms)":
+            metric["benchmark_values"] = [value * slower for value in metric["benchmark_values"]]
+    for number in range(1, times + 1):
+        ids = {"workflow_id": 900 + number, "head_sha": commit}
+        again = [{**record, **ids, "timestamp": record["timestamp"] + number} for record in records]
+        place = open_place(f"branch:benchmarks@{repository}")
+        place.put_all({f"v3/octo/perf/again/{number}/again.json": _packed(again)})
 
 
 def _earlier(

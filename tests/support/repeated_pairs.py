@@ -1,7 +1,4 @@
-"""Bisections and comparisons that measure one pair of each two builds.
-
-tests/actions/test_bisect_template.py measures one that either side begins, tests/test_console_blocks.py all.
-"""
+"""Bisections and comparisons that measure one pair of each two builds; tests/test_console_blocks.py measures all."""
 
 from __future__ import annotations
 
@@ -18,11 +15,8 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case, Settings
 
 
-def repeating(measure: Callable[..., Pair], orders: int = 1) -> Callable[..., Pair]:
-    """Measure the first pair of two builds. The others are that one with noise, or noise alone if it is one build.
-
-    With two ``orders``, those that head begins repeat one that it began.
-    """
+def repeating(measure: Callable[..., Pair]) -> Callable[..., Pair]:
+    """Measure the first pair of two builds. The others are that one with noise, or noise alone if it is one build."""
     noise = itertools.cycle([0.001, -0.001, 0.002])
     known: dict[tuple[object, ...], Pair] = {}
 
@@ -37,7 +31,7 @@ def repeating(measure: Callable[..., Pair], orders: int = 1) -> Callable[..., Pa
     ) -> Pair:
         if base.path == head.path:
             return Pair((next(noise),), 1e-3, 1e-3)
-        kind = (str(case), *base.path, *head.path, head_first and orders > 1)
+        kind = (str(case), *base.path, *head.path)
         if kind not in known:
             known[kind] = measure(case, base, head, scratch, *started, head_first=head_first, **how)
         first = known[kind]

@@ -41,9 +41,17 @@ fi
 """
 
 
-PAIRS = "torchperf_ci/bench/pairs.py"
-BRIEFLY = {"BLOCK_SECONDS = 0.1\n": "BLOCK_SECONDS = 0.02\n", "QUADS = 10\n": "QUADS = 3\n"}
-"""How long a pair is measured: what the tests plant is large, and most of their time went into telling how large."""
+BRIEFLY = (
+    ("torchperf_ci/bench/pairs.py", "BLOCK_SECONDS = 0.1\n", "BLOCK_SECONDS = 0.02\n"),
+    ("torchperf_ci/bench/pairs.py", "QUADS = 10\n", "QUADS = 3\n"),
+    (
+        "torchperf_ci/bisect/culprit_profile.py",
+        "_OLD_NEW_NEW_OLD = (0, 1, 1, 0)\n",
+        "_OLD_NEW_NEW_OLD = (0, 1)\n",
+    ),
+)
+"""How long a pair is measured, and a culprit profiled: what the tests plant is large, and most of their time went into
+telling how large."""
 
 MEASURES_PAIRS = ("torchperf_ci/bisect/laboratory.py", "torchperf_ci/compare/comparison_loop.py")
 REPEATED = Path(__file__).with_name("repeated_pairs.py")
@@ -53,7 +61,7 @@ import os
 if os.environ.get("REPEATED_PAIRS"):
     from torchperf_ci.repeated_pairs import repeating
 
-    measure_pair = repeating(measure_pair, orders=int(os.environ["REPEATED_PAIRS"]))
+    measure_pair = repeating(measure_pair)
 """
 """What lets a job ask for bisections and comparisons that start torch less often."""
 
@@ -70,11 +78,10 @@ def copy_project(copy: Path) -> None:
     (copy / "torchperf_ci").symlink_to(shutil.copytree(PROJECT / "torchperf_ci", package, ignore=compiled))
     for name in (".gitignore", "action.yml", "LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(PROJECT / name, copy)
-    measures = (PROJECT / PAIRS).read_text()
-    for usual, brief in BRIEFLY.items():
-        assert measures.count(usual) == 1, usual
-        measures = measures.replace(usual, brief)
-    (copy / PAIRS).write_text(measures)
+    for name, usual, brief in BRIEFLY:
+        text = (copy / name).read_text()
+        assert text.count(usual) == 1, usual
+        (copy / name).write_text(text.replace(usual, brief))
     shutil.copy(REPEATED, copy / "torchperf_ci")
     for name in MEASURES_PAIRS:
         with (copy / name).open("a") as module:
