@@ -32,13 +32,11 @@ def test_a_draw_is_told_its_number_in_two_ways(checkout, quick) -> None:
     assert told == ["0 0", "1 1", "7 7"]
 
 
-@pytest.mark.parametrize("size", ["pwd | wc -c", "env | wc -c"])
-def test_draws_differ_in_the_length_of_their_path_and_the_size_of_their_environment(
-    checkout, quick, size
-) -> None:
-    told = drawn(checkout, quick, f"({size}) >{{env}}/told", *range(6), 0)
-    assert len(set(told)) == 6
-    assert told[0] == told[-1]
+def test_draws_differ_in_the_length_of_their_path_and_the_size_of_their_environment(checkout, quick) -> None:
+    told = drawn(checkout, quick, "echo $(pwd | wc -c) ${#TORCHPERF_PADDING} >{env}/told", *range(6), 0)
+    for lengths in zip(*(line.split() for line in told), strict=True):
+        assert len(set(lengths)) == 6
+        assert lengths[0] == lengths[-1]
 
 
 COMPILED = """

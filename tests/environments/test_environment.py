@@ -132,10 +132,12 @@ def test_a_build_that_takes_too_long_is_ended_with_all_that_it_started(
     wait_until(lambda: not mentioning(str(tmp_path)))
 
 
-def test_a_wheel_is_installed_into_an_environment_of_its_own(tmp_path, temporary, monkeypatch) -> None:
+def test_a_wheel_is_installed_into_an_environment_of_its_own(
+    tmp_path, temporary, with_pip, monkeypatch
+) -> None:
     monkeypatch.setenv("PIP_TARGET", str(tmp_path / "elsewhere"))
     wheel = made_wheel(tmp_path, "colour-1-py3-none-any", {"colour.py": "NAME = 'green'\n"})
-    with open_environment(WheelRequirement(str(wheel)), BUILDER) as environment:
+    with open_environment(WheelRequirement(str(wheel)), Builder(with_pip)) as environment:
         assert imported(environment, "import colour; print(colour.NAME)") == "green"
         assert environment.description == wheel.name
     assert list(temporary.iterdir()) == []

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 WITHOUT_META = {"operators/unique_65536"}
 
 COUNTED = [
-    entry
-    for entry in catalogue().workloads.values()
-    if not entry.requires and entry.name not in WITHOUT_META
+    entry for entry in catalogue().workloads.values() if not entry.requires and entry.name not in WITHOUT_META
 ]
 
 # Batch, heads, queries, keys, width of queries and keys.
