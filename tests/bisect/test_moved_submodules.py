@@ -46,6 +46,8 @@ def test_the_commits_are_listed(bump: str, history, git, library: Path) -> None:
     new, slow, old = git(library, "log", "--format=%h").split()
     assert f"{bump[:10]} moves the submodule lib rary from {old}" in note
     assert note.endswith(f", 2 commits: {new} Docs; {slow} Slow | the <loop>")
+    (below := history.folder / "benchmarks").mkdir()
+    assert submodule_notes(below, f"{bump}~", bump) == (note,)
 
 
 def test_a_long_list_is_cut(bump: str, history, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -122,7 +122,7 @@ def test_sources_that_nobody_compiles_and_a_suite_that_imports_no_code_are_told(
     told = bisect(*ends, *where, "--max-runs", "1", command="", code=5)
     assert told.notes[0].startswith("⚠ csrc/kernel.c changed, and no --build compiles it")
     assert any("imports no code of these commits" in note for note in told.notes)
-    versions = json.loads(bisect.state.read_text().partition("\n")[0])["plan"]["versions"]
+    versions = json.loads(bisect.state.read_text().partition("\n")[0])["plan"]["packages"]
     assert versions["torch"].startswith(told.torch)
 
 

@@ -26,6 +26,7 @@ from torchperf_ci.environments.revisions import (
     Revision,
     find_revision,
     is_shallow,
+    top_of_checkout,
     why_no_checkout,
 )
 from torchperf_ci.environments.wheels import Nightly
@@ -265,7 +266,8 @@ def submodule_notes(repo: Path, before: str, sha: str) -> tuple[str, ...]:
         moves = list(_moves(Git(repo, Deadline.after(SUBMODULE_SECONDS)), before, sha))
     except GitError:
         return ()
-    return tuple(_note(repo, sha, path, old, new) for path, old, new in moves)
+    top = top_of_checkout(repo) or repo
+    return tuple(_note(top, sha, path, old, new) for path, old, new in moves)
 
 
 def _moves(git: Git, before: str, sha: str) -> Iterator[tuple[str, str, str]]:

@@ -259,7 +259,7 @@ def resolve_setup(
     setup = MeasurementSetup((), settings)
     if builder_kind(options) == "worktree":
         there = under_test.environment
-        versions = {TORCH: f"{there.torch_version} {there.torch_commit}".strip(), **there.dependencies}
+        versions = {TORCH: f"{there.torch_version} {there.torch_commit[:10]}".strip(), **there.dependencies}
         setup = replace(setup, torch=there.torch_version, versions=versions)
     if judgement is not None:
         setup = _setup_from_verdicts(judgement, setup, under_test, config, options.min_effect or 0.0)
@@ -277,7 +277,7 @@ def _torch_of(options: BisectOptions) -> Mapping[str, str]:
         return {}
     with suppress(EnvironmentUnderTestError):  # a command may need no Python
         found = installed_distributions(selection.python_under_test(options.python), TORCH)
-        return {name: f"{torch.version} {torch.commit}".strip() for name, torch in found.items()}
+        return {name: f"{torch.version} {torch.commit[:10]}".strip() for name, torch in found.items()}
     return {}
 
 

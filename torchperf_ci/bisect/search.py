@@ -290,7 +290,7 @@ def _state_plan(
         if isinstance(probe, CommandProbe) and probe.configured:
             asked["directions"] = probe.configured
     if setup.versions:
-        asked["versions"] = setup.versions
+        asked["packages"] = setup.versions
     if options.verdicts:
         asked["metrics"] = [[*probe.metrics] for probe in setup.probes if isinstance(probe, WorkloadProbe)]
     return {
