@@ -125,7 +125,7 @@ def test_machines_that_take_turns_at_random_report_at_the_longest_of_their_inter
     runs = [run(GROUPS[1], night) for night in (30, 29, 22, 21, 17, 16, 0)]
     series = Series(*GROUPS[1][:2], "model", "inference", "bf16", "inductor", *GROUPS[1][2:], "latency(ms)")
     points = {series: [Point(1.0, (1.0,), each.time, run=each.name) for each in reversed(runs)]}
-    newest = run_document(runs[0], None, results_of_runs(points), ())
+    newest = run_document(runs[0], None, results_of_runs(points), (), {series: 0})
     found = summary_of_group(GroupCatalogue([], runs, {}), points, {}, newest)
     assert found.entry.longest_gap == 7 * DAY
 

@@ -72,6 +72,16 @@ class GroupCatalogue:
         return dict(self.series)
 
     @cached_property
+    def series_places(self) -> Mapping[Series, int]:
+        """The place of each series among its machine's in the index."""
+        return {series: place for place, series in enumerate(sorted(self.spans))}
+
+    @cached_property
+    def run_places(self) -> Mapping[str, int]:
+        """The place of each run, by name, among its machine's, oldest first."""
+        return {run.name: place for place, run in enumerate(reversed(self.runs))}
+
+    @cached_property
     def trunk(self) -> str:
         """The branch that is judged."""
         return trunk_of((run.branch, run.time) for run in self.runs)
