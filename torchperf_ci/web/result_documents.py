@@ -70,7 +70,7 @@ def series_document(
             if rule.kind != "outcome" and year_of(level.start) <= year <= year_of(level.end)
         ],
         "changes": [
-            with_culprits(change_entry(series, change, rule), culprits)
+            with_culprits(change_entry(series, change, rule, group.ended(series)), culprits)
             for change in history.changes
             if year_of(change.first.timestamp) == year
         ],
