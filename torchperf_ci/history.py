@@ -264,22 +264,25 @@ def _levels(change: LevelChange) -> str:
 
 
 def _commits(change: LevelChange) -> str:
-    """Name the commits around a change of the repository that measured, as ``check`` does, and then of PyTorch."""
+    """Name the commits around a change of the repository that measured, as ``check`` does, and then of PyTorch.
+
+    These are the same in PyTorch's own repository.
+    """
     last, first = change.last, change.first
-    ends = {"": (last.commit, first.commit), "PyTorch ": (last.torch, first.torch)}
-    ranges = [f"{of}{old[:10]}..{new[:10]}" for of, (old, new) in ends.items() if old != new]
+    ends = {(last.torch, first.torch): "PyTorch ", (last.commit, first.commit): ""}
+    ranges = [f"{of}{old[:10]}..{new[:10]}" for (old, new), of in reversed(ends.items()) if old != new]
     return ", ".join(ranges) or (f"both {first.commit[:10]}" if first.commit else "")
 
 
 def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
-    """Return one line for all series that had the same machine change on the same day."""
+    """Return one line for all series that were measured under other conditions from the same day on."""
     counts = Counter(
         (day_of(change.first.timestamp), "; ".join(change.differs))
         for history in histories
         for change in history.machines
     )
     return [
-        f"{day or 'once'}: machine changed, so nothing is compared across it in {count:,} series: {differs}"
+        f"{day or 'once'}: other conditions, so nothing is compared across it in {count:,} series: {differs}"
         for (day, differs), count in sorted(counts.items(), reverse=True)
     ]
 

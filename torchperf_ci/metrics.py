@@ -168,9 +168,9 @@ def name_and_unit(metric: str) -> tuple[str, str]:
     return name.rstrip(), unit[:-1]
 
 
-def rounded(value: float) -> float:
-    """Round to six significant digits, which is far below any noise and takes half the bytes."""
-    return float(f"{value:.6g}")
+def rounded(value: float, digits: int = 6) -> float:
+    """Round to some significant digits; six are far below any noise and take half the bytes."""
+    return float(f"{value:.{digits}g}")
 
 
 def _has(words: str, name: str) -> bool:

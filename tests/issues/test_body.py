@@ -215,6 +215,15 @@ def test_a_commit_that_did_not_change_is_no_range() -> None:
     assert f"| PyTorch, at both levels | {'9' * 40} |" in body
 
 
+def test_the_commits_of_pytorchs_own_repository_are_told_once() -> None:
+    ends = {
+        name: {"commit": sha * 40, "torch": sha * 40} for name, sha in (("last_old", "1"), ("first_new", "2"))
+    }
+    verdicts = [replace(verdict, evidence=evidence_of(ends)) for verdict in JUDGEMENT.verdicts]
+    body = written(found(None, replace(JUDGEMENT, verdicts=verdicts))[0])
+    assert body.count(f"| {'1' * 40} → {'2' * 40} |") == 1
+
+
 def test_another_metric_is_bisected_as_such() -> None:
     memory = replace(RESNET, metric="peak_memory(MiB)")
     (finding, *_) = found(None, replace(IN_A_FILE, verdicts=[replace(REGRESSED[0], series=memory)]))

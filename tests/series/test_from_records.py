@@ -157,6 +157,11 @@ def test_equal_records_of_runs_without_a_name_are_several(tmp_path: Path) -> Non
     assert len({point.run for row in collected.points.values() for point in row}) == 3
 
 
+def test_a_count_is_one_of_its_repetitions(tmp_path: Path) -> None:
+    write(tmp_path, "a.json", record(2, 0, 3, 1, metric="graph_breaks"))
+    assert only(points_of_records([tmp_path]).points).value == 1
+
+
 def test_the_jobs_of_a_workflow_are_one_run_and_its_attempts_are_not(tmp_path: Path) -> None:
     ids = [
         {"workflow_id": 7, "run_attempt": attempt, "job_id": job} for attempt, job in [(1, 1), (1, 2), (2, 3)]

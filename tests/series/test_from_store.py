@@ -99,6 +99,7 @@ FILES = {
         }),
         record("too small", 1e-60),
         record("partly zero", 0.0, 2.0, 3.0),
+        record("counted", metric={"name": "graph_breaks", "benchmark_values": [2, 0, 3, 1]}),
         record("large", 16777216, metric={
             "name": "flops", "benchmark_values": [16777216],
             "extra_info": {"benchmark_values_exact": "[16777217]"},
@@ -140,7 +141,7 @@ def by_model(points: Points) -> dict[str, list[float | None]]:
 
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
     files, stored = points_of_records([folder]).points, points_of_store(store)
-    assert len(stored) == 27
+    assert len(stored) == 28
     assert stored == files
     assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
     (nameless,) = (row for series, row in stored.items() if series.model == "nameless")

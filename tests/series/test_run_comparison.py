@@ -91,6 +91,14 @@ def test_any_other_count_is_beyond_noise() -> None:
     assert compared(3.0, "graph_breaks", level=2.0).effect is None
 
 
+@pytest.mark.parametrize(
+    ("new", "word"), [(0.6, "within noise"), (-0.9, "within noise"), (1.3, "beyond noise")]
+)
+def test_an_amount_is_beyond_noise_where_the_difference_matters(new: float, word: str) -> None:
+    """A leak of a fraction of a KiB per iteration is none."""
+    assert compared(new, "memory_leak(KiB/iter)", level=0.1).word == word
+
+
 def test_too_short_a_past_leaves_the_noise_unknown_and_the_interval_open() -> None:
     found = compared(11.0, runs=4)
     assert (found.word, "fewer than 5 runs" in found.why) == ("noise unknown", True)

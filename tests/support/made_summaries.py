@@ -23,7 +23,7 @@ def run(group: SeriesGroup, night: int) -> RunEntry:
 
 
 def summary(runs: list[RunEntry], series: list[Series], began: int = START) -> GroupSummary:
-    change = (began, "regressed", 1.0, 1.1, 1.1, 1.09, 1.11, "a" * 40, "b" * 40, None)
+    change = (began, "regressed", 1.0, 1.1, 1.1, 1.09, 1.11, "a" * 40, "b" * 40, None, None)
     changes = [ChangeEntry(one.id, asdict(one), "ms", *change) for one in series]
     trend = Trend([START + day * DAY for day in range(90)], [1.0] * 90, [len(series)] * 90)
     counts = {"pass": len(series)}

@@ -22,7 +22,7 @@ def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, addr
         Series("r", "b", f"m{place}", "", "", "", "cuda", "", metric): [Point(None, info=info, run="1.1")]
         for place, (metric, info) in enumerate(zip(metrics, infos, strict=True))
     }
-    columns = run_document(run, None, results_of_runs(points), ()).values
+    columns = run_document(run, None, results_of_runs(points), (), dict.fromkeys(points, 0)).values
     assert columns["value"] == [1, 1, 0, None, None]
     assert columns["why"] == ["", "", "fail_accuracy", "no number", "oom"]
     context = browser.new_context()
@@ -32,5 +32,27 @@ def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, addr
         page.evaluate(f"import('./js/dom.js').then((dom) => dom.reading({value}, {{ metric: '{metric}' }}))")
         for value, metric in ((1, "accuracy"), (0, "top1_accuracy"), (0, "status"), (1, "graph_breaks"))
     ]
-    context.close()
     assert told == ["passes", "fails", "fails", "1"]
+    context.close()
+
+
+def test_places_and_spreads_are_told_by_name_and_as_numbers(browser: Browser, address: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    machine = "{ repo: 'r', benchmark: 'b', device: 'cuda', arch: 'H100' }"
+    places = """import('./js/data.js').then((data) => [2, 1].map((last) => {
+        const items = [1, 2, 3, 4].map((id) => ({ ...RUN, id, device: id === 3 ? "cpu" : "cuda" }));
+        try { return data.placed(items, RUN, [2, -1], last).map(({ id }) => id); }
+        catch ({ message }) { return message; }
+    }))""".replace("RUN", machine)
+    assert page.evaluate(places) == [[4, 2], "The results are changing at the moment. Reload this page."]
+    ends = """import('./js/data.js').then((data) => data.valuesOf(COLUMNS).map(({ low, high }) => [low, high]))"""
+    spread = "{ value: [27.8231, null, 1, 0], below: [0.0712, null, null, 3], above: [0, null, null, 0.5] }"
+    assert page.evaluate(ends.replace("COLUMNS", spread)) == [
+        [27.7519, 27.8231],
+        [None, None],
+        [None, None],
+        [-3, 0.5],
+    ]
+    context.close()

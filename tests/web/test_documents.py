@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from itertools import product
-from typing import TYPE_CHECKING
+from itertools import accumulate, product
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from dashboard_nights import (
@@ -40,10 +40,13 @@ if TYPE_CHECKING:
 
 
 def model_and_metric(site: Path, series: str) -> tuple[str, str]:
-    index = document(site, "index.json")
-    row = next(row for row in index["series"] if row[0] == series)
-    names = {field: index["names"][field][row[1 + place]] for place, field in enumerate(index["fields"])}
+    names = names_in(document(site, "index.json"), series)
     return names["model"], names["metric"]
+
+
+def names_in(index: Any, series: str) -> dict[str, str]:
+    row = next(row for row in index["series"] if row[0] == series)
+    return {field: index["names"][field][row[1 + place]] for place, field in enumerate(index["fields"])}
 
 
 def test_the_overview_says_what_is_wrong(site: Path) -> None:
@@ -90,7 +93,8 @@ def test_what_check_proves_before_it_is_a_level_is_told(tmp_path: Path) -> None:
 def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None:
     slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")
     runs = [run["id"] for run in document(site, "index.json")["runs"] if run["device"] == "cuda"]
-    assert slow["points"]["run"] == runs[::-1]
+    assert slow["points"]["run"] == [0, *[1] * (len(runs) - 1)]
+    assert slow["last"] == runs[0]
     assert set(slow["points"]["after"]) == {0}
     (change,) = slow["changes"]
     assert (change["word"], change["time"], change["recovered"]) == ("regressed", START + STEP * DAY, None)
@@ -189,13 +193,18 @@ def test_a_run_says_what_failed_why_and_what_did_not_run(site: Path) -> None:
     assert newest["url"] == f"https://github.com/pytorch/pytorch/actions/runs/{1000 + NIGHTS - 1}"
     previous = next(run for run in index["runs"] if run["id"] == told["previous"])
     assert previous["time"] == newest["time"] - DAY
-    measured = [model_and_metric(site, series) for series in told["series"]]
+    ids = [row[0] for row in index["series"]]
+    cuda = [one for one in ids if names_in(index, one)["device"] == "cuda"]
+    places = accumulate(told["series"])
+    measured = [model_and_metric(site, cuda[place]) for place in places]
     assert sorted(measured) == sorted((model, "latency(ms)") for model in ("slow", "tiny", HOSTILE))
+    assert model_and_metric(site, told["last"]) == measured[-1]
     slow = document(site, f"series/{series_id(site, 'slow')}/2026.json")["points"]
     place = measured.index(("slow", "latency(ms)"))
-    for column in ("value", "low", "high", "n"):
+    for column in ("value", "below", "above", "n"):
         assert told["values"][column][place] == slow[column][-1]
-    assert slow["low"][-1] < slow["value"][-1] < slow["high"][-1]
+    assert 0 < slow["below"][-1] == float(f"{slow['below'][-1]:.3g}") < slow["value"][-1] / 10
+    assert 0 < slow["above"][-1] < slow["value"][-1] / 10
     assert told["machine"]["driver"] == "560"
 
 

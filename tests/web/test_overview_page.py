@@ -12,7 +12,7 @@ from routed_pages import ADDRESS, route_pages
 
 from torchperf_ci.series.points import Point, Series, SeriesGroup, results_of_runs
 from torchperf_ci.series.run_comparison import Trend
-from torchperf_ci.web.catalogue import GroupCatalogue
+from torchperf_ci.web.catalogue import GroupCatalogue, SeriesSpan
 from torchperf_ci.web.documents import as_json
 from torchperf_ci.web.overview import (
     GroupSummary,
@@ -120,12 +120,31 @@ def test_a_machine_that_has_stopped_reporting_is_told(
         assert page.get_by_text("no run since 2026-").count() == 1
 
 
+@pytest.mark.parametrize(("last", "count"), [(60, 1), (95, 0)])
+def test_a_regression_of_a_series_that_is_no_longer_measured_is_not_open(last: int, count: int) -> None:
+    """Such as one under a name that nothing has now."""
+    runs = [run(GROUPS[1], night) for night in reversed(range(last + 1))]
+    series = Series(*GROUPS[1][:2], "model", "inference", "bf16", "inductor", *GROUPS[1][2:], "graph_breaks")
+    times = [each.time for each in reversed(runs)][:60]
+    points = {
+        series: [
+            Point(value, (value,), time, run=each.name)
+            for value, time, each in zip([0.0] * 30 + [2.0] * 30, times, reversed(runs), strict=False)
+        ]
+    }
+    catalogue = GroupCatalogue([(series, SeriesSpan(times[0], times[-1], [2026]))], runs, {})
+    newest = run_document(runs[0], None, results_of_runs(points), (), {series: 0})
+    found = summary_of_group(catalogue, points, {}, newest)
+    assert found.entry.open == count
+    assert [change.ended for change in found.changes] == [None if count else times[-1]]
+
+
 def test_machines_that_take_turns_at_random_report_at_the_longest_of_their_intervals() -> None:
     """Two nights in a row are no schedule."""
     runs = [run(GROUPS[1], night) for night in (30, 29, 22, 21, 17, 16, 0)]
     series = Series(*GROUPS[1][:2], "model", "inference", "bf16", "inductor", *GROUPS[1][2:], "latency(ms)")
     points = {series: [Point(1.0, (1.0,), each.time, run=each.name) for each in reversed(runs)]}
-    newest = run_document(runs[0], None, results_of_runs(points), ())
+    newest = run_document(runs[0], None, results_of_runs(points), (), {series: 0})
     found = summary_of_group(GroupCatalogue([], runs, {}), points, {}, newest)
     assert found.entry.longest_gap == 7 * DAY
 
@@ -238,7 +257,7 @@ def test_the_number_of_a_trend_is_against_the_same_machine(context: BrowserConte
         replace(found, entry=replace(found.entry, trend=replace(trend, breaks=[START + 80 * DAY]))),
     )
     assert page.locator("figcaption").inner_text() == (
-        "+2.4% latency of 1, against the median of 10 days; dashed: another machine"
+        "+2.4% latency of 1 series, against the median of 10 days; dashed: another machine"
     )
 
 

@@ -111,7 +111,7 @@ def test_runs_of_machines_that_differ_are_not_said_to_be_alike(watched: Watched,
     of_cuda = [run for run in index["runs"] if run["device"] == "cuda"]
     head, base = of_cuda[NIGHTS - 1 - 20], of_cuda[NIGHTS - 20]
     page = watched.open(f"compare/?base={base['id']}&head={head['id']}")
-    assert page.get_by_text("another machine: driver: 550 → 560").count() == 1
+    assert page.get_by_text("other conditions: driver: 550 → 560").count() == 1
     assert page.locator("h1").inner_text() == "None of 10 series can be compared"
 
 

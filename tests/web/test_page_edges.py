@@ -85,7 +85,7 @@ def test_a_missing_value_is_a_gap_in_the_chart(watched: Watched, site: Path) -> 
     assert drawn(watched, slow, content).evaluate(WIDEST) < 1 / 39
     points = content["points"]
     for place in range(10, 14):
-        for column in ("value", "low", "high"):
+        for column in ("value", "below", "above"):
             points[column][place] = None
         points["why"][place] = "oom: too large"
     page = drawn(watched, slow, content)

@@ -39,9 +39,8 @@ def word(text: str) -> Point:
     ],
 )
 def test_the_outcome_of_a_case_is_a_failure_or_its_status_or_its_accuracy(points, outcome) -> None:
-    document = run_document(
-        RUN, None, {RUN.name: {series(metric): point for metric, point in points.items()}}, ()
-    )
+    results = {series(metric): point for metric, point in points.items()}
+    document = run_document(RUN, None, {RUN.name: results}, (), dict.fromkeys(results, 0))
     assert document.counts == {outcome: 1}
     assert [failed["status"] for failed in document.failed] == [outcome][outcome in ("pass", "no status") :]
 
@@ -51,5 +50,5 @@ def test_cases_of_the_previous_run_and_of_recent_ones_did_not_run() -> None:
     previous = replace(RUN, name="0.1")
     points = {series("latency(ms)"): [Point(1.0, (1.0,), run="0.1")]}
     recent = [replace(series(""), model="recent")]
-    document = run_document(RUN, previous, results_of_runs(points), recent)
+    document = run_document(RUN, previous, results_of_runs(points), recent, dict.fromkeys(points, 0))
     assert [case["model"] for case in document.not_run] == sorted([series("").model, "recent"])

@@ -166,7 +166,7 @@ def test_the_command_writes_the_site_of_an_empty_store(
         "causes": [],
         "groups": [],
         "culprits": [],
-        "version": 4,
+        "version": 5,
     }
     (tmp_path / "file").write_text("")
     assert cli.main(["site", str(tmp_path / "file"), "--store", dsn]) == 2

@@ -302,7 +302,9 @@ def _environment(finding: IssueFinding) -> Table:
     ]
     for commits in dict.fromkeys(verdict.evidence.commits for verdict in finding.verdicts):
         old, new = commits.last_old, commits.first_new
-        for what, before, after in (("commit", old.commit, new.commit), ("PyTorch", old.torch, new.torch)):
+        # The same ones in PyTorch's own repository
+        ends = {(old.torch, new.torch): "PyTorch", (old.commit, new.commit): "commit"}
+        for (before, after), what in reversed(ends.items()):
             if before == after:
                 facts.append((f"{what}, at both levels", before))
             else:

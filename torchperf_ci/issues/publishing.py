@@ -290,8 +290,7 @@ def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: Publishe
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.resolved)
     done.known = list(planned.known)
     done.postponed = [issue_title(finding) for finding in planned.postponed]
-    closed = [issue for _, issue in planned.dismissed if not issue.memory.accepted]
-    closers = tracker.closers(closed) if closed else {}
+    closers = tracker.closers(issue for _, issue in planned.dismissed if not issue.memory.accepted)
     done.dismissed = [
         f"{issue_title(finding)}: {_what_people_decided(issue, closers)}"
         for finding, issue in planned.dismissed

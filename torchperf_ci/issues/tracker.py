@@ -167,8 +167,11 @@ class IssueTracker:
 
     def closers(self, issues: Iterable[TrackedIssue]) -> dict[int, str]:
         """The commit or the pull request that closed each of the closed issues, in words, where GitHub tells."""
+        numbers = {issue.number for issue in issues}
+        if not numbers:
+            return {}
         owner, _, name = self.client.name.partition("/")
-        parts = " ".join(f"_{number}: {_CLOSER % number}" for number in {issue.number for issue in issues})
+        parts = " ".join(f"_{number}: {_CLOSER % number}" for number in numbers)
         query = f"query($owner: String!, $name: String!) {{ repository(owner: $owner, name: $name) {{ {parts} }} }}"
         ask = self.client.github.requester.graphql_query
         try:

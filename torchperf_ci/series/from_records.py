@@ -6,7 +6,6 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError
@@ -23,6 +22,7 @@ from torchperf_ci.series.points import (
     comparable_facts,
     kept_info,
     measured_values,
+    middle,
     natural,
     run_of,
 )
@@ -156,7 +156,7 @@ def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:
     ids = {name: int(record.get(name) or 0) % 2**bits for name, bits in _IDS.items()}
     commit, torch = _text(record, "head_sha"), (record.get("dependencies") or {}).get("pytorch") or {}
     return series, Point(
-        value=median(repetitions) if repetitions else None,
+        value=middle(series.metric, repetitions),
         repetitions=repetitions,
         branch=_text(record, "head_branch").removeprefix("refs/heads/"),
         commit=commit,

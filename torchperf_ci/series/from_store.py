@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, groupby
 from operator import lt
-from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from torchperf_ci.series.points import (
     comparable_facts,
     kept_info,
     measured_values,
+    middle,
     natural,
     run_of,
 )
@@ -224,7 +224,7 @@ def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Se
     return [
         *map(
             Point,
-            [median(row) if row else None for row in values],
+            map(middle, metrics, values),
             values,
             [min(timestamp, LATEST_SECOND) for timestamp in columns.timestamp],
             columns.branch,

@@ -8,9 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from statistics import median, median_low
 from typing import NamedTuple
 
-from torchperf_ci.metrics import ANCHORED, METRICS, is_positive
+from torchperf_ci.metrics import ANCHORED, METRICS, is_positive, kind_of
 from torchperf_ci.records.record import parsed_json
 
 
@@ -78,10 +79,10 @@ _NOTHING: Mapping[str, str] = {}
 class Point(NamedTuple):
     """The result of one run for one series; a tuple, because there are millions of them.
 
-    ``value`` is the median of ``repetitions`` in the metric's unit; None where the run has no number. ``timestamp`` is
-    in Unix seconds, 0 where unknown. ``run`` identifies the run: it is equal for all points measured together, and only
-    for those. ``fingerprint`` holds the facts that must be equal for two points to be comparable, ``info`` what else
-    the record says (``status``, ``reason``, words) and ``torch``, the commit of PyTorch.
+    ``value`` is the :func:`middle` of ``repetitions`` in the metric's unit; None where there is no number.
+    ``timestamp`` is in Unix seconds, 0 where unknown. ``run`` identifies the run: it is equal for all points measured
+    together, and only for those. ``fingerprint`` holds the facts that must be equal for two points to be comparable,
+    ``info`` what else the record says (``status``, ``reason``, words) and ``torch``, the commit of PyTorch.
     """
 
     value: float | None
@@ -323,6 +324,13 @@ def measured_values(metric: str, about_metric: Mapping[str, str], values: object
     if numbers and min(numbers) <= 0 and is_positive(metric):
         return tuple(number for number in numbers if number > 0)
     return tuple(numbers)
+
+
+def middle(metric: str, values: Sequence[float]) -> float | None:
+    """Return the median, which of a count is one of the values: there is no half graph break. None without values."""
+    if not values:
+        return None
+    return median_low(values) if kind_of(metric) == "count" else median(values)
 
 
 _FLOAT32 = 1e-45, 3.4028235e38

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from torchperf_ci.metrics import LATENCY, STATUS, rounded
+from torchperf_ci.metrics import LATENCY, MIN_AMOUNT, STATUS, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.outcomes import (
     not_measured,
@@ -98,8 +98,8 @@ def compare_runs(
     """Return the comparison of all judged series of two runs, the most relevant first.
 
     ``past`` are the values up to the older run, from which the noise is estimated. A ratio is beyond noise if chance
-    alone exceeds it in any of the series in at most one of twenty comparisons (Bonferroni); any difference of other
-    kinds of metrics is.
+    alone exceeds it in any of the series in at most one of twenty comparisons (Bonferroni), an amount if the difference
+    is one that matters, and any other difference is.
     """
     series = {*old, *new}
     judged = sorted(series - restating(series), key=lambda item: item.names)
@@ -156,7 +156,8 @@ def _compared(
         return _compared_words(series, old, new)
     rule = rule_of_points(series.metric, past.rule_points if past else [old, new], policy)
     effect = None
-    is_beyond = before != now
+    least = max(MIN_AMOUNT, rule.min_effect * abs(before)) if rule.kind == "amount" else 0.0
+    is_beyond = abs(now - before) > least
     if rule.kind == "ratio":
         if before <= 0 or now <= 0:
             return SeriesComparison(series, before, now, "not comparable", why=_NO_RATIO)

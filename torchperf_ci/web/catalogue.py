@@ -16,6 +16,8 @@ from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, natural
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
+OUT_OF_SIGHT = 35 * 86_400
+"""Seconds without a result until a series counts as no longer measured; a monthly benchmark has one in between."""
 COMPARED_RUNS = 30
 """Number of newest runs of each kind of machine that a static site compares with the run before."""
 
@@ -72,6 +74,16 @@ class GroupCatalogue:
         return dict(self.series)
 
     @cached_property
+    def series_places(self) -> Mapping[Series, int]:
+        """The place of each series among its machine's in the index."""
+        return {series: place for place, series in enumerate(sorted(self.spans))}
+
+    @cached_property
+    def run_places(self) -> Mapping[str, int]:
+        """The place of each run, by name, among its machine's, oldest first."""
+        return {run.name: place for place, run in enumerate(reversed(self.runs))}
+
+    @cached_property
     def trunk(self) -> str:
         """The branch that is judged."""
         return trunk_of((run.branch, run.time) for run in self.runs)
@@ -80,6 +92,11 @@ class GroupCatalogue:
     def newest(self) -> RunEntry:
         """The newest run on that branch."""
         return next(run for run in self.runs if run.branch in ("", self.trunk))
+
+    def ended(self, series: Series) -> int | None:
+        """Return the time of the last result of a series that is no longer measured; None if it is."""
+        span = self.spans.get(series)
+        return span.last if span and span.last < self.newest.time - OUT_OF_SIGHT else None
 
     @property
     def comparisons(self) -> Sequence[tuple[str, str]]:

@@ -34,8 +34,8 @@ class ChangeEntry:
 
     ``ratio``, new over old, and its 95% interval are None if the change has no ratio. ``last_commit`` is the last that
     was measured at the old level, ``first_commit`` the first at the new one; ``recovered`` is when a regression ended,
-    None while it lasts. If the two commits are PyTorch's, ``own_commits`` are those of the repository whose jobs
-    measured.
+    None while it lasts; ``ended`` is when the series was last measured, None if it still is. If the two commits are
+    PyTorch's, ``own_commits`` are those of the repository whose jobs measured.
     """
 
     series: str
@@ -51,15 +51,16 @@ class ChangeEntry:
     last_commit: str
     first_commit: str
     recovered: int | None
+    ended: int | None
     own_commits: Sequence[str] | None = None
 
     @property
     def is_open(self) -> bool:
-        """Whether it is a regression that lasts."""
-        return self.word == "regressed" and self.recovered is None
+        """Whether it is a regression that lasts, as far as its series is still measured."""
+        return self.word == "regressed" and self.recovered is None and self.ended is None
 
 
-def change_entry(series: Series, change: LevelChange, rule: MetricRule) -> ChangeEntry:
+def change_entry(series: Series, change: LevelChange, rule: MetricRule, ended: int | None) -> ChangeEntry:
     """Return the entry of a change of level, without its culprits."""
     own = (change.last.commit, change.first.commit)
     return ChangeEntry(
@@ -73,6 +74,7 @@ def change_entry(series: Series, change: LevelChange, rule: MetricRule) -> Chang
         *rounded_effect(change.effect if rule.kind == "ratio" else None),
         *change.commits,
         change.recovered.timestamp if change.recovered else None,
+        ended,
         own if own != change.commits else None,
     )
 

@@ -146,7 +146,7 @@ class Documents:
         previous, oldest = (recent[0], recent[-1]) if recent else (None, run)
         measured = measured_between(self._store, run.group, run.branch, oldest.time, run.time)
         cases = [series.case for series_id in measured if (series := self._series_by_id.get(series_id))]
-        return run_document(run, previous, results, cases)
+        return run_document(run, previous, results, cases, self.groups[run.group].series_places)
 
     def comparison(self, base_id: str, head_id: str) -> object:
         """Return ``compare/BASE/HEAD.json``."""

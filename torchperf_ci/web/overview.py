@@ -73,7 +73,7 @@ def summary_of_group(
     segmented = segment_all(judged, lambda series, row: rule_of_points(series.metric, row, policy))
     histories = dict(zip(judged, segmented, strict=True))
     changes = [
-        change_entry(series, change, history.rule)
+        change_entry(series, change, history.rule, group.ended(series))
         for series, history in histories.items()
         for change in history.changes
     ]
@@ -143,7 +143,7 @@ def overview_document(summaries: Sequence[GroupSummary], culprits: Sequence[Entr
         "causes": _causes(lasting, culprits),
         "groups": groups,
         "culprits": [entry["culprit"] for entry in culprits[:NEWEST_CULPRITS]],
-        "version": 4,
+        "version": 5,
     }
 
 
@@ -154,7 +154,7 @@ def regressions_document(summaries: Sequence[GroupSummary], culprits: Sequence[E
     return {
         "culprits": culprits,
         "changes": [with_culprits(change, culprits) for change in changes],
-        "version": 2,
+        "version": 3,
     }
 
 

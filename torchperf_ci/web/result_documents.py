@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from torchperf_ci.metrics import STATUS, rounded
@@ -57,8 +58,9 @@ def series_document(
         "kind": rule.kind,
         "trunk": group.trunk,
         "year": year,
+        "last": runs[shown[-1].run].id if shown else "",
         "points": {
-            "run": [runs[point.run].id for point in shown],
+            "run": _steps([group.run_places[point.run] for point in shown]),
             "after": [point.timestamp - runs[point.run].time for point in shown],
             **_value_columns([(series, point) for point in shown]),
         },
@@ -68,7 +70,7 @@ def series_document(
             if rule.kind != "outcome" and year_of(level.start) <= year <= year_of(level.end)
         ],
         "changes": [
-            with_culprits(change_entry(series, change, rule), culprits)
+            with_culprits(change_entry(series, change, rule, group.ended(series)), culprits)
             for change in history.changes
             if year_of(change.first.timestamp) == year
         ],
@@ -80,7 +82,7 @@ def series_document(
         "noise": noise and rounded(noise),
         "detectable": detectable and rounded(detectable),
         "min_effect": rule.min_effect,
-        "version": 5,
+        "version": 6,
     }
 
 
@@ -90,7 +92,7 @@ def year_of(timestamp: int) -> int:
 
 
 def _value_columns(results: Sequence[tuple[Series, Point]]) -> Entry:
-    """Return one list per column; ``low`` and ``high`` are the extremes of the ``n`` repetitions.
+    """Return one list per column; the ``n`` repetitions reach from ``below`` to ``above`` the value.
 
     ``value`` is None where there is no number, and ``why`` gives the reason. An outcome told as a word is 1 or 0, and
     ``why`` is the word of a failure.
@@ -98,10 +100,26 @@ def _value_columns(results: Sequence[tuple[Series, Point]]) -> Entry:
     rows = []
     for series, point in results:
         value = number_of(series, point)
-        numbers = (value, *(end(point.repetitions, default=None) for end in (min, max)))
         why = "" if value else why_without_number(series, point)
-        rows.append((*(number and rounded(number) for number in numbers), len(point.repetitions), why))
-    return _columns(("value", "low", "high", "n", "why"), rows)
+        rows.append((value and rounded(value), *_spread(value, point), len(point.repetitions), why))
+    return _columns(("value", "below", "above", "n", "why"), rows)
+
+
+_SPREAD_DIGITS = 3
+"""Significant digits of distances from a value, of which four digits are shown."""
+
+
+def _spread(value: float | None, point: Point) -> tuple[float | None, float | None]:
+    """Return how far the repetitions reach below and above the value."""
+    if value is None or not point.repetitions:
+        return None, None
+    below, above = value - min(point.repetitions), max(point.repetitions) - value
+    return rounded(below, _SPREAD_DIGITS), rounded(above, _SPREAD_DIGITS)
+
+
+def _steps(places: Sequence[int]) -> Sequence[int]:
+    """Return how far each place is from the one before: nearly always 1, which takes no bytes when compressed."""
+    return [place - before for before, place in zip((0, *places), places, strict=False)]
 
 
 def _columns(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> Entry:
@@ -111,8 +129,9 @@ def _columns(names: Sequence[str], rows: Sequence[tuple[object, ...]]) -> Entry:
 
 @dataclass(frozen=True)
 class RunDocument:
-    """A run: its outcomes, and its ``values`` of all ``series`` but the statuses.
+    """A run: its outcomes, and its ``values`` of all series but the statuses.
 
+    ``series`` are the steps from the place of one of its series in the index to that of the next, up to the ``last``.
     ``counts`` are the numbers of cases by status, ``failed`` the cases that did not pass. ``not_run`` are the cases of
     recent runs that this one does not have, ``differs`` the facts of the ``machine`` that have changed since the
     previous run.
@@ -126,17 +145,25 @@ class RunDocument:
     failed: Sequence[Entry]
     not_run: Sequence[Mapping[str, str]]
     notes: Sequence[str]
-    series: Sequence[str]
+    series: Sequence[int]
+    last: str
     values: Entry
-    version: int = 3
+    version: int = 4
 
 
 def run_document(
-    run: RunEntry, previous: RunEntry | None, by_run: RunResults, recent_cases: Iterable[Series]
+    run: RunEntry,
+    previous: RunEntry | None,
+    by_run: RunResults,
+    recent_cases: Iterable[Series],
+    places: Mapping[Series, int],
 ) -> RunDocument:
-    """Return a run. ``recent_cases`` may lack those of the previous run, where records have no time."""
+    """Return a run. ``recent_cases`` may lack those of the previous run, where records have no time.
+
+    ``places`` are those of its series in the index.
+    """
     results, before = by_run.get(run.name, {}), by_run.get(previous.name, {}) if previous else {}
-    measured = [(series, point) for series, point in results.items() if series.metric != STATUS]
+    measured = sorted((item for item in results.items() if item[0].metric != STATUS), key=itemgetter(0))
     outcomes = outcomes_of_cases(results)
     known = {*recent_cases, *(series.case for series in before)}
     words = dict.fromkeys((series.case for series in results), "no status") | {
@@ -156,7 +183,8 @@ def run_document(
         ],
         [_case_name(case) for case in sorted(known - words.keys())],
         disturbances({series: [point] for series, point in results.items()}),
-        [series.id for series, _ in measured],
+        _steps([places[series] for series, _ in measured]),
+        measured[-1][0].id if measured else "",
         _value_columns(measured),
     )
 

@@ -71,7 +71,7 @@ async function comparison(index, base, head, state, choose) {
   const rows = all ? compared : relevant;
   return [
     h("h1", { class: compared.some((row) => row.worse > 0) ? "bad" : null }, sentence(compared)), ...title,
-    document.differs.length ? h("p", {}, badge("warning", `another machine: ${document.differs.join("; ")}`)) : null,
+    document.differs.length ? h("p", {}, badge("warning", `other conditions: ${document.differs.join("; ")}`)) : null,
     figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${mean.n}`, change(mean.ratio)])),
     compared.some((row) => row.ratio) ? h("p", { class: "quiet" }, `Each interval is of its series alone. A change is beyond noise if chance would exceed it in any of the ${plural(compared.length, "series", "series")} in at most one of twenty comparisons, so an interval without 0% may be within noise.`) : null,
     table("compare", all ? "All series" : "Series not within their noise", columns(rows), rows),

@@ -71,6 +71,20 @@ export function named(byId, ids) {
   return items;
 }
 
+/** The items of a kind of machine at places, each told by the step from the one before. Throws `Changed` if the last one has another ID. */
+export function placed(items, machine, steps, last) {
+  let place = 0;
+  const there = items.filter((item) => sameMachine(item, machine));
+  const found = steps.map((step) => there[place += step]);
+  if (found.includes(undefined) || (found.length && found[found.length - 1].id !== last)) throw new Changed();
+  return found;
+}
+
+/** Turns columns of values into rows, with the ends of their repetitions. */
+export const valuesOf = (columns) => rowsOf(columns).map((row) => ({ ...row, low: end(row.value, row.below, -1), high: end(row.value, row.above, 1) }));
+
+const end = (value, distance, sign) => (distance === null ? null : Number((value + sign * distance).toPrecision(6)));
+
 /** Turns columns into rows. */
 export const rowsOf = (columns) => Object.values(columns)[0].map((_, place) => Object.fromEntries(Object.entries(columns).map(([head, column]) => [head, column[place]])));
 
@@ -85,7 +99,8 @@ const yearOf = (time) => new Date(time * 1000).getUTCFullYear();
 
 function joined(parts, index, series) {
   const newest = parts[parts.length - 1];
-  const points = parts.flatMap((part) => pointsOf(part, index.runById));
+  const runs = [...index.runs].reverse();
+  const points = parts.flatMap((part) => pointsOf(part, placed(runs, series, part.points.run, part.last)));
   const last = points.filter(({ branch }) => ["", newest.trunk].includes(branch)).pop() ?? points[points.length - 1];
   const levels = new Map(parts.flatMap((part) => part.levels).map((level) => [level.start, level]));
   return {
@@ -99,7 +114,6 @@ function joined(parts, index, series) {
   };
 }
 
-function pointsOf({ points }, runById) {
-  const runs = named(runById, points.run);
-  return rowsOf(points).map((row, place) => ({ ...row, time: runs[place].time + row.after, commit: runs[place].commit, subject: runs[place].subject, branch: runs[place].branch }));
+function pointsOf({ points }, runs) {
+  return valuesOf(points).map((row, place) => ({ ...row, run: runs[place].id, time: runs[place].time + row.after, commit: runs[place].commit, subject: runs[place].subject, branch: runs[place].branch }));
 }

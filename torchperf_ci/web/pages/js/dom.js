@@ -139,7 +139,7 @@ export function evidence(culprit) {
 const percent = (share) => (share > 0.999 ? ">99.9%" : `${(share * 100).toFixed(1)}%`);
 
 /** The tones of changes of level and of their states. */
-export const TONES = { regressed: "bad", open: "bad", recovered: "none", improved: "good", changed: "warning" };
+export const TONES = { regressed: "bad", open: "bad", recovered: "none", "no longer measured": "none", improved: "good", changed: "warning" };
 
 /** Signs of a tone, so that color is never the only cue. They have no direction: worse may be less. */
 export const SIGNS = { bad: "✗", good: "✓", warning: "◆", none: "●" };

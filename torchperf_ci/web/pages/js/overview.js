@@ -99,5 +99,5 @@ function trend({ day: days, ratio, n, breaks }) {
     ...lines.map((line) => svg("polyline", { points: points(line), fill: "none", stroke: "#2563eb", "stroke-width": 1.75, "stroke-linecap": "round" })));
   return h("figure", {},
     drawing,
-    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]}, against the median of ${plural(own.length, "day")}${breaks.length ? "; dashed: another machine" : ""}`));
+    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]} series, against the median of ${plural(own.length, "day")}${breaks.length ? "; dashed: another machine" : ""}`));
 }

@@ -42,7 +42,7 @@ function culpritState(entry, all, picks, filter) {
 
 const COLUMNS = [
   { head: "since", short: true, value: (row) => day(row.time) },
-  { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state], row.recovered ? `recovered ${day(row.recovered)}` : row.state) },
+  { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state], row.recovered ? `recovered ${day(row.recovered)}` : row.state === "no longer measured" ? `no result since ${day(row.ended)}` : row.state) },
   seriesColumn((row) => [row.name.metric, row.repo, machineName(row.name)].filter(Boolean).join(", ")),
   { head: "repository", hidden: true, rare: true, value: (row) => row.repo },
   { head: "metric", hidden: true, value: (row) => row.name.metric },
@@ -56,7 +56,7 @@ const COLUMNS = [
   againColumn((row) => row.name),
 ];
 
-const stateOf = ({ word, recovered }) => (word !== "regressed" ? word : recovered ? "recovered" : "open");
+const stateOf = ({ word, recovered, ended }) => (word !== "regressed" ? word : recovered ? "recovered" : ended ? "no longer measured" : "open");
 
 function summary(rows) {
   const [open, recovered] = ["open", "recovered"].map((state) => rows.filter((row) => row.state === state).length);

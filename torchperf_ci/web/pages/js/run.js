@@ -1,6 +1,6 @@
 // The page of a run: what ran, and on what machine. Without an ID, the list of all runs.
 
-import { Changed, catalogue, loadIfThere, named, rowsOf } from "./data.js";
+import { Changed, catalogue, loadIfThere, placed, valuesOf } from "./data.js";
 import { againColumn, badge, benchmarkName, commitName, h, link, machineName, minute, outward, plural, reading, seriesName } from "./dom.js";
 import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
@@ -49,18 +49,17 @@ async function oneRun(id) {
       again,
     ], failed) : null,
     missing.length ? table("not-run", `${plural(missing.length, "case")} of the five runs before that did not run`, [caseColumn, again], missing.map((name) => ({ name }))) : null,
-    table("measured", "What was measured", [...VALUES, again], measured(document, index.byId)),
+    table("measured", "What was measured", [...VALUES, again], measured(document, placed(index.all, run, document.series, document.last))),
     h("h2", {}, "The machine"),
     h("dl", { class: "facts" }, ...Object.entries(machine).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
   ];
 }
 
 /** The rows of what the run measured, failed cases first. */
-function measured(document, byId) {
+function measured(document, names) {
   const caseOf = ({ model, mode, dtype, backend }) => JSON.stringify([model, mode, dtype, backend]);
   const failed = new Set(document.failed.map((one) => caseOf(one.name)));
-  const names = named(byId, document.series);
-  const rows = rowsOf(document.values).map((row, place) => ({ ...row, name: names[place], passed: !failed.has(caseOf(names[place])) }));
+  const rows = valuesOf(document.values).map((row, place) => ({ ...row, name: names[place], passed: !failed.has(caseOf(names[place])) }));
   return rows.sort((left, right) => left.passed - right.passed || left.name.place - right.name.place);
 }
 

@@ -134,7 +134,7 @@ function bands(row) {
 }
 
 function machines(row) {
-  const lines = row.machine_changes.map((entry) => h("li", {}, `${row.label ? `${row.label}, ` : ""}${day(entry.time)}: another machine: ${entry.differs.join("; ")}`));
+  const lines = row.machine_changes.map((entry) => h("li", {}, `${row.label ? `${row.label}, ` : ""}${day(entry.time)}: other conditions: ${entry.differs.join("; ")}`));
   return lines.length ? h("ul", { class: "quiet" }, ...lines) : null;
 }
 
