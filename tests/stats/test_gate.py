@@ -42,6 +42,18 @@ def test_a_step_of_four_sigma_is_soon_a_candidate(runs: int, share: float) -> No
     assert not found.down.candidate[:200].any()
 
 
+@pytest.mark.parametrize("nights", range(2, 11))
+def test_the_effect_is_that_of_the_runs_since_the_change(nights: int) -> None:
+    """Whichever window shows it: a window that begins earlier has runs of the old level in it."""
+    values = quiet()[:500]
+    values[:, -nights:] += math.log(1.08)
+    found = judged(values)
+    seen = found.up.candidate
+    assert seen.mean() > 0.8
+    assert np.median(found.runs[seen]) == nights
+    assert ((found.low < math.log(1.08)) & (math.log(1.08) < found.high))[seen].mean() > 0.92
+
+
 def test_a_single_run_is_never_proof_however_far_it_is_off() -> None:
     values = quiet()
     values[0, -1] += math.log(1000)

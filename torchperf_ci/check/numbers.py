@@ -21,7 +21,6 @@ from torchperf_ci.check.pairing import (
     chart_points,
     commits_around,
     of_newest_runs,
-    runs_since_change,
 )
 from torchperf_ci.document import change_text, counted, day_of
 from torchperf_ci.metrics import DOWN, MIN_AMOUNT
@@ -252,7 +251,7 @@ def _verdict(
     old, new = float(restored(judged.old[row])), float(restored(judged.new[row]))
     is_worse = finding.word == "regressed" or finding.candidate
     is_change = is_worse or finding.word == "improved"
-    commits = _commit_range(pairing, int(judged.runs[row]), (old, new) if is_change else None)
+    commits = _commit_range(pairing, int(judged.runs[row]))
     same = "; both levels are of the same commit, so something else changed"
     return Verdict(
         pairing.series,
@@ -302,13 +301,12 @@ def _level(pairing: SeriesPairing) -> float:
     return median(point.value or 0.0 for point in pairing.old)
 
 
-def _commit_range(pairing: SeriesPairing, window: int, levels: tuple[float, float] | None) -> CommitRange:
-    """Return the commits between which the change from one of ``levels`` to the other lies, else the window begins."""
+def _commit_range(pairing: SeriesPairing, window: int) -> CommitRange:
+    """Return the commits of the last run before the newest ``window`` runs, and of the first of these."""
     points = [*pairing.old, *pairing.new]
-    new = of_newest_runs(points, runs_since_change(points, *levels, window) if levels else window)
+    new = of_newest_runs(points, window)
     runs = {point.run for point in new}
-    old = [point for point in points if point.run not in runs]
-    return commits_around(old, new)
+    return commits_around([point for point in points if point.run not in runs], new)
 
 
 def with_build_variance(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 MAX_CHARTED = 40
 """Most points of a series in the evidence, the newest ones."""
-MAX_SINCE = 20
-"""Newest runs among which the beginning of a change is searched for: more are a level of their own."""
 MAX_NEW_CHARTED = 20
 """Most new points among them, so that the chart still shows the old level."""
 
@@ -171,24 +168,6 @@ def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:
     """Return the points of the last ``count`` runs."""
     newest = set(list(dict.fromkeys(point.run for point in points))[-count:])
     return [point for point in points if point.run in newest]
-
-
-def runs_since_change(points: Sequence[Point], old: float, new: float, window: int) -> int:
-    """Return how many of the newest runs are at the level ``new`` rather than ``old``; ``window`` if that is unclear.
-
-    The window that proves a change seldom begins where the change does. So the split is the one that fits best, with
-    values clipped at one step below, and those of more than one step beyond, which are of a third level, like old ones.
-    """
-    values: dict[str, list[float]] = {}
-    for point in points:
-        values.setdefault(point.run, []).append((float(point.value or 0) - old) / (new - old))
-    best, gain, since = 0.0, 0.0, window
-    for count, of_run in enumerate([*values.values()][: -1 - MAX_SINCE : -1], 1):
-        place = median(of_run)
-        gain += (max(place, -1.0) if place <= 2 else 0.0) - 0.5
-        if gain > best:
-            best, since = gain, count
-    return since
 
 
 def commits_around(old: Sequence[Point], new: Sequence[Point]) -> CommitRange:

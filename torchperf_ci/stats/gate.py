@@ -20,6 +20,7 @@ from torchperf_ci.stats.newest_runs import (
     past_tails,
     settled_deviations,
     window,
+    windows_since_change,
 )
 from torchperf_ci.stats.noise import Tails, level_and_sigma, row_median, score_of_tail, tail_probability
 from torchperf_ci.stats.past import NEWEST, is_one_session, of_current_level, past, without_gaps
@@ -155,10 +156,11 @@ class GateSide:
 class Judged:
     """All series judged together; arrays of shape (series,), logarithms unless stated otherwise.
 
-    ``runs`` (a count) is how many of the newest runs were taken as ``new``; ``change`` is ``new - old`` with its 95%
-    interval ``low`` to ``high``; ``sigma`` is the noise between runs, ``detectable`` the smallest change that would
-    have become a candidate within two runs with a probability of 80%, ``history`` (a count) the number of past runs.
-    Values are NaN where there is too little history. ``offset`` was subtracted from the newest run for its machine.
+    ``runs`` (a count) is how many of the newest runs were taken as ``new``: those since the change, if there is one.
+    ``change`` is ``new - old`` with its 95% interval ``low`` to ``high``; ``sigma`` is the noise between runs,
+    ``detectable`` the smallest change that would have become a candidate within two runs with a probability of 80%,
+    ``history`` (a count) the number of past runs. Values are NaN where there is too little history. ``offset`` was
+    subtracted from the newest run for its machine.
     """
 
     runs: Ints
@@ -225,6 +227,7 @@ def judge(
     nobody_knows = np.zeros(len(values), dtype=np.int64)
     up, down = _sides(windows, least, scores, nobody_knows if worse is None else worse)
     chosen = _choice(windows, up, down, np.fmax.reduce(single))
+    windows, chosen = windows_since_change(runs, windows, chosen, up.candidate | down.candidate, tails)
     return _judged(windows, chosen, tails, least, offsets[:, -1], (up, down))
 
 
@@ -243,7 +246,7 @@ def _judged(
     within = list(LEVELS).index(DETECT_WITHIN)
     up, down = sides
     return Judged(
-        runs=np.array(list(LEVELS))[chosen],
+        runs=np.array([window.runs for window in windows])[chosen],
         history=_pick(chosen, [window.history for window in windows]).astype(np.int64),
         old=old,
         new=new,

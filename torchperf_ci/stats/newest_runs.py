@@ -17,6 +17,8 @@ from torchperf_ci.stats.noise import MAD_TO_SIGMA, Tails, learn_tails, level_and
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST, ONE_SESSION, last_excursions, past
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from torchperf_ci.stats import Flags, Floats, Ints, Places
@@ -94,6 +96,8 @@ NO_PROOF = 2.8
 """Scores up to this are no proof anyway, so the past is not searched for excursions like them."""
 LATE = 8
 """Most newest runs that are compared with those before."""
+MAX_SINCE = 20
+"""Newest runs among which the beginning of a change is searched for: more are a level of their own."""
 BACK = 4.0
 """Standard errors by which the newest run must differ from those before it to show that their deviation is over."""
 
@@ -223,6 +227,39 @@ def window(known: GateRuns, runs: int, tails: Tails) -> Window:
         rise_seen=rise_seen,
         fall_seen=fall_seen,
     )
+
+
+def windows_since_change(
+    runs: GateRuns, windows: Sequence[Window], chosen: Places, changed: Flags, tails: Tails
+) -> tuple[Sequence[Window], Places]:
+    """Return the windows and those that begin where the change does, and which one now describes each series.
+
+    ``chosen``, shape (series,), is the window that shows the change best, where there is one (``changed``). It seldom
+    begins where the change does, and the mean of runs on both sides would be less than the change.
+    """
+    every, best, rows = [*windows], chosen.copy(), np.flatnonzero(changed)
+    old, new = (
+        np.stack([getattr(one, level) for one in windows])[chosen[rows], rows] for level in ("old", "new")
+    )
+    counts = runs_since_change(runs.values[rows], old, new)
+    for count in np.unique(counts[counts > 0]).tolist():
+        some = rows[counts == count]
+        since = window(runs.of_rows(some), count, tails)
+        enough = since.history >= MIN_HISTORY
+        best[some[enough]] = len(every)
+        every.append(since.among(some, len(chosen)))
+    return every, best
+
+
+def runs_since_change(values: Floats, old: Floats, new: Floats) -> Ints:
+    """Return how many of the newest runs of each series are at the level ``new`` rather than ``old``; 0 if unclear.
+
+    The split is the one that fits best, with values clipped at one step below, and those of more than one step beyond,
+    which are of a third level, like old ones.
+    """
+    place = (values[:, : -1 - MAX_SINCE : -1] - old[:, None]) / (new - old)[:, None]
+    gain = np.cumsum(np.where(place <= 2, np.maximum(place, -1.0), 0.0) - 0.5, axis=1)
+    return np.where(gain.max(axis=1) > 0, gain.argmax(axis=1) + 1, 0)
 
 
 def _among(part: NDArray[Any], rows: Places, series: int) -> NDArray[Any]:
