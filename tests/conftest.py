@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from chromium import chromium
 from database import Table
 from hypothesis import HealthCheck, settings
 from linked_pip import link_pip
@@ -20,6 +21,8 @@ from toolkits import copy_project, install_toolkits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser
 
 # A busy machine fails nothing, nor does the luck of one run; pytest --hypothesis-profile=default draws other examples.
 settings.register_profile(
@@ -59,6 +62,13 @@ def pytest_collection() -> Iterator[object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with long files that need no ``toolkits``: other processes would wait while the first installs them."""
     items.sort(key=lambda item: item.path.name not in ("test_console_blocks.py", "test_workloads.py"))
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One for all tests: a process can have only one Playwright."""
+    with chromium() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

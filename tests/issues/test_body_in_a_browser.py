@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from chromium import chromium
 from hostile import all_at_once
 from made_night import JUDGEMENT, LOCATION, NIGHT, RUN_URL, hostile_night
 from markdown_it import MarkdownIt
@@ -26,7 +25,7 @@ from torchperf_ci.verdicts.verdict_document import verdicts_document
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
     from torchperf_ci.culprits.culprit import Bisection
 
@@ -40,20 +39,20 @@ code { background: #f6f8fa }
 """
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[BrowserContext]:
+@pytest.fixture
+def window(browser: Browser) -> Iterator[BrowserContext]:
     """Without a network."""
-    with chromium() as running:
-        yield running.new_context(offline=True, viewport={"width": 960, "height": 1400})
+    with browser.new_context(offline=True, viewport={"width": 960, "height": 1400}) as context:
+        yield context
 
 
-def shown(browser: BrowserContext, issue: Document, to: Path) -> Page:
+def shown(window: BrowserContext, issue: Document, to: Path) -> Page:
     """The page of an issue with this body, whose picture goes to ``to``."""
     assert MERMAID.exists(), "Mermaid is missing: `make .cache/npm`"
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
     text = to_markdown(Document("", issue.blocks))
     html = parser.render(text).replace('<pre><code class="language-mermaid">', '<pre class="mermaid"><code>')
-    page = browser.new_page()
+    page = window.new_page()
     page.set_content(f"<!doctype html><style>{LIKE_GITHUB}</style>{html}")
     page.add_script_tag(path=MERMAID)
     page.evaluate("""async () => {
@@ -75,9 +74,9 @@ def issues(judgement: Judgement = JUDGEMENT, location: Bisection = LOCATION) -> 
 
 
 def test_the_chart_is_a_picture_with_every_point_and_the_table_has_its_rows(
-    browser: BrowserContext, tmp_path: Path
+    window: BrowserContext, tmp_path: Path
 ) -> None:
-    page = shown(browser, issues()[0], tmp_path / "issue.png")
+    page = shown(window, issues()[0], tmp_path / "issue.png")
     picture = page.locator("pre.mermaid svg")
     assert picture.count() == 1
     lines = [line.get_attribute("d") or "" for line in picture.locator(".plot path").all()]
@@ -91,8 +90,8 @@ def test_the_chart_is_a_picture_with_every_point_and_the_table_has_its_rows(
     assert not page.locator("details[open]").count()
 
 
-def test_nothing_hostile_becomes_an_element(browser: BrowserContext, tmp_path: Path) -> None:
-    page = shown(browser, issues(*hostile_night(all_at_once))[0], tmp_path / "hostile.png")
+def test_nothing_hostile_becomes_an_element(window: BrowserContext, tmp_path: Path) -> None:
+    page = shown(window, issues(*hostile_night(all_at_once))[0], tmp_path / "hostile.png")
     assert page.locator("pre.mermaid svg").count() == 1, "the chart is drawn all the same"
     assert page.title() == ""
     assert not page.locator("body :is(img, script, iframe, h1, h2, h3, del, form, input)").count()
@@ -100,9 +99,9 @@ def test_nothing_hostile_becomes_an_element(browser: BrowserContext, tmp_path: P
     assert page.locator("table").first.locator("tbody tr").count() == 1
 
 
-def test_the_page_on_disk_shows_the_same(browser: BrowserContext, tmp_path: Path) -> None:
+def test_the_page_on_disk_shows_the_same(window: BrowserContext, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text(page_of("issues", issues()))
-    page = browser.new_page()
+    page = window.new_page()
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto((tmp_path / "report.html").as_uri())
@@ -118,7 +117,7 @@ def test_the_page_on_disk_shows_the_same(browser: BrowserContext, tmp_path: Path
 
 @pytest.mark.parametrize(("media", "width"), [("screen", 1280), ("print", 688)], ids=["screen", "A4"])
 def test_a_long_name_leaves_the_other_columns_in_sight(
-    browser: BrowserContext, tmp_path: Path, media: Literal["screen", "print"], width: int
+    window: BrowserContext, tmp_path: Path, media: Literal["screen", "print"], width: int
 ) -> None:
     series = (Series("o/r", "b", name, "", "", "", "", "", "latency(ms)") for name in ("resnet", "n" * 120))
     effect = Effect(1.031, 1.024, 1.039, 12)
@@ -126,7 +125,7 @@ def test_a_long_name_leaves_the_other_columns_in_sight(
     (tmp_path / "report.html").write_text(
         page_of("names", [verdicts_document([Judgement(verdicts=verdicts)])])
     )
-    page = browser.new_page()
+    page = window.new_page()
     page.set_viewport_size({"width": width, "height": 900})
     page.emulate_media(media=media)
     page.goto((tmp_path / "report.html").as_uri())

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from chromium import chromium
 from dashboard_nights import NIGHTS, put_culprit, put_nights
 from serving import serving
 from watched_page import Watched, watching
@@ -58,13 +57,6 @@ def address(site: Path) -> Iterator[str]:
 class _Silent(SimpleHTTPRequestHandler):
     def log_message(self, *_: object) -> None:
         """Nothing."""
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """One for all tests."""
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture
