@@ -24,7 +24,7 @@ from dashboard_nights import (
 )
 
 from torchperf_ci import cli
-from torchperf_ci.config import Config
+from torchperf_ci.config import Config, Rule, default_policy
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
 from torchperf_ci.series.points import Point, Series
 from torchperf_ci.stats.effect import Effect
@@ -88,6 +88,18 @@ def test_what_check_proves_before_it_is_a_level_is_told(tmp_path: Path) -> None:
     assert "2 series got worse too recently to count as regressed" in overview["sentence"]
     for group in overview["groups"]:
         assert group["newly_worse"] == [series_in(index, "tiny", device=group["run"]["device"])]
+
+
+def test_a_change_that_does_not_matter_is_no_regression(nights: str) -> None:
+    """Of 8%, where what matters begins at 10%."""
+    policy = {**default_policy(), "latency(ms)": Rule("down", 0.1)}
+    with open_store(nights) as store:
+        documents = Documents(store, Config(policy=policy))
+        overview, told = (
+            json.loads(documents.document(path)) for path in ("overview.json", "regressions.json")
+        )
+    assert overview["causes"] == []
+    assert {change["word"] for change in told["changes"] if change["name"]["model"] == "slow"} == {"changed"}
 
 
 def test_a_series_has_its_levels_its_change_and_its_machines(site: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from math import isfinite
+from math import isfinite, log1p
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlencode
 
@@ -61,17 +61,19 @@ class ChangeEntry:
 
 
 def change_entry(series: Series, change: LevelChange, rule: MetricRule, ended: int | None) -> ChangeEntry:
-    """Return the entry of a change of level, without its culprits."""
+    """Return the entry of a change of level, without its culprits. One that does not matter is just a change."""
     own = (change.last.commit, change.first.commit)
+    effect = change.effect if rule.kind == "ratio" else None
+    is_small = effect is not None and effect.size < log1p(rule.min_effect)
     return ChangeEntry(
         series.id,
         vars(series),
         name_and_unit(series.metric)[1],
         change.first.timestamp,
-        change.word,
+        "changed" if is_small else change.word,
         rounded(change.old),
         rounded(change.new),
-        *rounded_effect(change.effect if rule.kind == "ratio" else None),
+        *rounded_effect(effect),
         *change.commits,
         change.recovered.timestamp if change.recovered else None,
         ended,
