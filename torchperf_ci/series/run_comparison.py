@@ -24,8 +24,8 @@ from torchperf_ci.series.outcomes import (
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.stats.newest_runs import SIGMA_EFFICIENCY, past_tails, settled_deviations
-from torchperf_ci.stats.noise import robust_sigma
+from torchperf_ci.stats.newest_runs import SIGMA_EFFICIENCY, past_tails
+from torchperf_ci.stats.noise import level_and_sigma
 from torchperf_ci.stats.past import MIN_HISTORY, of_current_level
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
 def _margins(rows: Sequence[_RunPair]) -> Sequence[_Margin | None]:
     """Return the margin of each row, from past runs at its current level on the same machine; None if too few.
 
-    The difference of two runs varies by √2 σ. Its tails are those that the gate learns from the past of all rows, or
+    The difference of two runs varies by √2 σ. Its tails are learned from the past of all rows, as by the gate, or
     Student's where those are heavier, because a few runs say little about σ.
     """
     pasts = [_past_of(row) for row in rows]
@@ -203,11 +203,13 @@ def _margins(rows: Sequence[_RunPair]) -> Sequence[_Margin | None]:
     for row, place in zip(values, known, strict=True):
         row[longest - len(pasts[place]) :] = np.log(pasts[place])
     values = of_current_level(values)
+    level, sigma = level_and_sigma(values)
+    tails = past_tails((values - level[:, None]) / sigma[:, None])
     freedom = SIGMA_EFFICIENCY * ((~np.isnan(values)).sum(axis=1) - 1)
-    tails = past_tails(settled_deviations(values))
     scores = (NormalDist().inv_cdf(1 - _TAIL / share) for share in (1, max(len(rows), 1)))
-    spread = sqrt(2) * robust_sigma(values)
-    half, beyond = (spread * tails.deviation(np.full(len(known), score), freedom) for score in scores)
+    half, beyond = (
+        sqrt(2) * sigma * tails.deviation(np.full(len(known), score), freedom) for score in scores
+    )
     margins: list[_Margin | None] = [None] * len(rows)
     for place, *margin in zip(known, half.tolist(), beyond.tolist(), strict=True):
         margins[place] = _Margin(*margin)
