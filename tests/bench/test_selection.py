@@ -98,12 +98,13 @@ def test_a_folder_is_no_suite(tmp_path: Path) -> None:
         keys(Selection([grid(str(tmp_path))]))
 
 
-def test_what_takes_too_long_to_import_is_named(torch_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_takes_too_long_to_import_is_named(
+    tmp_path: Path, torch_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("torchperf_ci.bench.selection.DESCRIBE_TIMEOUT", 0.0)
-    with pytest.raises(
-        EnvironmentUnderTestError, match=r"importing torch and /x/mine\.py took longer than 0 s"
-    ):
-        describe_environment(Settings(torch_python, "cpu", ("/x/mine.py",)))
+    (mine := tmp_path / "mine.py").touch()
+    with pytest.raises(EnvironmentUnderTestError, match=f"importing torch and {mine} took longer than 0 s"):
+        describe_environment(Settings(torch_python, "cpu", (str(mine),)))
 
 
 def test_nothing_selected_is_an_error() -> None:

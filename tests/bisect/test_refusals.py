@@ -36,7 +36,7 @@ NIGHTLY = ("--builder", "nightly", "--wheels", ".")
         (("--command", "echo {sha}", *NIGHTLY), "uses {sha}, which this builder does not provide"),
         (("--command", "x", "--min-effect", "3"), "--min-effect cannot be '3'"),
         (("--command", "x", "--python", "no such python"), "there is no Python at no such python"),
-        (("--metric", "latency(ms)", "--suite", "new.py"), "it is read from here for all builds, not from"),
+        (("--metric", "latency(ms)", "--suite", "new.py"), "none is read from a commit that is measured"),
         (("--command", "x", "--good", "v9"), ": git knows no commit of this name; if another clone has it"),
         (("--command", "x", "--good", "^HEAD~1"), "git reads it as a range or as commits to leave out"),
         (("--command", "x", "--bad", "HEAD~1..HEAD"), "--bad 'HEAD~1..HEAD' is not a commit, branch or tag"),
