@@ -50,7 +50,8 @@ def test_the_effect_is_that_of_the_runs_since_the_change(nights: int) -> None:
     found = judged(values)
     seen = found.up.candidate
     assert seen.mean() > 0.8
-    assert np.median(found.runs[seen]) == nights
+    assert np.median(found.since[seen]) == nights
+    assert (found.runs <= found.since)[seen].all()
     assert ((found.low < math.log(1.08)) & (math.log(1.08) < found.high))[seen].mean() > 0.92
 
 

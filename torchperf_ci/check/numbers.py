@@ -251,7 +251,7 @@ def _verdict(
     old, new = float(restored(judged.old[row])), float(restored(judged.new[row]))
     is_worse = finding.word == "regressed" or finding.candidate
     is_change = is_worse or finding.word == "improved"
-    commits = _commit_range(pairing, int(judged.runs[row]))
+    commits = _commit_range(pairing, int(judged.since[row]))
     same = "; both levels are of the same commit, so something else changed"
     return Verdict(
         pairing.series,

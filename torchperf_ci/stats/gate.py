@@ -156,7 +156,8 @@ class GateSide:
 class Judged:
     """All series judged together; arrays of shape (series,), logarithms unless stated otherwise.
 
-    ``runs`` (a count) is how many of the newest runs were taken as ``new``: those since the change, if there is one.
+    ``runs`` (a count) is how many of the newest runs were taken as ``new``: where there is a change, none from before
+    it. ``since`` (a count) is how many runs there are since the change.
     ``change`` is ``new - old`` with its 95% interval ``low`` to ``high``; ``sigma`` is the noise between runs,
     ``detectable`` the smallest change that would have become a candidate within two runs with a probability of 80%,
     ``history`` (a count) the number of past runs. Values are NaN where there is too little history. ``offset`` was
@@ -164,6 +165,7 @@ class Judged:
     """
 
     runs: Ints
+    since: Ints
     history: Ints
     old: Floats
     new: Floats
@@ -227,13 +229,15 @@ def judge(
     nobody_knows = np.zeros(len(values), dtype=np.int64)
     up, down = _sides(windows, least, scores, nobody_knows if worse is None else worse)
     chosen = _choice(windows, up, down, np.fmax.reduce(single))
-    windows, chosen = windows_since_change(runs, windows, chosen, up.candidate | down.candidate, tails)
-    return _judged(windows, chosen, tails, least, offsets[:, -1], (up, down))
+    changed = up.candidate | down.candidate
+    windows, chosen, since = windows_since_change(runs, windows, chosen, changed, tails)
+    return _judged(windows, chosen, since, tails, least, offsets[:, -1], (up, down))
 
 
 def _judged(
     windows: Sequence[Window],
     chosen: Ints,
+    since: Ints,
     tails: Tails,
     least: Sequence[Floats],
     offset: Floats,
@@ -247,6 +251,7 @@ def _judged(
     up, down = sides
     return Judged(
         runs=np.array([window.runs for window in windows])[chosen],
+        since=since,
         history=_pick(chosen, [window.history for window in windows]).astype(np.int64),
         old=old,
         new=new,

@@ -231,24 +231,26 @@ def window(known: GateRuns, runs: int, tails: Tails) -> Window:
 
 def windows_since_change(
     runs: GateRuns, windows: Sequence[Window], chosen: Places, changed: Flags, tails: Tails
-) -> tuple[Sequence[Window], Places]:
-    """Return the windows and those that begin where the change does, and which one now describes each series.
+) -> tuple[Sequence[Window], Places, Ints]:
+    """Return the windows and those that begin with a change, which one now describes each series, and the runs since.
 
-    ``chosen``, shape (series,), is the window that shows the change best, where there is one (``changed``). It seldom
-    begins where the change does, and the mean of runs on both sides would be less than the change.
+    ``chosen``, shape (series,), is the window that shows the change best, where there is one (``changed``). Where it
+    begins earlier than the change, the mean of its runs would be less than the change.
     """
     every, best, rows = [*windows], chosen.copy(), np.flatnonzero(changed)
     old, new = (
         np.stack([getattr(one, level) for one in windows])[chosen[rows], rows] for level in ("old", "new")
     )
+    since = np.array([one.runs for one in windows])[chosen]
     counts = runs_since_change(runs.values[rows], old, new)
-    for count in np.unique(counts[counts > 0]).tolist():
-        some = rows[counts == count]
-        since = window(runs.of_rows(some), count, tails)
-        enough = since.history >= MIN_HISTORY
-        best[some[enough]] = len(every)
-        every.append(since.among(some, len(chosen)))
-    return every, best
+    counts = np.where(counts > 0, counts, since[rows])
+    later = counts < since[rows]
+    for count in np.unique(counts[later]).tolist():
+        some = rows[later & (counts == count)]
+        best[some] = len(every)
+        every.append(window(runs.of_rows(some), count, tails).among(some, len(chosen)))
+    since[rows] = counts
+    return every, best, since
 
 
 def runs_since_change(values: Floats, old: Floats, new: Floats) -> Ints:
