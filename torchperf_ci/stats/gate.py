@@ -157,11 +157,10 @@ class Judged:
     """All series judged together; arrays of shape (series,), logarithms unless stated otherwise.
 
     ``runs`` (a count) is how many of the newest runs were taken as ``new``: where there is a change, none from before
-    it. ``since`` (a count) is how many runs there are since the change.
-    ``change`` is ``new - old`` with its 95% interval ``low`` to ``high``; ``sigma`` is the noise between runs,
-    ``detectable`` the smallest change that would have become a candidate within two runs with a probability of 80%,
-    ``history`` (a count) the number of past runs. Values are NaN where there is too little history. ``offset`` was
-    subtracted from the newest run for its machine.
+    it. ``since`` (a count) is how many runs there are since the change. ``change`` is ``new - old`` with its 95%
+    interval ``low`` to ``high``; ``sigma`` is the noise between runs, ``detectable`` the smallest change that would
+    have become a candidate within two runs with a probability of 80%, ``history`` (a count) the number of past runs.
+    Values are NaN where there is too little history. ``offset`` was subtracted from the newest run for its machine.
     """
 
     runs: Ints
