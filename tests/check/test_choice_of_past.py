@@ -127,8 +127,8 @@ def test_what_was_uploaded_before_it_is_checked_is_not_its_own_past(
 ) -> None:
     for number, day in enumerate((30, 31, 32)):
         (kept,) = json.loads((slow / f"run-{number}/records.json").read_text())
-        uploaded = run(tmp_path, f"uploaded-{day}", [{**record("x", 1, day), **kept}])
-        assert cli.main(["ingest", str(uploaded), "--store", dsn]) == 0
+        run(tmp_path / "uploaded", f"run-{day}", [{**record("x", 1, day), **kept}])
+    assert cli.main(["ingest", str(tmp_path / "uploaded"), "--store", dsn]) == 0
     assert check(slow, "--store", dsn) == 1
     (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
     assert verdict["evidence"]["history"] == 30
@@ -247,12 +247,14 @@ def test_without_times_everything_in_a_directory_is_the_past(history: Path, tmp_
 
 @pytest.mark.parametrize("of", ["directory", "store"])
 def test_what_is_of_the_future_is_no_past_of_a_run_of_now(
-    of: str, history: Path, slow: Path, tmp_path: Path
+    of: str, history: Path, slow: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """As the newest run for good it would keep any regression from being proven."""
-    run(history, "wrong-clock", [record("latency(ms)", 10.0, 36_500)])
-    cli.main(["ingest", str(history), "--store", f"chdb://{tmp_path}/store"])
-    against = ("--against", history) if of == "directory" else ("--store", f"chdb://{tmp_path}/store")
+    wrong = run(history, "wrong-clock", [record("latency(ms)", 10.0, 36_500)])
+    against = ("--against", history)
+    if of == "store":
+        against = ("--store", request.getfixturevalue("dsn"))
+        assert cli.main(["ingest", str(wrong), *against]) == 0
     assert check(slow, *against) == 1
     (verdict,) = verdicts(tmp_path)
     assert verdict["evidence"]["last_old"]["commit"] == f"{29:040x}"
