@@ -48,19 +48,6 @@ def nights(bisect, history, shelf: Path, with_pip: str):
     return run
 
 
-def test_the_commit_inside_the_guilty_night_is_named(nights, temporary: Path, git) -> None:
-    costs = (100, 100, 100, 120, 120)
-    shas = [nights.commit(cost) for cost in costs]
-    for day, place in ((1, 0), (2, 1), (3, 4)):
-        nights.publish(day, costs[place], shas[place])
-    found = nights(3)
-    [named] = found.culprits
-    assert (named.commit, named.subject, named.moved) == (shas[3], "Cost 120", ())
-    assert (found.good, found.bad) == ("2.14.0.dev20261101+cpu", "2.14.0.dev20261103+cpu")
-    assert found.runs == len(found.readings)
-    assert list(temporary.iterdir()) == []
-
-
 def test_a_night_whose_dependency_moved_is_named_with_it_and_its_commits_are_not(nights, capsys) -> None:
     shas = [nights.commit(100) for _ in range(3)]
     nights.publish(1, 100, shas[0])
@@ -111,20 +98,28 @@ def test_a_night_whose_commits_cannot_be_built_is_named_itself(nights) -> None:
     nights.publish(1, 100, shas[0])
     nights.publish(2, 120, shas[2])
     found = nights(2, "--build", "echo no compiler; false")
-    assert [one.commit for one in found.culprits] == ["2.14.0.dev20261102+cpu"]
+    assert [(one.commit, one.moved) for one in found.culprits] == [("2.14.0.dev20261102+cpu", ())]
     assert "the good commit cannot be built" in found.notes[-1]
 
 
-def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(nights, shelf: Path) -> None:
-    shas = [nights.commit(cost) for cost in (100, 100, 100, 120, 120)]
-    for day, place in ((1, 0), (2, 2), (3, 4)):
-        nights.publish(day, (100, 0, 100, 0, 120)[place], shas[place], triton=day)
+def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(
+    nights, shelf: Path, temporary: Path
+) -> None:
+    costs = (100, 100, 100, 120, 120)
+    shas = [nights.commit(cost) for cost in costs]
+    for day, place in ((1, 0), (2, 1), (3, 4)):
+        nights.publish(day, costs[place], shas[place], triton=day)
     (shelf / "triton-2-py3-none-any.whl").rename(shelf.parent / "triton-2-py3-none-any.whl")
     [during] = nights(3, "--max-builds", "8").culprits
     assert during.set == ("2.14.0.dev20261102+cpu", "2.14.0.dev20261103+cpu")
     (shelf.parent / "triton-2-py3-none-any.whl").rename(shelf / "triton-2-py3-none-any.whl")
-    [named] = nights(3).culprits
-    assert (named.commit, named.moved) == (shas[3], (DependencyChange("triton", "2", "3"),))
+    found = nights(3)
+    [named] = found.culprits
+    assert (named.commit, named.subject) == (shas[3], "Cost 120")
+    assert named.moved == (DependencyChange("triton", "2", "3"),)
+    assert (found.good, found.bad) == ("2.14.0.dev20261101+cpu", "2.14.0.dev20261103+cpu")
+    assert found.runs == len(found.readings)
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -153,23 +148,19 @@ def test_ends_that_are_no_nightlies_are_told(
     assert message in capsys.readouterr().err
 
 
-def test_of_each_day_of_the_range_there_is_one_wheel(nights, bisect, shelf, with_pip, capsys) -> None:
-    for day in (1, 2, 3):
+def test_a_dry_run_plans_with_one_wheel_of_each_day_of_the_range_and_installs_nothing(
+    nights, bisect, shelf, with_pip, capsys
+) -> None:
+    for day in (1, 2, 3, 4):
         nights.publish(day, 100, "Unknown")
-    made_wheel(shelf, "torch-2.14.0.dev20261103+cu126-py3-none-any", {})
-    nights(2, "--dry-run", found=False)
-    wheels = ("--builder", "nightly", "--wheels", str(shelf), "--python", with_pip)
-    assert bisect.code("--good", "2026-11-01", "--bad", "2026-11-03", *wheels, command=COMMAND) == 2
-    assert (
-        "there are several nightlies of 2026-11-03, such as 2.14.0.dev20261103+c" in capsys.readouterr().err
-    )
-
-
-def test_a_dry_run_says_the_plan_and_installs_nothing(nights, bisect, capsys) -> None:
-    for day in (1, 2, 3):
-        nights.publish(day, 100, "Unknown")
+    made_wheel(shelf, "torch-2.14.0.dev20261104+cu126-py3-none-any", {})
     nights(3, "--dry-run", found=False)
     said = capsys.readouterr().err
     assert "good: torch==2.14.0.dev20261101+cpu\nbad:  torch==2.14.0.dev20261103+cpu\n2 suspects" in said
     assert not bisect.out.exists()
     assert not bisect.state.exists()
+    wheels = ("--builder", "nightly", "--wheels", str(shelf), "--python", with_pip)
+    assert bisect.code("--good", "2026-11-01", "--bad", "2026-11-04", *wheels, command=COMMAND) == 2
+    assert (
+        "there are several nightlies of 2026-11-04, such as 2.14.0.dev20261104+c" in capsys.readouterr().err
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from checking import SLOW, check, judged, notes, record, run, verdicts, words
+from made_points import noisy
 
 from torchperf_ci import cli
 from torchperf_ci.places import open_place
@@ -15,9 +16,6 @@ from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-ENOUGH = 12
-"""Nights of a past in which what is slow is proven, where each is an upload of its own."""
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -35,7 +33,7 @@ def test_what_was_uploaded_to_a_branch_is_a_past(
 
 @pytest.mark.parametrize("place", ["branch", "directory", "store", "config"])
 def test_where_uploads_go_is_the_past_from_the_first_day_on(
-    place: str, history: Path, slow: Path, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: str, slow: Path, remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the root action, which is told nothing else; the new run is there already."""
     to = {"branch": f"branch:past@{remote}", "store": f"chdb://{tmp_path}/kept"}.get(
@@ -49,9 +47,9 @@ def test_where_uploads_go_is_the_past_from_the_first_day_on(
         assert check(first) == 0
         assert notes(tmp_path) == [f"{to} holds no record yet, so there is no past"]
     ids = ("--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "0" * 40)
-    past = sorted(history.iterdir())[:ENOUGH]
-    for day, folder in enumerate([first, *past, *slow.iterdir()]):
-        job = ("--workflow-id", str(1000 + day), "--job-id", "1")
+    past = run(tmp_path, "past", [record("latency(ms)", ms, day) for day, ms in enumerate(noisy(10, 30))])
+    for number, folder in enumerate([first, past, *slow.iterdir()]):
+        job = ("--workflow-id", str(1000 + number), "--job-id", "1")
         assert cli.main(["upload", str(folder), "--to", to, *ids, *job]) == 0
         if folder == first:
             assert check(first) == 0
@@ -129,8 +127,8 @@ def test_what_was_uploaded_before_it_is_checked_is_not_its_own_past(
 ) -> None:
     for number, day in enumerate((30, 31, 32)):
         (kept,) = json.loads((slow / f"run-{number}/records.json").read_text())
-        uploaded = run(tmp_path, f"uploaded-{day}", [{**record("x", 1, day), **kept}])
-        assert cli.main(["ingest", str(uploaded), "--store", dsn]) == 0
+        run(tmp_path / "uploaded", f"run-{day}", [{**record("x", 1, day), **kept}])
+    assert cli.main(["ingest", str(tmp_path / "uploaded"), "--store", dsn]) == 0
     assert check(slow, "--store", dsn) == 1
     (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
     assert verdict["evidence"]["history"] == 30
@@ -249,12 +247,14 @@ def test_without_times_everything_in_a_directory_is_the_past(history: Path, tmp_
 
 @pytest.mark.parametrize("of", ["directory", "store"])
 def test_what_is_of_the_future_is_no_past_of_a_run_of_now(
-    of: str, history: Path, slow: Path, tmp_path: Path
+    of: str, history: Path, slow: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     """As the newest run for good it would keep any regression from being proven."""
-    run(history, "wrong-clock", [record("latency(ms)", 10.0, 36_500)])
-    cli.main(["ingest", str(history), "--store", f"chdb://{tmp_path}/store"])
-    against = ("--against", history) if of == "directory" else ("--store", f"chdb://{tmp_path}/store")
+    wrong = run(history, "wrong-clock", [record("latency(ms)", 10.0, 36_500)])
+    against = ("--against", history)
+    if of == "store":
+        against = ("--store", request.getfixturevalue("dsn"))
+        assert cli.main(["ingest", str(wrong), *against]) == 0
     assert check(slow, *against) == 1
     (verdict,) = verdicts(tmp_path)
     assert verdict["evidence"]["last_old"]["commit"] == f"{29:040x}"

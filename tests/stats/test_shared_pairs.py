@@ -34,7 +34,9 @@ def test_series_that_share_a_part_share_as_much_of_their_worth() -> None:
 
 def test_a_step_that_both_show_is_no_shared_luck() -> None:
     steep = 10 * LEVELS
-    assert evidence_worths([read(NOISE[0] + steep), read(NOISE[1] + steep)]).min() > 0.75
+    both = [read(NOISE[0] + steep), read(NOISE[1] + steep)]
+    assert evidence_worths(both).min() > 0.75
+    assert evidence_worths([(head, base, values) for base, head, values in both]).min() > 0.75
 
 
 def test_series_of_other_pairs_share_nothing() -> None:

@@ -52,13 +52,12 @@ def machine_offsets(
     rows, _ = np.nonzero(usable)
     if not rows.size:
         return offsets
-    keys = np.stack([groups[rows], jobs[usable]])
-    pairs, pair = np.unique(keys, axis=1, return_inverse=True)
-    pair = pair.reshape(-1)
+    numbers = jobs.max() + 1
+    pairs, pair = np.unique(groups[rows] * numbers + jobs[usable], return_inverse=True)
     weights = 1 / np.maximum(sigma, STEADIEST)[rows]
-    median, count = _weighted_medians(residuals[usable], weights, pair, pairs.shape[1])
+    median, count = _weighted_medians(residuals[usable], weights, pair, pairs.size)
     known = count >= MIN_SERIES
-    ordinary = _ordinary(np.where(known, median, np.nan), pairs[0])
+    ordinary = _ordinary(np.where(known, median, np.nan), pairs // numbers)
     offsets[usable] = np.where(known, np.clip(median, -ordinary, ordinary), 0.0)[pair]
     return offsets
 

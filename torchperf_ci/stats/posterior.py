@@ -54,8 +54,8 @@ def _correlation(one: tuple[Places, Places, Floats], other: tuple[Places, Places
         return 0.0
     if np.allclose(one[2], other[2], rtol=1e-6, atol=1e-9):
         return 1.0
-    _, group, counts = np.unique(np.stack(one[:2]), axis=1, return_inverse=True, return_counts=True)
-    group = group.ravel()
+    builds = one[0] * (one[1].max() + 1) + one[1]
+    _, group, counts = np.unique(builds, return_inverse=True, return_counts=True)
     first, second = (
         values - np.bincount(group, values)[group] / counts[group] for values in (one[2], other[2])
     )
