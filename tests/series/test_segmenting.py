@@ -9,6 +9,7 @@ import pytest
 from made_points import MACHINE, noisy, point, row, series
 
 from torchperf_ci.config import default_policy
+from torchperf_ci.series.level_changes import ratio_steps
 from torchperf_ci.series.policy import rule_of_metric
 from torchperf_ci.series.segmenting import segment_all
 
@@ -50,6 +51,17 @@ def test_a_change_has_the_word_of_its_metric(metric: str, new: float, word: str)
     assert (change.old, change.new) == pytest.approx((10, new), rel=0.01)
     assert change.effect
     assert change.effect.low < new / 10 < change.effect.high
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.4])
+def test_the_interval_holds_the_step_also_where_noise_remembers(memory: float) -> None:
+    noise = np.random.default_rng(2).normal(scale=0.01, size=(80, 400))
+    for run in range(1, len(noise)):
+        noise[run] += memory * noise[run - 1]
+    rows = np.exp(noise[20:].T + 0.05 * (np.arange(60) >= 30))
+    effects = [step.effect for found in ratio_steps(rows.tolist()) for step in found if step.place == 30]
+    assert len(effects) > 300
+    assert np.mean([it.low < np.exp(0.05) < it.high for it in effects if it]) > 0.9
 
 
 @pytest.mark.parametrize(

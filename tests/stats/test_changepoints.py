@@ -49,6 +49,14 @@ def test_where_nothing_changed_hardly_a_series_has_a_change(noise: str, n: int, 
     assert alarms <= 0.01 * series + 3 * np.sqrt(0.01 * series)
 
 
+def test_noise_that_remembers_makes_few_more() -> None:
+    noise = np.random.default_rng(45).normal(size=(65, 1500))
+    for run in range(1, len(noise)):
+        noise[run] += 0.4 * noise[run - 1]
+    alarms = change_points(0.015 * noise[20:].T)
+    assert np.mean([row.size > 0 for row in alarms]) < 0.045
+
+
 @pytest.mark.parametrize(
     ("size", "sigma", "share"),
     [(0.03, 0.01, 0.95), (0.05, 0.02, 0.95), (0.10, 0.03, 0.97), (-0.05, 0.02, 0.95)],

@@ -35,3 +35,10 @@ def test_noise_and_short_pasts_are_none() -> None:
     short = noise() + 0.001 * RUNS
     short[:, :60] = np.nan
     assert creep(short, LEAST).tolist() == creep(short[:, 60:], LEAST).tolist() == [0.0]
+
+
+def test_noise_that_remembers_is_seldom_one() -> None:
+    noises = 0.016 * np.random.default_rng(1).normal(size=(100, 2000))
+    for run in range(1, 100):
+        noises[run] += 0.6 * noises[run - 1]
+    assert (creep(noises.T, np.repeat(LEAST, 2000)) != 0).mean() < 0.007

@@ -19,7 +19,7 @@ from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.gate import Judged, judge
 from torchperf_ci.stats.past import BASELINE
-from torchperf_ci.stats.segmentation import MIN_EFFECT, change_points, sides
+from torchperf_ci.stats.segmentation import MIN_EFFECT, change_points, noise_autocorrelation, sides
 from torchperf_ci.stats.split_evidence import FEWEST
 
 if TYPE_CHECKING:
@@ -149,14 +149,19 @@ class LevelStep:
 
 def ratio_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[LevelStep]]:
     """Return the steps of at least ``min_effect`` in each row of positive values."""
+    logs = [np.log(row) for row in rows]
     return [
         [
             LevelStep(
-                place, float(np.exp(np.median(old))), float(np.exp(np.median(new))), shift_effect(old, new)
+                place,
+                float(np.exp(np.median(old))),
+                float(np.exp(np.median(new))),
+                shift_effect(old, new, autocorrelation=memory),
             )
             for place, old, new in found
         ]
-        for found in _places_with_sides([np.log(row) for row in rows], min_effect)
+        for row, found in zip(logs, _places_with_sides(logs, min_effect), strict=True)
+        for memory in [noise_autocorrelation(row, [place for place, _, _ in found]) if found else 0.0]
     ]
 
 

@@ -62,18 +62,20 @@ MAX_EXACT = 400
 """Most differences for which the exact distribution is used; its at most C(40, 20) cases fit into int64."""
 
 
-def shift_effect(old: Floats, new: Floats, confidence: float = 0.95) -> Effect:
+def shift_effect(old: Floats, new: Floats, confidence: float = 0.95, autocorrelation: float = 0.0) -> Effect:
     """Return the Hodges–Lehmann ratio new/old of log values, shapes (m,) and (n,), with its distribution-free interval.
 
     The estimate is the median of all m·n differences new − old; the interval runs between two of them, the k-th from
     either end, k by the Mann–Whitney distribution (Hollander, Wolfe & Chicken, *Nonparametric Statistical Methods*,
     §4.3), beyond :data:`MAX_EXACT` differences by its large-sample approximation. If m and n are too small for
-    ``confidence`` (below 4 and 4 for 95%, 5 and 5 for 99%) it is ``(0, ∞)``. Autocorrelated noise makes it too narrow.
+    ``confidence`` (below 4 and 4 for 95%, 5 and 5 for 99%) it is ``(0, ∞)``. The means of values with the lag-one
+    ``autocorrelation`` r vary by √((1 + r)/(1 − r)) times as much, so the interval is as many times as wide.
     """
     differences = np.sort(np.subtract.outer(new, old), axis=None)
     rank = _rank(*sorted((old.size, new.size)), confidence)
     low, high = (differences[rank - 1], differences[-rank]) if rank > 0 else (-inf, inf)
-    return Effect.of_logs(float(np.median(differences)), float(low), float(high), pairs=0)
+    middle, wider = float(np.median(differences)), sqrt((1 + autocorrelation) / (1 - autocorrelation))
+    return Effect.of_logs(middle, middle - (middle - low) * wider, middle + (high - middle) * wider, pairs=0)
 
 
 @lru_cache(maxsize=1024)

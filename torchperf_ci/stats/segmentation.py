@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from torchperf_ci.stats.autocorrelation import BIAS
 from torchperf_ci.stats.local_evidence import ChangeWindow, LocalEvidence, NoisySeries
 from torchperf_ci.stats.split_evidence import FEWEST, REACH, best_splits, scores_of_one, stretches, threshold
 
@@ -206,15 +207,27 @@ def _evidence_discount(scores: Floats) -> float:
     """Return the factor by which autocorrelation reduces the evidence of the values, 1 if there is none.
 
     The variance of the mean of many values with the lag-one correlation r is (1 + r)/(1 - r) times as large. The
-    correlation is that of the noise's ``scores``; a series without a month of runs on either side of a change is too
-    short to estimate it.
+    correlation is that of the noise's ``scores``; a series without a month of runs is too short to estimate it.
     """
-    if scores.size < 2 * REACH:
+    if scores.size < REACH:
         return 1.0
+    memory = _lag_one(scores)
+    return (1 - memory) / (1 + memory)
+
+
+def noise_autocorrelation(values: Floats, changes: Sequence[int]) -> float:
+    """Return the lag-one correlation of the noise around the levels between ``changes``, from 0 to 0.8.
+
+    That each level's median is taken from the same few runs biases it downwards, which is corrected.
+    """
+    scores = scores_of_one(_noise(values, changes))
+    return _lag_one(scores, BIAS * (len(changes) + 1) / values.size)
+
+
+def _lag_one(scores: Floats, more: float = 0.0) -> float:
     scores = np.minimum(np.maximum(scores, -CLIP), CLIP)
     correlation = float(scores[1:] @ scores[:-1]) / max(float(scores @ scores), 1e-9)
-    memory = min(max(0.0, correlation), MAX_AUTOCORRELATION)
-    return (1 - memory) / (1 + memory)
+    return min(max(0.0, correlation + more), MAX_AUTOCORRELATION)
 
 
 def window_of(before: int, place: int, after: int) -> ChangeWindow:
