@@ -7,8 +7,6 @@ import json
 import math
 import os
 import platform
-import shlex
-import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -241,10 +239,12 @@ def _cpu_quota(root: Path) -> float | None:
 
 
 def cxx_compiler() -> str:
-    """The first line that the C++ compiler (``CXX``, else g++, c++ or clang++) prints of itself; empty without one."""
-    candidates = [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"]
-    found = next(filter(None, map(shutil.which, candidates)), "")
-    return program_output(found, "--version").partition("\n")[0]
+    """The first line that inductor's C++ compiler prints of itself; empty if it does not run.
+
+    Inductor tries no other one (``torch._inductor.config.cpp.cxx``), and takes ``CXX`` for a program without arguments.
+    """
+    default = "clang++" if platform.system() == "Darwin" else "g++"
+    return program_output(os.environ.get("CXX", default), "--version").partition("\n")[0]
 
 
 DIGEST_LENGTH = 12
