@@ -32,7 +32,7 @@ ENOUGH_MEMORY, ENOUGH_DISK = 4.0, 5.0
 CLOCK_STEP = 1e-6
 FAST_CLOCKS = ("", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase", "tod")
 """Clock sources that are read without a system call; empty where the system does not name its source."""
-TUNE = "run with --tune (needs root)"
+TUNE = "run with --tune (needs root, and a container --privileged)"
 PAIRS = "measure in pairs: --anchor, or torchperf compare"
 
 
@@ -155,10 +155,10 @@ def gpu_processes(condition: GpuCondition) -> DoctorFinding:
 def clock_rights(machine: MachineState) -> DoctorFinding:
     """Are we allowed to lock the GPU's clock?"""
     why = "a free clock follows temperature and power from run to run"
-    root = machine.administrator
-    state = "running as root: --tune can lock the clock" if root else "not root: the clock cannot be locked"
-    do = "run as root with --tune, or let an administrator lock it (nvidia-smi --lock-gpu-clocks)"
-    return finding("gpu clock rights", root, state, why, do)
+    may = machine.administrator
+    state = "--tune can lock the clock" if may else "this process may not lock the clock (CAP_SYS_ADMIN)"
+    do = f"{TUNE}, or let an administrator lock it (nvidia-smi --lock-gpu-clocks)"
+    return finding("gpu clock rights", may, state, why, do)
 
 
 def gpu_persistence(*, on: bool) -> DoctorFinding:
@@ -261,7 +261,7 @@ def compiler(machine: MachineState) -> DoctorFinding:
     """Can inductor compile for the CPU?"""
     why = "inductor writes C++ for the CPU, and a launcher for each GPU kernel"
     compiler = machine.compiler
-    do = "install g++ (on macOS: xcode-select --install)"
+    do = "install g++ (on macOS: xcode-select --install), or name in CXX a compiler that is there"
     return finding("compiler", bool(compiler), compiler or "no C++ compiler", why, do, "bad")
 
 
