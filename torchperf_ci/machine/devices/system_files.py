@@ -63,6 +63,12 @@ def online_cpus(root: Path) -> tuple[int, ...]:
     return numbers(text(root / CPUS / "online"))
 
 
+def siblings(root: Path, cpu: int) -> tuple[int, ...]:
+    """The CPUs of the same core, including this one; only this one where the system does not say, as in gVisor."""
+    listed = numbers(text(root / CPUS / f"cpu{cpu}" / "topology/thread_siblings_list"))
+    return listed if cpu in listed else (cpu,)
+
+
 def cpu_files(root: Path, pattern: str) -> list[Path]:
     """All files that match ``pattern`` in the folders of the online CPUs, in the order of CPUs."""
     return [path for cpu in online_cpus(root) for path in sorted((root / CPUS / f"cpu{cpu}").glob(pattern))]
