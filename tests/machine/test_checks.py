@@ -105,6 +105,7 @@ def test_an_ideal_machine_has_nothing_to_find():
         ("memory", with_host(memory_available=GIB), "warn"),
         ("memory", with_host(memory_available=0), "ok"),
         ("swap", with_host(swap_used=GIB), "warn"),
+        ("swap", with_host(swap_used=4096), "ok"),
         ("disk", replace(FACTS, disk_free=GIB), "warn"),
         ("timer", with_host(clock_source="hpet"), "warn"),
         ("timer", replace(FACTS, clock_step=1e-5), "warn"),

@@ -12,7 +12,7 @@ from torchperf_ci.machine.examination import (
     machine_state,
     steadiness,
 )
-from torchperf_ci.machine.host import GIB
+from torchperf_ci.machine.host import GIB, MIB
 from torchperf_ci.machine.interference import LOAD_PER_THREAD, PRESSURE_LIMIT, STEAL_LIMIT
 from torchperf_ci.machine.tuning import DEEP_MICROSECONDS
 
@@ -235,8 +235,8 @@ def memory(machine: MachineState) -> DoctorFinding:
 def swap(machine: MachineState) -> DoctorFinding:
     """Is memory swapped out?"""
     why = "swapped-out memory comes back in the middle of a measurement"
-    used = machine.host.swap_used / GIB
-    return finding("swap", not used, f"{used:.1f} GiB are used", why, "swapoff -a")
+    used = machine.host.swap_used // MIB
+    return finding("swap", not used, f"{used:,} MiB are used", why, "swapoff -a")
 
 
 def disk(machine: MachineState) -> DoctorFinding:
