@@ -122,7 +122,8 @@ def heat(machine: MachineState) -> DoctorFinding:
     """Has heat throttled a core since boot?"""
     why = "a core that is too hot lowers its clock"
     events = machine.host.throttle_events
-    state = f"cores were throttled {events} times since boot"
+    known = f"cores were throttled {events} times since boot"
+    state = "the machine does not count it" if events is None else known
     return finding("heat", not events, state, why, "improve the cooling")
 
 
@@ -195,9 +196,11 @@ def virtual_machine(machine: MachineState) -> DoctorFinding:
     if not host.hypervisor:
         return finding("virtual machine", True, "bare metal", why, "")
     maker = "" if host.hypervisor == "unknown" else f" ({host.hypervisor})"
-    state = f"virtual{maker}, {host.steal or 0:.1%} of CPU time was stolen since boot"
+    stolen = "" if host.steal is None else f", {host.steal:.1%} of CPU time was stolen since boot"
     level: FindingLevel = "bad" if (host.steal or 0) > STEAL_LIMIT else "warn"
-    return DoctorFinding("virtual machine", level, state, why, f"{PAIRS}; or use a bare-metal runner")
+    return DoctorFinding(
+        "virtual machine", level, f"virtual{maker}{stolen}", why, f"{PAIRS}; or use a bare-metal runner"
+    )
 
 
 def cpu_quota(machine: MachineState) -> DoctorFinding:
@@ -214,11 +217,10 @@ def other_load(machine: MachineState) -> DoctorFinding:
     """Does other work run on this machine?"""
     why = "other work takes CPUs, caches and memory bandwidth"
     host = machine.host
-    pressure = host.cpu_pressure or 0
-    state = (
-        f"load {host.load:.2f} on {host.processor.threads} CPUs, some task waited {pressure:.0%} of the time"
-    )
-    waits, do = pressure > PRESSURE_LIMIT, f"stop other jobs on this machine, or {PAIRS}"
+    pressure = host.cpu_pressure
+    waited = "" if pressure is None else f", some task waited {pressure:.0%} of the time"
+    state = f"load {host.load:.2f} on {host.processor.threads} CPUs{waited}"
+    waits, do = (pressure or 0) > PRESSURE_LIMIT, f"stop other jobs on this machine, or {PAIRS}"
     quiet = not waits and host.load <= LOAD_PER_THREAD * host.processor.threads
     return finding("other load", quiet, state, why, do, "bad" if waits else "warn")
 

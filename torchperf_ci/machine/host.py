@@ -76,7 +76,7 @@ class Host:
     load: float = 0.0
     cpu_pressure: float | None = None
     steal: float | None = None
-    throttle_events: int = 0
+    throttle_events: int | None = None
     clock_source: str = ""
     huge_pages: str = ""
 
@@ -133,9 +133,10 @@ def load(root: Path) -> float | None:
     return float(words[0]) if words else None
 
 
-def throttle_events(root: Path) -> int:
-    """How often heat has slowed a core down since boot, summed over the CPUs (x86 only)."""
-    return sum(number(path) or 0 for path in cpu_files(root, "thermal_throttle/core_throttle_count"))
+def throttle_events(root: Path) -> int | None:
+    """How often heat has slowed a core down since boot, summed over the CPUs; None if unknown (only Intel's count)."""
+    counts = cpu_files(root, "thermal_throttle/core_throttle_count")
+    return sum(number(path) or 0 for path in counts) if counts else None
 
 
 def _read_apple() -> Host:

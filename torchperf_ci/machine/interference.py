@@ -100,7 +100,7 @@ def read_counters(root: Path = Path("/"), own: int = 0) -> CounterSnapshot:
         time.monotonic(),
         int(stalled) * MICROSECOND if stalled else None,
         cpu_ticks(root),
-        throttle_events(root),
+        throttle_events(root) or 0,
         _ticks_of_family(own or os.getpid(), root),
         quota_stalled(root),
         load(root),
