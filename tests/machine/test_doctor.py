@@ -9,7 +9,7 @@ import pytest
 
 from torchperf_ci.machine import examination
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.doctor import examine, verdict
+from torchperf_ci.machine.doctor import diagnose, verdict
 from torchperf_ci.machine.examination import DoctorFinding, machine_state
 
 
@@ -62,7 +62,7 @@ def test_whether_clocks_can_be_locked_is_a_capability(monkeypatch, capabilities,
 
 
 def test_this_machine_is_examined():
-    findings = examine(Cpu())
+    findings = diagnose(machine_state(Cpu()))
     assert {"steadiness", "governor", "compiler", "disk"} <= {finding.check for finding in findings}
     assert json.loads(json.dumps([vars(finding) for finding in findings]))
     assert verdict(findings).endswith(".")

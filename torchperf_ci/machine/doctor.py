@@ -9,7 +9,6 @@ from torchperf_ci.machine.examination import (
     MachineState,
     device_steadiness,
     finding,
-    machine_state,
     steadiness,
 )
 from torchperf_ci.machine.host import GIB, MIB
@@ -19,8 +18,8 @@ from torchperf_ci.machine.tuning import DEEP_MICROSECONDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.machine.devices.interface import Device, GpuCondition
-    from torchperf_ci.machine.examination import DeviceExercise, FindingLevel
+    from torchperf_ci.machine.devices.interface import GpuCondition
+    from torchperf_ci.machine.examination import FindingLevel
 
 
 COOL_MARGIN = 10
@@ -34,14 +33,6 @@ FAST_CLOCKS = ("", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_t
 """Clock sources that are read without a system call; empty where the system does not name its source."""
 TUNE = "run with --tune (needs root, and a container --privileged)"
 PAIRS = "measure in pairs: --anchor, or torchperf compare"
-
-
-def examine(device: Device, exercise: DeviceExercise | None = None) -> tuple[DoctorFinding, ...]:
-    """Examine this machine and ``device``; takes about a second and changes nothing.
-
-    ``exercise`` is how the device performed under work from torch, if a torch was available.
-    """
-    return diagnose(machine_state(device, exercise))
 
 
 def diagnose(machine: MachineState) -> tuple[DoctorFinding, ...]:

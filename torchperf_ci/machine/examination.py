@@ -129,7 +129,10 @@ class MachineState:
 
 
 def machine_state(device: Device, exercise: DeviceExercise | None = None) -> MachineState:
-    """Examine this machine and ``device``; takes about a second, most of it to measure noise."""
+    """Examine this machine and ``device``; takes about a second, most of it to measure noise, and changes nothing.
+
+    ``exercise`` is how the device performed under work from torch, if a torch was available.
+    """
     host = read_host()  # first, so that its load does not include the noise measurement
     return MachineState(
         host=host,

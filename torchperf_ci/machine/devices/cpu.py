@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
 from torchperf_ci.machine.devices.system_files import (
-    allocated_memory,
     cpu_files,
     number,
     online_cpus,
     peak_memory,
     program_output,
     reset_peak_memory,
+    resident_memory,
     siblings,
     text,
 )
@@ -111,7 +111,7 @@ class Cpu(Device):
         """Do nothing: CPU work is finished when the call returns."""
 
     def memory_allocated(self) -> int:
-        return allocated_memory()
+        return resident_memory()
 
     def reset_peak_memory(self) -> None:
         reset_peak_memory()

@@ -78,13 +78,9 @@ KIB = 1024
 SELF = Path("/proc/self")
 
 
-def allocated_memory() -> int:
-    """The resident set of this process."""
-    return resident_memory(os.getpid())
-
-
-def resident_memory(pid: int) -> int:
-    """The resident set of process ``pid``; 0 if it is gone."""
+def resident_memory(pid: int = 0) -> int:
+    """The resident set of process ``pid`` (this one by default); 0 if it is gone."""
+    pid = pid or os.getpid()
     if sys.platform != "linux":
         return int(program_output("/bin/ps", "-o", "rss=", "-p", str(pid)).strip() or 0) * KIB
     try:
