@@ -24,7 +24,8 @@ from torchperf_ci.document import Document, Folded, Replaceable, Table, shown_on
 from torchperf_ci.errors import ConflictError, NotDeliveredError
 from torchperf_ci.history import history_document
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.doctor import examine
+from torchperf_ci.machine.doctor import diagnose
+from torchperf_ci.machine.examination import machine_state
 from torchperf_ci.plan.command import jobs_document
 from torchperf_ci.plan.jobs import jobs_of
 from torchperf_ci.records.record import Dependency
@@ -132,7 +133,7 @@ def queried() -> Document:
 DOCUMENTS: dict[str, Callable[[], Document]] = {
     "run": run,
     "list": listed,
-    "doctor": lambda: findings_document(examine(Cpu())),
+    "doctor": lambda: findings_document(diagnose(machine_state(Cpu()))),
     "check": lambda: verdicts_document([made_night.JUDGEMENT]),
     "compare": lambda: verdicts_document([replace(made_night.JUDGEMENT, command="compare")]),
     "bisect": lambda: bisection_document(made_night.LOCATION),

@@ -64,6 +64,29 @@ def test_two_workers_fit_beside_each_other(
     assert process.find_batch_size(CASE, settings, tmp_path) == expected
 
 
+def test_blocks_are_as_long_as_a_step_is_short_although_the_second_one_is_slow(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[int] = []
+
+    class RecordsGraph(Device):
+        def ask(self, verb: str, _timeout: float, _kind: type, **arguments: Any) -> object:
+            if verb == "first_step":
+                asked.clear()
+            if verb == "block":
+                asked.append(arguments["steps"])
+            return 10.0 if asked == [1] else super().ask(verb, _timeout, _kind, **arguments)
+
+    @contextmanager
+    def opened(*_: object) -> Iterator[Device]:
+        yield RecordsGraph(16, 10**6)
+
+    monkeypatch.setattr(process, "open_worker", opened)
+    monkeypatch.setattr(process, "available_memory", lambda: 0)
+    assert process.find_batch_size(CASE, SETTINGS, tmp_path) == 16
+    assert asked[-1] == 10  # steps of 20 ms
+
+
 def test_a_batch_norm_that_cannot_train_on_one_sample_is_given_two(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -122,8 +122,9 @@ def test_a_strict_doctor_fails_where_a_check_does_not_pass(
 ) -> None:
     unsteady = DoctorFinding("turbo", "warn", "on", "it depends on heat", "switch it off")
     calm = replace(unsteady, level="ok")
+    monkeypatch.setattr(commands, "machine_state", lambda *_: None)
     for found, code in (([calm], 0), ([calm, unsteady], 1)):  # of the machine: no torch is asked
-        monkeypatch.setattr(commands, "examine", lambda *_, found=found, **__: found)
+        monkeypatch.setattr(commands, "diagnose", lambda _state, found=found: found)
         assert main(["doctor", "--python", "/bin/true", "--strict"]) == code
         assert main(["doctor", "--python", "/bin/true"]) == 0
     assert "! turbo: on" in capsys.readouterr().out

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 
@@ -72,13 +73,20 @@ def test_a_worker_whose_log_is_removed_meanwhile_is_a_failure_without_a_log(tmp_
     assert failure.value.log == ""
 
 
+@pytest.mark.parametrize("answers", [0, 1])
 def test_a_worker_that_has_not_answered_yet_is_not_waited_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: int
 ) -> None:
     monkeypatch.setattr("torchperf_ci.bench.worker_client.GRACE_SECONDS", 120.0)
-    # It would end by itself, as one that has imported torch.
-    starting = python_that(tmp_path, "#!/bin/sh\nexec sleep 60\n")
-    worker = Worker(starting, tmp_path / "log", {})
+    # It would end by itself, as one that has imported torch or has done its work.
+    answer = 'read -r request <&"$2"; echo \'{"ok": null}\' >&"$2"\n'
+    busy = python_that(tmp_path, f"#!/bin/bash\n{answers * answer}exec sleep 60\n")
+    worker = Worker(busy, tmp_path / "log", {})
+    for _ in range(answers):
+        worker.ask("ready", 30, Done)
+        monkeypatch.setattr(worker, "_enforce_memory_limit", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            worker.ask("sample", 30, Done)
     worker.close()
     assert worker._process.returncode == -signal.SIGKILL
 

@@ -45,8 +45,7 @@ def core(cpu: int, cores: int) -> dict[str, str]:
     home = f"{CPU}/cpu{cpu}"
     first = cpu % cores
     files = {
-        "topology/physical_package_id": "0",
-        "topology/core_id": str(first),
+        "topology/core_id": "0",  # which some platforms say of all CPUs
         "topology/thread_siblings_list": f"{first},{first + cores}",
         "cpufreq/scaling_governor": "powersave",
         "cpufreq/scaling_cur_freq": str(2_000_000 + 1000 * cpu),

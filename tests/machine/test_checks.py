@@ -69,10 +69,26 @@ def with_gpu(**changes):
     return replace(FACTS, condition=replace(COOL, **changes))
 
 
+def finding_of(name, facts):
+    (found,) = (finding for finding in diagnose(facts) if finding.check == name)
+    return found
+
+
 def level_of(name, facts):
-    """The level of the one finding of that name."""
-    (finding,) = (finding for finding in diagnose(facts) if finding.check == name)
-    return finding.level
+    return finding_of(name, facts).level
+
+
+@pytest.mark.parametrize(
+    ("check", "facts", "state"),
+    [
+        ("heat", with_host(throttle_events=0), "cores were throttled 0 times since boot"),
+        ("heat", with_host(throttle_events=None), "the machine does not count it"),
+        ("virtual machine", with_host(hypervisor="QEMU", steal=None), "virtual (QEMU)"),
+        ("other load", with_host(load=0.5, cpu_pressure=None), "load 0.50 on 48 CPUs"),
+    ],
+)
+def test_what_the_machine_does_not_count_is_not_told_as_0(check, facts, state):
+    assert finding_of(check, facts).state == state
 
 
 def test_an_ideal_machine_has_nothing_to_find():
@@ -105,6 +121,7 @@ def test_an_ideal_machine_has_nothing_to_find():
         ("memory", with_host(memory_available=GIB), "warn"),
         ("memory", with_host(memory_available=0), "ok"),
         ("swap", with_host(swap_used=GIB), "warn"),
+        ("swap", with_host(swap_used=4096), "ok"),
         ("disk", replace(FACTS, disk_free=GIB), "warn"),
         ("timer", with_host(clock_source="hpet"), "warn"),
         ("timer", replace(FACTS, clock_step=1e-5), "warn"),

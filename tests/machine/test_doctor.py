@@ -7,8 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from torchperf_ci.machine import examination
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.doctor import examine, verdict
+from torchperf_ci.machine.doctor import diagnose, verdict
 from torchperf_ci.machine.examination import DoctorFinding, machine_state
 
 
@@ -49,8 +50,19 @@ def test_the_disk_is_that_of_temporary_files_where_workers_compile(monkeypatch, 
     assert machine_state(Cpu()).disk_free == 7
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "may"),
+    [("000001ffffffffff", True), ("00000000a80425fb", False), ("0000000000000000", False)],
+    ids=["root", "root in a container", "user"],
+)
+def test_whether_clocks_can_be_locked_is_a_capability(monkeypatch, capabilities, may):
+    status = f"Name:\tpython\nCapPrm:\t000001ffffffffff\nCapEff:\t{capabilities}\nCapBnd:\t0"
+    monkeypatch.setattr(examination, "text", lambda _path: status)
+    assert machine_state(Cpu()).administrator == may
+
+
 def test_this_machine_is_examined():
-    findings = examine(Cpu())
+    findings = diagnose(machine_state(Cpu()))
     assert {"steadiness", "governor", "compiler", "disk"} <= {finding.check for finding in findings}
     assert json.loads(json.dumps([vars(finding) for finding in findings]))
     assert verdict(findings).endswith(".")

@@ -39,6 +39,7 @@ class Model(BenchmarkModel):
 
     def __init__(self, test, device, batch_size=None, extra_args=[]):
         super().__init__(test, device, batch_size)
+        assert extra_args == ["--precision", "fp32"]  # TorchBench would choose fp16 on a GPU
         self.model = torch.nn.Linear(3, 2)
         {more}
 

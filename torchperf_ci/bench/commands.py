@@ -25,7 +25,8 @@ from torchperf_ci.document import Column, Document, Table, counted, duration, te
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
 from torchperf_ci.identity import identity_fields, uncommitted_note
 from torchperf_ci.machine.devices import installed
-from torchperf_ci.machine.doctor import examine, verdict
+from torchperf_ci.machine.doctor import diagnose, verdict
+from torchperf_ci.machine.examination import machine_state
 from torchperf_ci.machine.host import machine_text, read_host, runner_entry, take_fingerprint
 from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned, untuned
@@ -153,8 +154,7 @@ def _listed(entry: DescribedWorkload, unavailable: Mapping[str, str]) -> tuple[s
 
 def doctor_command(options: DoctorOptions) -> int:
     """Print the findings about this machine and about the given device, or else the one that torch would use."""
-    device, exercised = _to_examine(options)
-    findings = examine(device, exercised)
+    findings = diagnose(machine_state(*_to_examine(options)))
     if options.json:
         print_json({"verdict": verdict(findings), "findings": [asdict(finding) for finding in findings]})
     else:

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from torchperf_ci import actions, json_files
 from torchperf_ci.bench.pairs import Pair, SideFailure, measure_against, why_unpaired
@@ -66,7 +66,7 @@ class RunJournal:
             make_own_folder(self._path.parent)
             if records.parent == Path() and records.name.startswith(RECORDS.name):
                 ignore_in_git(records)
-            with open_journal(self._path) as file:
+            with self.locked() as file:  # reading cuts off what another run may be about to write
                 for entry in json_files.read_entries(file, plan, OTHERWISE):
                     line = msgspec.convert(entry, JournalLine)
                     self._lines[line.case].append(line)
@@ -78,7 +78,7 @@ class RunJournal:
             raise OutputDirectoryError(msg) from None
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[IO[bytes]]:
         """Lock the journal against other runs for the block. Raises :class:`ResumeError`."""
         with open_journal(self._path) as file:
             with suppress(OSError):  # on a file system without locks
@@ -87,7 +87,7 @@ class RunJournal:
                         f"{self._path} is in use by another run: wait for it to end, or choose another --out"
                     )
                     raise ResumeError(msg)
-            yield
+            yield file
 
     def add(self, line: JournalLine) -> None:
         """Save one line. Raises :class:`OutputDirectoryError`."""

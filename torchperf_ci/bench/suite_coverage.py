@@ -291,8 +291,8 @@ A name identifies a series for good: what stands here keeps its arguments.
 _MODELS = "\nMODELS = (\n"
 _MODULES = {
     "huggingface": "hugging_face",
-    "timm_classifier": "timm_models",
-    "torchvision_classifier": "torchvision_models",
+    "timm_classifier": "timm_and_torchvision",
+    "torchvision_classifier": "timm_and_torchvision",
 }
 
 

@@ -110,7 +110,7 @@ class Worker:
     ) -> None:
         self._log = log
         self._memory_limit = memory_limit
-        self._answered = False
+        self._idle = False
         self._oom_kills = oom_kills()
         self._socket, theirs = socket.socketpair()
         with theirs, log.open("wb") as output:
@@ -161,12 +161,13 @@ class Worker:
         """
         import msgspec
 
+        self._idle = False
         try:
             self._socket.sendall(json.dumps({"verb": verb, **arguments}).encode() + b"\n")
         except OSError:
             raise self._ended(verb) from None
         line = self._receive(verb, timeout)
-        self._answered = True
+        self._idle = True
         try:
             answer = json.loads(line)
             if "error" in answer:
@@ -180,10 +181,10 @@ class Worker:
     def close(self) -> None:
         """Let an idle worker exit, then kill everything that it has started.
 
-        A worker that has not answered yet may still import torch; it is not worth waiting for.
+        One that is starting or at work, as when a signal stops the run, would not notice; it is not waited for.
         """
         self._socket.close()
-        if self._answered:
+        if self._idle:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_SECONDS)
         self._group.end()

@@ -9,18 +9,17 @@ from torchperf_ci.machine.examination import (
     MachineState,
     device_steadiness,
     finding,
-    machine_state,
     steadiness,
 )
-from torchperf_ci.machine.host import GIB
+from torchperf_ci.machine.host import GIB, MIB
 from torchperf_ci.machine.interference import LOAD_PER_THREAD, PRESSURE_LIMIT, STEAL_LIMIT
 from torchperf_ci.machine.tuning import DEEP_MICROSECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from torchperf_ci.machine.devices.interface import Device, GpuCondition
-    from torchperf_ci.machine.examination import DeviceExercise, FindingLevel
+    from torchperf_ci.machine.devices.interface import GpuCondition
+    from torchperf_ci.machine.examination import FindingLevel
 
 
 COOL_MARGIN = 10
@@ -32,16 +31,8 @@ ENOUGH_MEMORY, ENOUGH_DISK = 4.0, 5.0
 CLOCK_STEP = 1e-6
 FAST_CLOCKS = ("", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase", "tod")
 """Clock sources that are read without a system call; empty where the system does not name its source."""
-TUNE = "run with --tune (needs root)"
+TUNE = "run with --tune (needs root, and a container --privileged)"
 PAIRS = "measure in pairs: --anchor, or torchperf compare"
-
-
-def examine(device: Device, exercise: DeviceExercise | None = None) -> tuple[DoctorFinding, ...]:
-    """Examine this machine and ``device``; takes about a second and changes nothing.
-
-    ``exercise`` is how the device performed under work from torch, if a torch was available.
-    """
-    return diagnose(machine_state(device, exercise))
 
 
 def diagnose(machine: MachineState) -> tuple[DoctorFinding, ...]:
@@ -122,7 +113,8 @@ def heat(machine: MachineState) -> DoctorFinding:
     """Has heat throttled a core since boot?"""
     why = "a core that is too hot lowers its clock"
     events = machine.host.throttle_events
-    state = f"cores were throttled {events} times since boot"
+    known = f"cores were throttled {events} times since boot"
+    state = "the machine does not count it" if events is None else known
     return finding("heat", not events, state, why, "improve the cooling")
 
 
@@ -155,10 +147,10 @@ def gpu_processes(condition: GpuCondition) -> DoctorFinding:
 def clock_rights(machine: MachineState) -> DoctorFinding:
     """Are we allowed to lock the GPU's clock?"""
     why = "a free clock follows temperature and power from run to run"
-    root = machine.administrator
-    state = "running as root: --tune can lock the clock" if root else "not root: the clock cannot be locked"
-    do = "run as root with --tune, or let an administrator lock it (nvidia-smi --lock-gpu-clocks)"
-    return finding("gpu clock rights", root, state, why, do)
+    may = machine.administrator
+    state = "--tune can lock the clock" if may else "this process may not lock the clock (CAP_SYS_ADMIN)"
+    do = f"{TUNE}, or let an administrator lock it (nvidia-smi --lock-gpu-clocks)"
+    return finding("gpu clock rights", may, state, why, do)
 
 
 def gpu_persistence(*, on: bool) -> DoctorFinding:
@@ -195,9 +187,11 @@ def virtual_machine(machine: MachineState) -> DoctorFinding:
     if not host.hypervisor:
         return finding("virtual machine", True, "bare metal", why, "")
     maker = "" if host.hypervisor == "unknown" else f" ({host.hypervisor})"
-    state = f"virtual{maker}, {host.steal or 0:.1%} of CPU time was stolen since boot"
+    stolen = "" if host.steal is None else f", {host.steal:.1%} of CPU time was stolen since boot"
     level: FindingLevel = "bad" if (host.steal or 0) > STEAL_LIMIT else "warn"
-    return DoctorFinding("virtual machine", level, state, why, f"{PAIRS}; or use a bare-metal runner")
+    return DoctorFinding(
+        "virtual machine", level, f"virtual{maker}{stolen}", why, f"{PAIRS}; or use a bare-metal runner"
+    )
 
 
 def cpu_quota(machine: MachineState) -> DoctorFinding:
@@ -214,11 +208,10 @@ def other_load(machine: MachineState) -> DoctorFinding:
     """Does other work run on this machine?"""
     why = "other work takes CPUs, caches and memory bandwidth"
     host = machine.host
-    pressure = host.cpu_pressure or 0
-    state = (
-        f"load {host.load:.2f} on {host.processor.threads} CPUs, some task waited {pressure:.0%} of the time"
-    )
-    waits, do = pressure > PRESSURE_LIMIT, f"stop other jobs on this machine, or {PAIRS}"
+    pressure = host.cpu_pressure
+    waited = "" if pressure is None else f", some task waited {pressure:.0%} of the time"
+    state = f"load {host.load:.2f} on {host.processor.threads} CPUs{waited}"
+    waits, do = (pressure or 0) > PRESSURE_LIMIT, f"stop other jobs on this machine, or {PAIRS}"
     quiet = not waits and host.load <= LOAD_PER_THREAD * host.processor.threads
     return finding("other load", quiet, state, why, do, "bad" if waits else "warn")
 
@@ -235,8 +228,8 @@ def memory(machine: MachineState) -> DoctorFinding:
 def swap(machine: MachineState) -> DoctorFinding:
     """Is memory swapped out?"""
     why = "swapped-out memory comes back in the middle of a measurement"
-    used = machine.host.swap_used / GIB
-    return finding("swap", not used, f"{used:.1f} GiB are used", why, "swapoff -a")
+    used = machine.host.swap_used // MIB
+    return finding("swap", not used, f"{used:,} MiB are used", why, "swapoff -a")
 
 
 def disk(machine: MachineState) -> DoctorFinding:
@@ -261,7 +254,7 @@ def compiler(machine: MachineState) -> DoctorFinding:
     """Can inductor compile for the CPU?"""
     why = "inductor writes C++ for the CPU, and a launcher for each GPU kernel"
     compiler = machine.compiler
-    do = "install g++ (on macOS: xcode-select --install)"
+    do = "install g++ (on macOS: xcode-select --install), or name in CXX a compiler that is there"
     return finding("compiler", bool(compiler), compiler or "no C++ compiler", why, do, "bad")
 
 

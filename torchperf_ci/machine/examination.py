@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
+import re
 import shutil
 import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.machine.devices.interface import Device, GpuCondition, Throttling
+from torchperf_ci.machine.devices.system_files import text
 from torchperf_ci.machine.host import Host, cxx_compiler, read_host
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ CLOCK_READS = 1000
 USUAL_CHANGE = 0.03
 """The smallest relative change that regressions are usually judged by."""
 HOPELESS = 0.10
+SYS_ADMIN = 21
+"""The number of ``CAP_SYS_ADMIN`` in linux/capability.h."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,10 @@ class MachineState:
 
 
 def machine_state(device: Device, exercise: DeviceExercise | None = None) -> MachineState:
-    """Examine this machine and ``device``; takes about a second, most of it to measure noise."""
+    """Examine this machine and ``device``; takes about a second, most of it to measure noise, and changes nothing.
+
+    ``exercise`` is how the device performed under work from torch, if a torch was available.
+    """
     host = read_host()  # first, so that its load does not include the noise measurement
     return MachineState(
         host=host,
@@ -135,9 +142,19 @@ def machine_state(device: Device, exercise: DeviceExercise | None = None) -> Mac
         compiler=cxx_compiler(),
         disk_free=shutil.disk_usage(tempfile.gettempdir()).free,
         clock_step=_clock_step(),
-        administrator=os.geteuid() == 0,
+        administrator=_is_administrator(),
         exercise=exercise,
     )
+
+
+def _is_administrator() -> bool:
+    """Whether the kernel lets this process change devices, which root in a container usually may not.
+
+    A driver asks for ``CAP_SYS_ADMIN`` (capabilities(7)), and not for the user.
+    """
+    status = text(Path("/proc/self/status"))
+    effective = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return bool(effective and int(effective[1], 16) >> SYS_ADMIN & 1)
 
 
 def _clock_step() -> float:

@@ -109,17 +109,14 @@ def _by_counters(before: ThrottleCounters | None, after: ThrottleCounters | None
     if before is None or after is None or after.total <= before.total:
         return ThrottleCounters(0.0, {})
     total = after.total - before.total
-    voiding = {
-        name: _share(before.voiding[name], count, total)
-        for name, count in after.voiding.items()
-        if name in before.voiding
-    }
-    power = None if before.power is None or after.power is None else _share(before.power, after.power, total)
-    return ThrottleCounters(total, voiding, power)
+    shares = {name: share(before.voiding.get(name), count, total) for name, count in after.voiding.items()}
+    voiding = {name: known for name, known in shares.items() if known is not None}
+    return ThrottleCounters(total, voiding, share(before.power, after.power, total))
 
 
-def _share(before: float, after: float, total: float) -> float:
-    return min((after - before) / total, 1.0)
+def share(before: float | None, after: float | None, total: float) -> float | None:
+    """How much a counter has grown as a share of ``total``, at most 1; None if it was not read at both ends."""
+    return None if before is None or after is None else min((after - before) / total, 1.0)
 
 
 def _by_readings(readings: Sequence[GpuReading]) -> ThrottleCounters:

@@ -7,8 +7,6 @@ import json
 import math
 import os
 import platform
-import shlex
-import shutil
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,7 +76,7 @@ class Host:
     load: float = 0.0
     cpu_pressure: float | None = None
     steal: float | None = None
-    throttle_events: int = 0
+    throttle_events: int | None = None
     clock_source: str = ""
     huge_pages: str = ""
 
@@ -135,9 +133,10 @@ def load(root: Path) -> float | None:
     return float(words[0]) if words else None
 
 
-def throttle_events(root: Path) -> int:
-    """How often heat has slowed a core down since boot, summed over the CPUs (x86 only)."""
-    return sum(number(path) or 0 for path in cpu_files(root, "thermal_throttle/core_throttle_count"))
+def throttle_events(root: Path) -> int | None:
+    """How often heat has slowed a core down since boot, summed over the CPUs; None if unknown (only Intel's count)."""
+    counts = cpu_files(root, "thermal_throttle/core_throttle_count")
+    return sum(number(path) or 0 for path in counts) if counts else None
 
 
 def _read_apple() -> Host:
@@ -241,10 +240,12 @@ def _cpu_quota(root: Path) -> float | None:
 
 
 def cxx_compiler() -> str:
-    """The first line that the C++ compiler (``CXX``, else g++, c++ or clang++) prints of itself; empty without one."""
-    candidates = [*shlex.split(os.environ.get("CXX", ""))[:1], "g++", "c++", "clang++"]
-    found = next(filter(None, map(shutil.which, candidates)), "")
-    return program_output(found, "--version").partition("\n")[0]
+    """The first line that inductor's C++ compiler prints of itself; empty if it does not run.
+
+    Inductor tries no other one (``torch._inductor.config.cpp.cxx``), and takes ``CXX`` for a program without arguments.
+    """
+    default = "clang++" if platform.system() == "Darwin" else "g++"
+    return program_output(os.environ.get("CXX", default), "--version").partition("\n")[0]
 
 
 DIGEST_LENGTH = 12

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import counted
 from torchperf_ci.machine.devices.system_files import online_cpus, text
-from torchperf_ci.machine.gpu_sampling import clock_limits, sample_gpu, summarize_samples
+from torchperf_ci.machine.gpu_sampling import clock_limits, sample_gpu, share, summarize_samples
 from torchperf_ci.machine.host import (
     IDLE,
     IOWAIT,
@@ -100,7 +100,7 @@ def read_counters(root: Path = Path("/"), own: int = 0) -> CounterSnapshot:
         time.monotonic(),
         int(stalled) * MICROSECOND if stalled else None,
         cpu_ticks(root),
-        throttle_events(root),
+        throttle_events(root) or 0,
         _ticks_of_family(own or os.getpid(), root),
         quota_stalled(root),
         load(root),
@@ -119,11 +119,11 @@ def interference_between(before: CounterSnapshot, after: CounterSnapshot) -> Map
     seconds = max(after.moment - before.moment, MICROSECOND)
     # Either is empty if it could not be read, so that nothing is known of the time between.
     ticks = [late - early for early, late in zip(before.ticks, after.ticks, strict=False)]
-    quota = _share(before.quota_stalled, after.quota_stalled, seconds)
+    quota = share(before.quota_stalled, after.quota_stalled, seconds)
     # A CPU that goes offline or comes back takes its count since boot with it.
     heat = after.throttle_events - before.throttle_events if after.cpus == before.cpus else 0
     facts = {
-        "cpu_pressure": _shown(_share(before.stalled, after.stalled, seconds), 3),
+        "cpu_pressure": _shown(share(before.stalled, after.stalled, seconds), 3),
         "cpu_steal": _shown(ticks[STEAL] / sum(ticks) if sum(ticks) else None, 3),
         "cpu_throttle_events": str(heat) if heat else None,
         "cpu_quota_throttled": _shown(quota or None, 3),
@@ -133,10 +133,6 @@ def interference_between(before: CounterSnapshot, after: CounterSnapshot) -> Map
         "seconds": f"{seconds:.3f}",
     }
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def _share(before: float | None, after: float | None, seconds: float) -> float | None:
-    return None if before is None or after is None else min((after - before) / seconds, 1.0)
 
 
 def _shown(value: float | None, digits: int) -> str | None:

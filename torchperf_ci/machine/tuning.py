@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import NotRestoredError, SystemRefusalError
 from torchperf_ci.machine.devices.interface import Device, TuningChange, VendorToolError
-from torchperf_ci.machine.devices.system_files import CPUS, cpu_files, number, numbers, online_cpus, text
+from torchperf_ci.machine.devices.system_files import (
+    CPUS,
+    cpu_files,
+    number,
+    numbers,
+    online_cpus,
+    siblings,
+    text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -100,8 +108,8 @@ def quietest_first(cpus: Iterable[int], root: Path, near: int | None = None) -> 
     }
 
     def disturbance(cpu: int) -> tuple[bool, int, bool, int, bool, int]:
-        siblings, node = _siblings(root, cpu), nodes.get(cpu, 0)
-        return cpu in efficient, siblings.index(cpu), node != near, node, 0 in siblings, cpu
+        of_core, node = siblings(root, cpu), nodes.get(cpu, 0)
+        return cpu in efficient, of_core.index(cpu), node != near, node, 0 in of_core, cpu
 
     return sorted(cpus, key=disturbance)
 
@@ -112,12 +120,6 @@ def _efficiency_cores(root: Path) -> set[int]:
     least = EFFICIENT_SHARE * max(capacities.values(), default=0)
     slow = {cpu for cpu, capacity in capacities.items() if capacity < least}
     return slow | set(numbers(text(root / "sys/devices/cpu_atom/cpus")))
-
-
-def _siblings(root: Path, cpu: int) -> tuple[int, ...]:
-    """The CPUs of the same core, including this one."""
-    listed = numbers(text(root / CPUS / f"cpu{cpu}" / "topology/thread_siblings_list"))
-    return listed if cpu in listed else (cpu,)
 
 
 def _may_use(cpus: set[int]) -> bool:

@@ -30,8 +30,7 @@ PROVIDERS = (
     "torchperf_ci.suite.operators",
     "torchperf_ci.suite.uncovered_operators",
     "torchperf_ci.suite.hugging_face",
-    "torchperf_ci.suite.timm_models",
-    "torchperf_ci.suite.torchvision_models",
+    "torchperf_ci.suite.timm_and_torchvision",
     "torchperf_ci.suite.diffusers_models",
 )
 

@@ -80,7 +80,8 @@ def _built(root: Path, name: str, test: str, device: str) -> Any:
         try:
             import_torchvision()
             module = importlib.import_module(f"torchbenchmark.models.{name}")
-            return module.Model(test=test, device=device)
+            # Many models would else compute in fp16 on a GPU, which is not the dtype of the record.
+            return module.Model(test=test, device=device, extra_args=["--precision", "fp32"])
         except (Exception, SystemExit) as error:
             if why := _lack(error, refused):
                 raise UnbuildableError(why) from error

@@ -28,6 +28,7 @@ def restored() -> Iterator[None]:
     torch.set_num_threads(threads)
     torch.set_default_dtype(torch.float32)
     torch.set_default_device(None)
+    torch.set_grad_enabled(True)
 
 
 @pytest.fixture
@@ -99,20 +100,22 @@ from torchperf_ci.suite import Task, workload
 torch.set_default_dtype(torch.float64)
 torch.set_default_device("meta")
 torch.set_num_threads(3)
+torch.set_grad_enabled(False)
 
-@workload("mine/linear", "", modes=("inference",))
+@workload("mine/linear", "")
 def linear(batch):
-    return Task(torch.nn.Linear(2, 2), (torch.ones(batch, 2),))
+    return Task(torch.nn.Linear(2, 2), (torch.ones(batch, 2),), loss=torch.mean)
 """
 
 
 def test_what_a_suite_file_sets_for_all_of_torch_does_not_count(tmp_path: Path) -> None:
     (tmp_path / "suite.py").write_text(SETS_ALL)
-    request = {"mode": "inference", "dtype": "fp32", "backend": "eager", "batch_size": 1}
+    request = {"mode": "training", "dtype": "fp32", "backend": "eager", "batch_size": 1}
     session = WorkerSession()
     session.build("mine/linear", [str(tmp_path / "suite.py")], "cpu", 1, **request)
-    result = session._step.run()
-    assert (result.dtype, result.device.type) == (torch.float32, "cpu")
+    session._step.run()
+    gradient = next(session._step.model.parameters()).grad
+    assert (gradient.dtype, gradient.device.type) == (torch.float32, "cpu")
     assert torch.get_num_threads() == 1
 
 

@@ -4,12 +4,14 @@ import gc
 from collections import UserDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 import pytest
 import torch
 
 from torchperf_ci.bench.worker.correctness import agreement_with_eager, observe
 from torchperf_ci.bench.worker.flops import count_flops
+from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.bench.worker.step import StepRequest, build_step, time_first_step
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError
 from torchperf_ci.machine.devices import device as device_of
@@ -159,6 +161,25 @@ def test_the_collector_is_paused_only_while_the_compiler_is_imported(monkeypatch
     monkeypatch.setattr(torch, "compile", noting)
     build_step(net, StepRequest("inference", "fp32", "inductor", 4), CPU)
     assert (running, gc.isenabled()) == ([False], True)
+
+
+def test_a_step_is_built_when_the_one_before_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the search for a batch size would count the memory of all models up to then."""
+    models, session = WeakSet[torch.nn.Module](), WorkerSession()
+
+    @workload("test/cyclic", "test")
+    def cyclic(batch: int) -> Task:
+        assert not models
+        model = torch.nn.Linear(8, 3)
+        model.itself = [model]  # only the collector frees it
+        models.add(model)
+        return Task(model, (torch.randn(batch, 8),))
+
+    monkeypatch.setattr("torchperf_ci.bench.worker.session._workload", lambda *_: cyclic)
+    for size in (1, 2):
+        session.build("", [], "cpu", 1, mode="inference", dtype="fp32", backend="eager", batch_size=size)
+        session.block(1)
+    gc.unfreeze()
 
 
 def test_parameters_are_counted() -> None:

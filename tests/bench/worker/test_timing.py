@@ -171,6 +171,26 @@ def test_a_block_does_not_look_again_at_what_was_there_before_it() -> None:
     gc.unfreeze()
 
 
+def test_no_block_leaves_what_its_last_step_has_kept() -> None:
+    """It is in a cycle, so only the collector frees it, which does not look at what is frozen."""
+
+    class State:
+        def __init__(self) -> None:
+            self.itself = self
+
+    states, kept = WeakSet[State](), list[State]()
+
+    def step() -> None:
+        kept[:] = [State()]
+        states.add(kept[0])
+
+    for _ in range(5):
+        timing.block(device_of("cpu"), step, 2)
+    gc.collect()
+    gc.unfreeze()
+    assert len(states) <= 2  # the newest, and that of the first block
+
+
 def test_a_block_is_the_mean_of_its_steps(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda n: 0.1 * (n + 1))
     assert timing.block(clock, clock.step, 3) == pytest.approx(0.2)

@@ -1,1 +1,26 @@
 """The worker process. It runs in the environment under test and needs only torch and the standard library."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def garbage_collector_paused() -> Iterator[None]:
+    """Pause the garbage collector in the block, which imports torch or its compiler.
+
+    Their objects stay alive, and scanning them several times takes a tenth of the time to import torch, and a quarter
+    of that to import the compiler.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.unfreeze()  # moves the objects to the oldest generation, which is scanned least often
+        gc.enable()

@@ -31,7 +31,7 @@ def main() -> None:
         sys.path.pop(0)
     register_package()
 
-    from torchperf_ci.bench.worker.garbage_collector import garbage_collector_paused
+    from torchperf_ci.bench.worker import garbage_collector_paused
 
     with garbage_collector_paused():
         from torchperf_ci.bench.worker.session import serve

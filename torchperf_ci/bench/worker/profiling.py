@@ -19,10 +19,10 @@ import torch
 from torchperf_ci.bench.worker.protocol import Leak, LineKind, Peak, ProfileLine
 from torchperf_ci.bench.worker.torch_environment import running_profiler
 from torchperf_ci.machine.devices.system_files import (
-    allocated_memory,
     peak_memory,
     peak_memory_method,
     reset_peak_memory,
+    resident_memory,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
             device.synchronize()
             gc.collect()
             on_device.append(device.memory_allocated())
-            on_host.append(allocated_memory())
+            on_host.append(resident_memory())
     if len(on_host) < MIN_LEAK_STEPS:
         return Leak()
     return Leak(_growth(on_device), _growth(on_host), len(on_host))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import os
@@ -163,6 +164,9 @@ class WorkerSession:
     ) -> protocol.Built:
         """Build the step; the answer includes its number of parameters and the switches that the workload changed."""
         self._device = device_of(device, hip=torch.version.hip is not None)
+        if vars(self).pop("_step", None):  # of another batch size, whose memory must be free for this one
+            gc.unfreeze()
+            gc.collect()
         self._request = StepRequest(**request)
         self._workload = _workload(workload, files)
         torch.set_num_threads(threads)  # after the suite files, which may have set it

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from torchperf_ci.bench.worker.garbage_collector import garbage_collector_paused
+from torchperf_ci.bench.worker import garbage_collector_paused
 from torchperf_ci.bench.worker.protocol import Compilation, FirstStep
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, pinned
 from torchperf_ci.suite.torchbench import UnbuildableError

@@ -190,10 +190,12 @@ def _garbage_collector_off() -> Iterator[None]:
 
     The remaining objects are frozen: scanning the hundreds of thousands of objects of torch and its compiler before
     each block of a pair would take longer than the block itself. Thus garbage can be collected between samples, too,
-    in microseconds; else what a workload leaves in cycles would fill the memory of the device within seconds.
+    in microseconds; else what a workload leaves in cycles would fill the memory of the device within seconds. They are
+    frozen once: what a step keeps until the next one is garbage then, and would stay, one from each block.
     """
     gc.collect()
-    gc.freeze()
+    if not gc.get_freeze_count():
+        gc.freeze()
     gc.disable()
     try:
         yield

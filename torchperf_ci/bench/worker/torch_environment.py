@@ -216,9 +216,10 @@ def pinned(dtype: str, device: Device) -> Iterator[dict[str, str]]:
 
 
 def _set_defaults() -> None:
-    """Create tensors in fp32 on the CPU, whatever a suite file or a build has set."""
+    """Create tensors in fp32 on the CPU and record gradients, whatever a suite file or a build has set."""
     torch.set_default_dtype(torch.float32)
     torch.set_default_device(None)
+    torch.set_grad_enabled(True)
 
 
 def set_precision(dtype: str, device: Device) -> None:
@@ -272,6 +273,7 @@ def _switches() -> dict[str, tuple[Callable[[], Any], Callable[[Any], object] | 
         "cudnn.allow_tf32": (lambda: cudnn.allow_tf32, None),
         "default dtype": (torch.get_default_dtype, None),
         "default device": (_default_device, None),
+        "gradients": (torch.is_grad_enabled, None),
         **{
             f"{name}.fp32_precision": (_attribute(backend, "fp32_precision")[0], None)
             for name, backend in fp32.items()

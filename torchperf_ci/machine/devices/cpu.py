@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
 from torchperf_ci.machine.devices.system_files import (
-    CPUS,
-    allocated_memory,
     cpu_files,
     number,
     online_cpus,
     peak_memory,
     program_output,
     reset_peak_memory,
+    resident_memory,
+    siblings,
     text,
 )
 
@@ -62,7 +62,7 @@ def read_processor(root: Path = Path("/")) -> Processor:
     threads = online_cpus(root)
     return Processor(
         info.get("model name") or _lscpu_model(root) or platform.machine(),
-        len({_core(root, cpu) for cpu in threads}) or os.cpu_count() or 1,
+        len({siblings(root, cpu) for cpu in threads}) or os.cpu_count() or 1,
         len(threads) or os.cpu_count() or 1,
         info.get("microcode", ""),
     )
@@ -73,12 +73,6 @@ def cpuinfo(root: Path) -> dict[str, str]:
     first = text(root / "proc/cpuinfo").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
-
-
-def _core(root: Path, cpu: int) -> tuple[str, str]:
-    """What tells a CPU's core from others; gVisor reports no numbers, so there each CPU counts as a core."""
-    topology = root / CPUS / f"cpu{cpu}" / "topology"
-    return text(topology / "physical_package_id"), text(topology / "core_id") or f"of CPU {cpu}"
 
 
 def _lscpu_model(root: Path) -> str:
@@ -117,7 +111,7 @@ class Cpu(Device):
         """Do nothing: CPU work is finished when the call returns."""
 
     def memory_allocated(self) -> int:
-        return allocated_memory()
+        return resident_memory()
 
     def reset_peak_memory(self) -> None:
         reset_peak_memory()

@@ -63,6 +63,12 @@ def online_cpus(root: Path) -> tuple[int, ...]:
     return numbers(text(root / CPUS / "online"))
 
 
+def siblings(root: Path, cpu: int) -> tuple[int, ...]:
+    """The CPUs of the same core, including this one; only this one where the system does not say, as in gVisor."""
+    listed = numbers(text(root / CPUS / f"cpu{cpu}" / "topology/thread_siblings_list"))
+    return listed if cpu in listed else (cpu,)
+
+
 def cpu_files(root: Path, pattern: str) -> list[Path]:
     """All files that match ``pattern`` in the folders of the online CPUs, in the order of CPUs."""
     return [path for cpu in online_cpus(root) for path in sorted((root / CPUS / f"cpu{cpu}").glob(pattern))]
@@ -72,13 +78,9 @@ KIB = 1024
 SELF = Path("/proc/self")
 
 
-def allocated_memory() -> int:
-    """The resident set of this process."""
-    return resident_memory(os.getpid())
-
-
-def resident_memory(pid: int) -> int:
-    """The resident set of process ``pid``; 0 if it is gone."""
+def resident_memory(pid: int = 0) -> int:
+    """The resident set of process ``pid`` (this one by default); 0 if it is gone."""
+    pid = pid or os.getpid()
     if sys.platform != "linux":
         return int(program_output("/bin/ps", "-o", "rss=", "-p", str(pid)).strip() or 0) * KIB
     try:
