@@ -43,7 +43,7 @@ _FILE_COLUMNS = (Column("file"), Column("what it is for", "prose"))
 
 
 def init_command(options: InitOptions) -> int:
-    """Inspect the repository, announce and write the files, and print the next steps."""
+    """Inspect the repository, write the files, and print which, with the next steps."""
     folder = Path.cwd()
     repository = inspect_repository(folder)
     source = find_source(options.uses, repository.host)
@@ -51,14 +51,15 @@ def init_command(options: InitOptions) -> int:
     files = starter_files(repository, source, config)
     new = [file for file in files if not file.existing]
     left = len(files) - len(new)
-    _show([_facts(repository, source), *_tables(files)])
+    notes = [*_unmeasured(repository, config), *_notes(repository, source, new)]
+    if not options.dry_run:  # before anything is shown, because its reader, such as head, may end early
+        _write(repository.root, new)
+    _show([_facts(repository, source), *_tables(files, "To be written" if options.dry_run else "Written")])
     if options.dry_run:
         for file in new:
             say(f"--- {file.path}", *file.text.splitlines(), "", out=sys.stdout)
         say(f"a dry run: {counted(len(new), 'file')} would be written")
     else:
-        notes = [*_unmeasured(repository, config), *_notes(repository, source, new)]
-        _write(repository.root, new)
         if new:
             _show([Note(notes), *_next_steps(repository, new, folder)])
         advice = f", {left} left as they were: to have one written anew, delete it first" if left else ""
@@ -102,10 +103,8 @@ def _facts(repository: Repository, source: ActionsSource) -> Table:
     )
 
 
-def _tables(files: Sequence[StarterFile]) -> Iterator[Block]:
-    yield Table(
-        _FILE_COLUMNS, [(file.path, file.what) for file in files if not file.existing], title="To be written"
-    )
+def _tables(files: Sequence[StarterFile], of_new: str) -> Iterator[Block]:
+    yield Table(_FILE_COLUMNS, [(file.path, file.what) for file in files if not file.existing], title=of_new)
     existing = [(file.existing, file.what) for file in files if file.existing]
     yield Table(_FILE_COLUMNS, existing, title="Already there, left unchanged")
 
