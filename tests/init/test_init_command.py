@@ -233,8 +233,11 @@ def test_suites_that_are_there_are_measured(newcomer: Newcomer) -> None:
     newcomer.write("perf/vision.py", "from torchperf_ci.suite import workload\n")
     newcomer.write(f"perf/{HOSTILE.replace('/', '')}.py", "from torchperf_ci.suite import workload\n")
     newcomer.write("tests/test_perf.py", "from torchperf_ci.suite import workload\n")
+    newcomer.write("src/mine/__init__.py")
+    newcomer.monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     code, said = newcomer.init()
     assert code == 0
+    assert "    PYTHONPATH=$PWD/src:$PYTHONPATH torchperf run" in said
     assert config.load_config(newcomer.folder / "torchperf.yml").suites["main"].workloads == (
         "perf/vision.py",
     )

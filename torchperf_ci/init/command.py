@@ -175,6 +175,7 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
     measure = f"torchperf run{' --suite quick' if has_core else ''}"  # all of it takes more than an hour
     if not python or (repository.root / python).parent != Path(sys.executable).parent:
         measure += f" --python {shlex.quote(python or _OWN_TORCH)}"
+    measure = f"{_import_path(repository)}{measure}"
     if folder.resolve() != repository.root.resolve():
         measure = f"cd {shlex.quote(os.path.relpath(repository.root, folder))} && {measure}"
     if not python:
@@ -194,6 +195,17 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
             "To begin the first one by hand: Actions > Nightly performance > Run workflow.",
         ]
     )
+
+
+def _import_path(repository: Repository) -> str:
+    """Return the variable with which existing suites import code that is not installed; empty if it is not needed."""
+    given = os.environ.get("PYTHONPATH", "")
+    source = (repository.root / repository.source).resolve()
+    known = [Path(entry).resolve() for entry in given.split(os.pathsep) if entry]
+    if repository.project is not None or not repository.suites or source in known:
+        return ""
+    place = f"$PWD/{shlex.quote(repository.source)}" if repository.source else "$PWD"
+    return f"PYTHONPATH={place}{':$PYTHONPATH' if given else ''} "
 
 
 def _push(repository: Repository) -> str:
