@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "options": {"machine.devices", "places"},
     "actions": set(),
     "git": {"deadline"},
-    "github": {"actions", "deadline"},
+    "github": {"actions", "deadline", "http_client"},
     "identity": {"actions", "deadline", "git", "github"},
     "console": {"actions"},
     "markdown": {"actions"},

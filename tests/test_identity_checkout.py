@@ -92,9 +92,16 @@ def test_no_branch_is_never_guessed(repository: Path) -> None:
 
 
 def test_without_a_remote_the_flags_are_told_and_no_secret(repository: Path) -> None:
-    git(repository, "remote", "remove", "origin")
-    with pytest.raises(UsageError, match=r"no remote 'origin'.*--repo-name, --head-branch and --head-sha"):
-        gather_metadata(UploadOptions(repo=str(repository)), {}, "digest", "torchperf")
+    for call, told in (
+        (
+            ("set-url", "origin", "../perf.git"),
+            "'origin', ../perf.git, does not say which.* set-url origin",
+        ),
+        (("remove", "origin"), "no remote 'origin' says which.* add origin"),
+    ):
+        git(repository, "remote", *call)
+        with pytest.raises(UsageError, match=rf"{told}.*--repo-name, --head-branch and --head-sha"):
+            gather_metadata(UploadOptions(repo=str(repository)), {}, "digest", "torchperf")
 
 
 def test_what_is_no_checkout_is_told(tmp_path: Path) -> None:

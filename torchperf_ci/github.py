@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
+from torchperf_ci.http_client import certificate_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -32,6 +33,7 @@ _PASSING = (500, 502, 503, 504)
 """Statuses after which a retry may succeed."""
 _NOT_DONE = (403, 429)
 """Statuses which guarantee that nothing was done, so that a retry cannot do it twice."""
+_TRUST = "if an authority of your own issued it, name that one's in REQUESTS_CA_BUNDLE"
 _JOB = "github-actions[bot]"
 """The login of a job's own token."""
 
@@ -39,6 +41,18 @@ _JOB = "github-actions[bot]"
 def github_server(environ: Mapping[str, str]) -> str:
     """Return the URL of the job's GitHub server."""
     return environ.get("GITHUB_SERVER_URL") or GITHUB
+
+
+def checked_token(token: str) -> str:
+    """Return ``token`` as it can be sent, without spaces and line ends around it.
+
+    Raises :class:`CredentialsError` if it cannot be one.
+    """
+    token = token.strip()
+    if all("!" <= character <= "~" for character in token):
+        return token
+    msg = "the token in GITHUB_TOKEN is not one: it has a space, a line end or a character that is not ASCII"
+    raise CredentialsError(msg)
 
 
 class GitHubRefusedError(Exception):
@@ -95,6 +109,9 @@ class GitHubClient:
                 reason = f"answered {error.status}: {_message(error)}"
                 safe = retry or error.status in _NOT_DONE
             except requests.RequestException as error:
+                if untrusted := certificate_problem(error):
+                    msg = f"GitHub's certificate is not accepted: {untrusted}; {_TRUST}"
+                    raise NotDeliveredError(msg) from error
                 wait, reason, safe = 0, f"cannot be reached: {type(error).__name__}", retry
             if not safe or wait >= self.deadline.left:
                 break
@@ -126,11 +143,12 @@ def github_client(
         what = f"{name!r} is not an owner/name: " if name else ""
         msg = f"in which repository? {what}give --repo OWNER/NAME"
         raise UsageError(msg)
-    if not environ.get("GITHUB_TOKEN"):
+    token = checked_token(environ.get("GITHUB_TOKEN", ""))
+    if not token:
         msg = f"there is no GITHUB_TOKEN to ask GitHub about {name} with: give the step a token in its env"
         raise CredentialsError(msg)
     client = Github(
-        auth=Auth.Token(environ["GITHUB_TOKEN"]),
+        auth=Auth.Token(token),
         base_url=environ.get("GITHUB_API_URL") or "https://api.github.com",
         timeout=_SECONDS_A_REQUEST,
         retry=None,  # PyGithub would retry unsafe requests, and wait for up to an hour

@@ -217,6 +217,8 @@ def history_document(histories: Sequence[SeriesHistory]) -> Document:
 
 def history_headline(histories: Sequence[SeriesHistory]) -> str:
     """Summarize all changes in one sentence."""
+    if not histories:
+        return "there are no results to analyze: see --branch and --since"
     changes = [change for history in histories for change in history.changes]
     counts = Counter(change.word for change in changes)
     words = ", ".join(

@@ -54,7 +54,17 @@ def json_answer(request: urllib.request.Request, seconds: float) -> HttpAnswer:
 def never_arrived(error: Exception) -> bool:
     """Whether the request failed before anything was sent."""
     inner = getattr(error, "reason", error)
-    return isinstance(inner, ConnectionRefusedError | socket.gaierror | ssl.SSLCertVerificationError)
+    return isinstance(inner, ConnectionRefusedError | socket.gaierror) or certificate_problem(error) != ""
+
+
+def certificate_problem(error: Exception) -> str:
+    """Why the server's certificate was not accepted, which no retry mends; empty if that is not why it failed."""
+    cause: BaseException | None = error
+    while cause:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return cause.verify_message.rstrip(".")
+        cause = cause.__cause__ or cause.__context__
+    return ""
 
 
 def failure_reason(error: Exception) -> str:

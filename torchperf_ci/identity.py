@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from torchperf_ci.actions import in_actions
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, UsageError
-from torchperf_ci.git import Git, GitError
+from torchperf_ci.git import Git, GitError, without_secrets
 from torchperf_ci.github import GitHubRefusedError, github_client, github_server
 
 if TYPE_CHECKING:
@@ -286,14 +286,20 @@ def read_checkout(folder: Path) -> MeasuredCommit:
     git = Git(folder, Deadline.after(_GIT_SECONDS))
     try:
         sha, date = git("log", "-1", "--no-show-signature", "--format=%H %ct").decode().split()
-        repo, branch = repository_name(_origin(git)), _checked_out_branch(git)
+        remote, branch = _origin(git), _checked_out_branch(git)
     except GitError as error:
         reason = f"{folder}: {error}; name the checkout that was measured with --repo"
         raise UnknownIdentityError(reason) from None
+    repo = repository_name(remote)
     if not repo:
+        which = (
+            f"the remote 'origin', {without_secrets(remote)}, does not say"
+            if remote
+            else "no remote 'origin' says"
+        )
         reason = (
-            f"{folder}: no remote 'origin' says which repository this is; give it one: "
-            "git remote add origin https://github.com/OWNER/NAME"
+            f"{folder}: {which} which repository this is; give it one: "
+            f"git remote {'set-url' if remote else 'add'} origin https://github.com/OWNER/NAME"
         )
         raise UnknownIdentityError(reason)
     if not branch:

@@ -35,6 +35,7 @@ def test_a_range_begins_after_good_and_ends_with_bad(history) -> None:
     assert [commit.subject for commit in commits.suspects] == ["Change 2", "Change 3"]
     assert commits.suspects[0].parents == (made[1],)
     assert commits.repo == history.folder
+    assert shas(read_range(history.folder, ":/Change 1", "HEAD^{/Change 3}")) == made[1:4]
 
 
 def test_the_first_commit_of_all_can_be_good(history) -> None:

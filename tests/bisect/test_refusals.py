@@ -38,6 +38,10 @@ NIGHTLY = ("--builder", "nightly", "--wheels", ".")
         (("--command", "x", "--python", "no such python"), "there is no Python at no such python"),
         (("--metric", "latency(ms)", "--suite", "new.py"), "none is read from a commit that is measured"),
         (("--command", "x", "--good", "v9"), ": git knows no commit of this name; if another clone has it"),
+        (
+            ("--command", "x", "--good", "HEAD:x"),
+            ": git knows no commit of this name; if another clone has it",
+        ),
         (("--command", "x", "--good", "^HEAD~1"), "git reads it as a range or as commits to leave out"),
         (("--command", "x", "--bad", "HEAD~1..HEAD"), "--bad 'HEAD~1..HEAD' is not a commit, branch or tag"),
         (("--command", "x", "--good=-h"), "--good '-h' is not a commit, branch or tag"),

@@ -78,4 +78,4 @@ def test_series_that_are_too_short_are_counted() -> None:
 
 def test_where_nothing_changed_nothing_is_printed() -> None:
     assert shown({series(): row(noisy(10, 40))}) == []
-    assert history_headline([]) == "0 changes in 0 of 0 series"
+    assert history_headline([]) == "there are no results to analyze: see --branch and --since"

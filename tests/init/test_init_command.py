@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,6 +187,15 @@ def test_a_dry_run_prints_each_file_and_writes_none(newcomer: Newcomer) -> None:
         assert f"--- {name}\n{text}" in said
 
 
+def test_a_reader_that_has_seen_enough_does_not_keep_files_from_being_written(newcomer: Newcomer) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "torchperf_ci", "init", "--uses=octo/torchperf-ci@v1"]
+    with os.fdopen(writing, "w") as out:
+        done = subprocess.run(command, cwd=newcomer.folder, stdout=out, timeout=60, check=False)
+    assert (done.returncode, newcomer.written().keys()) == (141, FILES)
+
+
 def test_a_configuration_that_is_there_says_what_is_measured(newcomer: Newcomer) -> None:
     text = "version: 1\nsuites: {mine: {workloads: [perf/mine.py, quick]}}\n"
     newcomer.write("torchperf.yml", text)
@@ -221,8 +233,11 @@ def test_suites_that_are_there_are_measured(newcomer: Newcomer) -> None:
     newcomer.write("perf/vision.py", "from torchperf_ci.suite import workload\n")
     newcomer.write(f"perf/{HOSTILE.replace('/', '')}.py", "from torchperf_ci.suite import workload\n")
     newcomer.write("tests/test_perf.py", "from torchperf_ci.suite import workload\n")
+    newcomer.write("src/mine/__init__.py")
+    newcomer.monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     code, said = newcomer.init()
     assert code == 0
+    assert "    PYTHONPATH=$PWD/src:$PYTHONPATH torchperf run" in said
     assert config.load_config(newcomer.folder / "torchperf.yml").suites["main"].workloads == (
         "perf/vision.py",
     )

@@ -16,7 +16,13 @@ from process_table import runs, wait_until
 from scripted_http import scripted_server
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import InvalidObjectError, NotDeliveredError, PlaceUnreadableError, UsageError
+from torchperf_ci.errors import (
+    CredentialsError,
+    InvalidObjectError,
+    NotDeliveredError,
+    PlaceUnreadableError,
+    UsageError,
+)
 from torchperf_ci.git import Git, GitSetting
 from torchperf_ci.places import branch, open_place
 from torchperf_ci.places.data_repository import DataRepository, Remote
@@ -290,7 +296,10 @@ def test_the_job_s_token_reaches_the_job_s_server_only_once_and_nobody_sees_it(
         monkeypatch.setenv("GITHUB_SERVER_URL", script.url)
         key = f"http.{script.url}/.extraheader"
         git(checkout, "config", key, "AUTHORIZATION: basic of-the-checkout")
-        place = open_place(f"branch:x@{script.url}/o/r", PlaceAccess(git_token=TOKEN, mask=masked.append))
+        target = f"branch:x@{script.url}/o/r"
+        with pytest.raises(CredentialsError, match="GITHUB_TOKEN is not one"):
+            open_place(target, PlaceAccess(git_token="a\udcff"))
+        place = open_place(target, PlaceAccess(git_token=f"{TOKEN}\n", mask=masked.append))
         with pytest.raises(NotDeliveredError, match="403") as refused:
             place.put("a", b"1")
     assert script.authorizations == [[BASIC]] * len(script.requests) != []

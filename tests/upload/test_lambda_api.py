@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from serving import serving
+from serving import encrypt, serving
 from serving_app import receiving_in
 
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, RecordsError, UsageError
@@ -179,6 +179,13 @@ def test_what_was_answered_says_more_than_the_try_that_the_deadline_cut_short(
     assert "it answered 503 at lunch" in str(outcome(api))
     server.script = [out_of_time(api)]
     assert "it cannot be reached (" in str(outcome(api))
+
+
+def test_a_certificate_that_is_not_accepted_is_told_at_once(server: Any, tmp_path: Path) -> None:
+    encrypt(server, tmp_path)
+    told = outcome(client(f"https://127.0.0.1:{server.server_port}", tmp_path, 30.0))
+    assert isinstance(told, NotDeliveredError)
+    assert "is not accepted: self-signed certificate; correct it or the address; " in str(told)
 
 
 def test_a_request_that_was_never_run_makes_no_key_ours(api: UploadApi, server: Any) -> None:

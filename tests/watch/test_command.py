@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from github_api import ELSEWHERE, JOB, LOGINS, Fault, Workflow
+from serving import encrypt, serving
 
 from torchperf_ci import deadline
 from torchperf_ci import watch as command
@@ -15,6 +17,8 @@ from torchperf_ci.issues.findings import cause_fingerprint
 from torchperf_ci.issues.memory import IssueMemory, memory_line, parse_memory
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from github_api import GitHub, Issue
     from reporting_job import Job
 
@@ -310,6 +314,10 @@ def test_without_a_token_or_a_repository_nothing_can_be_watched(
     monkeypatch.delenv("GITHUB_TOKEN")
     assert watch() == 4
     assert "there is no GITHUB_TOKEN" in capsys.readouterr().err
+    for token in ("ab\udcff", "日本", "a\nb"):
+        monkeypatch.setenv("GITHUB_TOKEN", token)
+        assert watch() == 4
+        assert "the token in GITHUB_TOKEN is not one: " in capsys.readouterr().err
     monkeypatch.delenv("GITHUB_REPOSITORY")
     assert watch() == 2
     assert "in which repository? give --repo" in capsys.readouterr().err
@@ -318,6 +326,16 @@ def test_without_a_token_or_a_repository_nothing_can_be_watched(
 def test_another_repository_can_be_watched(github: GitHub) -> None:
     assert watch("--repo", ELSEWHERE) == 0
     assert f"GET /repos/{ELSEWHERE}/actions/workflows/nightly.yml" in github.asked
+
+
+def test_a_certificate_that_is_not_accepted_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    with serving(HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)) as server:
+        encrypt(server, tmp_path)
+        monkeypatch.setenv("GITHUB_API_URL", f"https://127.0.0.1:{server.server_port}")
+        assert watch() == 4
+    assert "GitHub's certificate is not accepted: self-signed certificate; " in capsys.readouterr().err
 
 
 def test_it_gives_up_in_time(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -52,3 +52,15 @@ def test_cases_of_the_previous_run_and_of_recent_ones_did_not_run() -> None:
     recent = [replace(series(""), model="recent")]
     document = run_document(RUN, previous, results_of_runs(points), recent, dict.fromkeys(points, 0))
     assert [case["model"] for case in document.not_run] == sorted([series("").model, "recent"])
+
+
+def test_the_batch_size_of_a_case_is_no_fact_of_the_machine() -> None:
+    """The case with the other batch size is the only one of the second run."""
+    large, small = ({"cpu": "EPYC", "batch_size": size} for size in ("64", "4"))
+    runs = {
+        "0.1": {series("latency(ms)"): Point(1.0, (1.0,), fingerprint=large)},
+        "1.1": {series("status"): Point(1.0, (1.0,), fingerprint=small)},
+    }
+    places = dict.fromkeys(map(series, ("latency(ms)", "status")), 0)
+    document = run_document(RUN, replace(RUN, name="0.1"), runs, (), places)
+    assert (document.machine, document.differs) == ({"cpu": "EPYC"}, [])

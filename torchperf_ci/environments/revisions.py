@@ -128,17 +128,20 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
     _check_is_one_commit(name, git)
     for candidate in () if name.startswith("^") else (name, f"origin/{name}"):
         try:
-            sha = git("rev-parse", "--verify", "--end-of-options", f"{candidate}^{{commit}}").decode().strip()
-            # "--" because a file may have the same name as a commit.
-            output = git("log", "-1", "--no-show-signature", "--format=%s", sha, "--")
-            subject = output.decode(errors="replace").strip()
+            # A name such as ":/text" takes all that follows it, so "^{commit}" comes after the SHA.
+            named = git("rev-parse", "--verify", "--end-of-options", candidate).decode().strip()
+            peeled = f"{named}^{{commit}}"
+            output = git(
+                "log", "-1", "--no-show-signature", "--encoding=UTF-8", "--format=%H %s", peeled, "--"
+            )
+            sha, _, subject = output.decode(errors="replace").strip().partition(" ")
         except GitError as error:
             why_not = why_not or str(error)
         else:
-            return Revision(repo.absolute(), sha, subject), ""
+            return Revision(repo.absolute(), sha, subject.strip()), ""
     if _RANGE.search(name):
         return None, "git reads it as a range or as commits to leave out: name the one commit that you mean"
-    if "Needed a single revision" in why_not:
+    if "Needed a single revision" in why_not or "bad revision" in why_not:
         why_not = "git knows no commit of this name"
     advice = UNSHALLOW if is_shallow(git) else "if another clone has it, `git fetch` it first"
     return None, f"{why_not}; {advice}"

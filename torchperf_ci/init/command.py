@@ -43,7 +43,7 @@ _FILE_COLUMNS = (Column("file"), Column("what it is for", "prose"))
 
 
 def init_command(options: InitOptions) -> int:
-    """Inspect the repository, announce and write the files, and print the next steps."""
+    """Inspect the repository, write the files, and print which, with the next steps."""
     folder = Path.cwd()
     repository = inspect_repository(folder)
     source = find_source(options.uses, repository.host)
@@ -51,14 +51,15 @@ def init_command(options: InitOptions) -> int:
     files = starter_files(repository, source, config)
     new = [file for file in files if not file.existing]
     left = len(files) - len(new)
-    _show([_facts(repository, source), *_tables(files)])
+    notes = [*_unmeasured(repository, config), *_notes(repository, source, new)]
+    if not options.dry_run:  # before anything is shown, because its reader, such as head, may end early
+        _write(repository.root, new)
+    _show([_facts(repository, source), *_tables(files, "To be written" if options.dry_run else "Written")])
     if options.dry_run:
         for file in new:
             say(f"--- {file.path}", *file.text.splitlines(), "", out=sys.stdout)
         say(f"a dry run: {counted(len(new), 'file')} would be written")
     else:
-        notes = [*_unmeasured(repository, config), *_notes(repository, source, new)]
-        _write(repository.root, new)
         if new:
             _show([Note(notes), *_next_steps(repository, new, folder)])
         advice = f", {left} left as they were: to have one written anew, delete it first" if left else ""
@@ -102,10 +103,8 @@ def _facts(repository: Repository, source: ActionsSource) -> Table:
     )
 
 
-def _tables(files: Sequence[StarterFile]) -> Iterator[Block]:
-    yield Table(
-        _FILE_COLUMNS, [(file.path, file.what) for file in files if not file.existing], title="To be written"
-    )
+def _tables(files: Sequence[StarterFile], of_new: str) -> Iterator[Block]:
+    yield Table(_FILE_COLUMNS, [(file.path, file.what) for file in files if not file.existing], title=of_new)
     existing = [(file.existing, file.what) for file in files if file.existing]
     yield Table(_FILE_COLUMNS, existing, title="Already there, left unchanged")
 
@@ -176,6 +175,7 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
     measure = f"torchperf run{' --suite quick' if has_core else ''}"  # all of it takes more than an hour
     if not python or (repository.root / python).parent != Path(sys.executable).parent:
         measure += f" --python {shlex.quote(python or _OWN_TORCH)}"
+    measure = f"{_import_path(repository)}{measure}"
     if folder.resolve() != repository.root.resolve():
         measure = f"cd {shlex.quote(os.path.relpath(repository.root, folder))} && {measure}"
     if not python:
@@ -195,6 +195,17 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
             "To begin the first one by hand: Actions > Nightly performance > Run workflow.",
         ]
     )
+
+
+def _import_path(repository: Repository) -> str:
+    """Return the variable with which existing suites import code that is not installed; empty if it is not needed."""
+    given = os.environ.get("PYTHONPATH", "")
+    source = (repository.root / repository.source).resolve()
+    known = [Path(entry).resolve() for entry in given.split(os.pathsep) if entry]
+    if repository.project is not None or not repository.suites or source in known:
+        return ""
+    place = f"$PWD/{shlex.quote(repository.source)}" if repository.source else "$PWD"
+    return f"PYTHONPATH={place}{':$PYTHONPATH' if given else ''} "
 
 
 def _push(repository: Repository) -> str:

@@ -17,7 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError, GitSetting
-from torchperf_ci.github import github_server
+from torchperf_ci.github import checked_token, github_server
 from torchperf_ci.records.files import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -133,8 +133,9 @@ def _token_for(urls: Iterable[str], access: PlaceAccess) -> list[GitSetting]:
     server = github_server(os.environ)
     if not access.git_token or _split(server)[:2] not in [_split(url)[:2] for url in urls]:
         return []
-    access.mask(access.git_token)
-    settings = token_settings(access.git_token, server)
+    token = checked_token(access.git_token)
+    access.mask(token)
+    settings = token_settings(token, server)
     access.mask(settings[-1][1].rpartition(" ")[2])
     return settings
 

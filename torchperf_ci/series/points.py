@@ -284,10 +284,10 @@ def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]
 
 
 def usual_facts(points: Iterable[Point]) -> Mapping[str, str]:
-    """Return the most frequent fingerprint: what only a few cases have, such as a batch size, is not the machine's."""
+    """Return the facts of the machine that most fingerprints have; those of a case, such as its batch size, are not."""
     fingerprints = [point.fingerprint for point in points]  # most points share the mapping
-    keys = {id(facts): tuple(sorted(facts.items())) for facts in fingerprints}
-    counts = Counter(keys[id(facts)] for facts in fingerprints)
+    keys = {id(facts): tuple(sorted(machine_facts(facts).items())) for facts in fingerprints}
+    counts = Counter(key for facts in fingerprints if (key := keys[id(facts)]))
     return dict(counts.most_common(1)[0][0]) if counts else {}
 
 

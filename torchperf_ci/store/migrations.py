@@ -27,6 +27,8 @@ from torchperf_ci.store.ingest import IngestOutcome, ingest_place
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from torchperf_ci.deadline import Deadline
+
 
 _DELETE = "DELETE FROM torchperf_values WHERE timestamp BETWEEN {start:UInt64} AND {last:UInt64}"
 
@@ -84,12 +86,12 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(_read_migration(path) for path in sorted(_FOLDER.glob("*.sql")))
 
 
-def open_store(dsn: str) -> Store:
+def open_store(dsn: str, deadline: Deadline | None = None) -> Store:
     """Open the store at ``dsn`` and migrate its schema. Raises what :func:`connect` and :func:`migrate` raise.
 
     An embedded store is refreshed as well, and only here: once it is opened again, it cannot delete rows.
     """
-    store = connect(dsn)
+    store = connect(dsn, deadline)
     try:
         migrate(store)
         if store.embedded:

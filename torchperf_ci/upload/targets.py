@@ -20,7 +20,13 @@ from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
 from torchperf_ci.errors import ConflictError, CredentialsError, NotDeliveredError, StoreError, UsageError
-from torchperf_ci.http_client import HttpAnswer, failure_reason, json_answer, never_arrived
+from torchperf_ci.http_client import (
+    HttpAnswer,
+    certificate_problem,
+    failure_reason,
+    json_answer,
+    never_arrived,
+)
 from torchperf_ci.places import REMOTE_FORMS, REMOTE_PLACES, is_api, is_remote, is_store, open_place
 from torchperf_ci.places.place import PutOutcome, PutResult, UploaderCredentials, outcome_of
 from torchperf_ci.upload.payload import API_LIMIT
@@ -69,8 +75,7 @@ _ADVICE = {
     413: "the content is too large for this API; upload to its bucket instead",
     422: "it refuses the records",
 }
-
-
+_TRUST = "correct it or the address; if an authority of your own issued it, name that one's in SSL_CERT_FILE"
 _SENT_REQUESTS = "requests.jsonl"
 
 
@@ -110,6 +115,9 @@ class UploadApi:
                 if self._deadline.left or not problem:
                     problem = f"it cannot be reached ({failure_reason(error)})"
                 self._forget(key, body, never_arrived(error) and not sent_before)
+                if untrusted := certificate_problem(error):
+                    msg = f"{key}: the certificate of {self.name} is not accepted: {untrusted}; {_TRUST}"
+                    raise NotDeliveredError(msg) from error
                 continue
             if answer.status == http.client.OK and "etag" not in answer.body:
                 problem = "it answered 200, but not that it kept it; is this the URL of an upload API?"
@@ -184,13 +192,11 @@ class StoreTarget:
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
         """Ingest all bodies under their keys; each object is ingested as a whole or not at all."""
-        from torchperf_ci.store.client import connect
         from torchperf_ci.store.ingest import ingest_objects
-        from torchperf_ci.store.migrations import migrate
+        from torchperf_ci.store.migrations import open_store
 
         try:
-            with connect(self._dsn, Deadline.after(self._seconds)) as store:
-                migrate(store)
+            with open_store(self._dsn, Deadline.after(self._seconds)) as store:
                 ingested = ingest_objects(store, BUCKET, bodies.items())
         except NotDeliveredError as error:
             return dict.fromkeys(bodies, error)

@@ -56,6 +56,9 @@ export function reading(value, names, unit = "") {
   return OUTCOME.test(names.metric) && (value === 0 || value === 1) ? ["fails", "passes"][value] : number(value, unit);
 }
 
+/** Formats the lowest or the highest of several repetitions; a single one has neither. */
+export const extreme = (value, { n }, names) => (n > 1 ? reading(value, names) : "–");
+
 /** Formats a ratio as a change in percent: 1.031 is +3.1%. */
 export function change(ratio) {
   if (ratio === null || ratio === undefined) return "–";

@@ -1,7 +1,7 @@
 // The page of a run: what ran, and on what machine. Without an ID, the list of all runs.
 
 import { Changed, catalogue, loadIfThere, placed, valuesOf } from "./data.js";
-import { againColumn, badge, benchmarkName, commitName, h, link, machineName, minute, outward, plural, reading, seriesName } from "./dom.js";
+import { againColumn, badge, benchmarkName, commitName, extreme, h, link, machineName, minute, outward, plural, reading, seriesName } from "./dom.js";
 import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -73,8 +73,8 @@ const VALUES = [
   { head: "case", prose: true, value: (row) => seriesName(row.name), cell: (row) => link("series", { s: row.name.id }, seriesName(row.name)) },
   { head: "metric", value: (row) => row.name.metric },
   { head: "value", number: true, value: (row) => row.value, cell: (row) => reading(row.value, row.name, row.name.unit) },
-  { head: "lowest", number: true, value: (row) => row.low, cell: (row) => reading(row.low, row.name) },
-  { head: "highest", number: true, value: (row) => row.high, cell: (row) => reading(row.high, row.name) },
+  { head: "lowest", number: true, value: (row) => row.low, cell: (row) => extreme(row.low, row, row.name) },
+  { head: "highest", number: true, value: (row) => row.high, cell: (row) => extreme(row.high, row, row.name) },
   { head: "repetitions", number: true, value: (row) => row.n },
   { head: "reason", prose: true, rare: true, value: (row) => row.why },
 ];

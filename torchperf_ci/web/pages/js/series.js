@@ -1,7 +1,7 @@
 // The page of series over time: up to twenty, chosen in a search field.
 
 import { catalogue, wholeSeries } from "./data.js";
-import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, evidence, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
+import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
@@ -158,8 +158,8 @@ const POINTS = [
   { head: "time", short: true, value: (point) => minute(point.time), cell: (point) => link("run", { id: point.run }, minute(point.time)) },
   { head: "series", prose: true, rare: true, value: (point) => point.row.label },
   { head: "value", number: true, value: (point) => point.value, cell: (point) => reading(point.value, point.row.of, point.row.unit) },
-  { head: "lowest", number: true, value: (point) => point.low, cell: (point) => reading(point.low, point.row.of) },
-  { head: "highest", number: true, value: (point) => point.high, cell: (point) => reading(point.high, point.row.of) },
+  { head: "lowest", number: true, value: (point) => point.low, cell: (point) => extreme(point.low, point, point.row.of) },
+  { head: "highest", number: true, value: (point) => point.high, cell: (point) => extreme(point.high, point, point.row.of) },
   { head: "repetitions", number: true, value: (point) => point.n },
   { head: "commit", prose: true, value: (point) => `${point.commit} ${point.subject}`.trim(), cell: commitName },
   { head: "branch", value: (point) => point.branch },
