@@ -49,7 +49,8 @@ class World:
     """Where pairs come from: noise of ``sd``, and what else a machine does, on the log scale.
 
     Each process is slow by ``mode`` with the probability ``share``; each pair is by ``apart`` up or down; ``heavy``
-    errors are Student's with 3 degrees of freedom. The rest favours whichever of the two processes begins: by
+    errors are Student's with 3 degrees of freedom; ``builds`` is the standard deviation of each build's luck, which all
+    pairs share. The rest favours whichever of the two processes begins: by
     ``always``; by what is left with ``rho`` of the error of the pair before; by ``lasting`` for or against, for a
     number of pairs between the two of ``lasts``; and by ``drift`` after 60 pairs a case, in proportion. ``of_head``: it
     favours head instead, whichever begins.
@@ -61,6 +62,7 @@ class World:
     mode: float = 0.0
     share: float = 0.5
     apart: float = 0.0
+    builds: float = 0.0
     always: float = 0.0
     rho: float = 0.0
     lasting: float = 0.0
@@ -78,6 +80,7 @@ class Session:
         self._random = np.random.default_rng(seed)
         self._remembered, self._side = self._random.normal(), self._random.choice([-1, 1])
         self._left = int(self._random.integers(1, world.lasts[1] + 1))
+        self._luck = float(self._random.normal(0, world.builds * math.sqrt(2))) if world.builds else 0.0
 
     def monotonic(self) -> float:
         """Seconds since it began: a pair takes one."""
@@ -96,6 +99,7 @@ class Session:
         """In the place of :func:`torchperf_ci.bench.pairs.measure_pair`; of the cases, the first one has the change."""
         is_control = base == head
         change = self.change if case.workload == "case/0" and not is_control else 0.0
+        change += 0.0 if is_control else self._luck
         favour = self._favour() * (0 if self.world.of_head and is_control else 1)
         ratio = change + self._noise() + (-favour if head_first and not self.world.of_head else favour)
         self.pairs += 1
@@ -144,6 +148,9 @@ DEVELOPED = (
     World("a drift to 5%, 1%, 4 cases", 0.01, drift=0.05, cases=4),
     World("head has a mode of ±1.5%, 1%", 0.01, lasting=0.015, of_head=True),
     World("head: 3%, rho = 0.6", 0.03, rho=0.6, of_head=True),
+    World("builds ±0.5%, 0.5%", 0.005, builds=0.005),
+    World("builds ±1%, 1%", 0.01, builds=0.01),
+    World("builds ±1.5%, 1%", 0.01, builds=0.015),
 )
 HELD_OUT = (
     World("a GPU: 0.2%", 0.002),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -64,6 +65,16 @@ def test_a_culprit_is_told_with_the_effect_that_its_own_pairs_show() -> None:
     assert (change.name, change.effect, list(change.log_ratios)) == (LATENCY, culprit.effect, verified)
     assert told.confirmed[LATENCY].ratio == pytest.approx(1.07, abs=0.01)
     assert told.credible == ()
+
+
+def test_the_told_interval_holds_what_readings_cannot_resolve() -> None:
+    ended = bisected(SimulatedRange(N, SLOWER))
+    readings = tuple(replace(reading, resolution={LATENCY: 0.02}) for reading in ended.facts.readings)
+    facts = replace(ended.facts, readings=readings)
+    coarse = replace(ended, investigation=Investigation(ended.investigation.question, facts))
+    for told in (conclude(found(coarse), {}), conclude(found(coarse), {LATENCY: Rule("up", 0.03)})):
+        for effect in (told.confirmed[LATENCY], told.culprits[0].effect, told.culprits[0].series[0].effect):
+            assert effect.high > effect.low * math.exp(2 * 0.02)
 
 
 def test_a_culprit_is_told_with_what_was_seen_inside_and_why_not_of_others() -> None:

@@ -122,6 +122,10 @@ def test_few_pairs_that_agree_beside_base_against_itself_are_proof(
     assert verdict.why == "slower: all 4 pairs lie beyond the 2 A/A pairs"
     assert 1.027 < verdict.effect.low < verdict.effect.high < 1.032
     assert judged(ComparedCase(a_case(), pairs))["latency(ms)"].verdict == "noisy"
+    many = [ComparedCase(a_case()) for _ in range(99)]
+    assert judged(*many, ComparedCase(a_case(), pairs, beside))["latency(ms)"].verdict == "noisy"
+    more = ComparedCase(a_case(), [*pairs, *pairs[:3]], beside)
+    assert judged(*many, more)["latency(ms)"].verdict == "regressed"
     assert judged(ComparedCase(a_case(), pairs, [(2, 0.029), (4, 0.03)]))["latency(ms)"].verdict == "noisy"
 
 

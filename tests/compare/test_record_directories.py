@@ -132,8 +132,10 @@ def test_few_values_that_are_alike_are_unchanged(folder) -> None:
 
 
 @pytest.mark.parametrize(("metric", "level"), [("latency", 1.0), ("leak", 0.0)])
-@pytest.mark.parametrize("counts", [(1, 1), (1, 5), (5, 1)])
-def test_one_value_does_not_show_that_nothing_changed(folder, metric: str, level: float, counts) -> None:
+@pytest.mark.parametrize("counts", [(1, 1), (1, 5), (5, 1), (2, 2), (5, 2)])
+def test_one_or_two_values_do_not_show_that_nothing_changed(
+    folder, metric: str, level: float, counts
+) -> None:
     base, head = (folder(str(side), **{metric: [level] * count}) for side, count in enumerate(counts))
     verdict = judged(base, head)
     assert (verdict.verdict, verdict.candidate) == ("noisy", False)
@@ -217,7 +219,13 @@ def test_counts_are_judged_by_any_difference(folder, old, new, word) -> None:
 
 
 @pytest.mark.parametrize(
-    ("new", "word"), [([900.0] * 5, "regressed"), ([0.5] * 5, "unchanged"), ([-900.0] * 5, "improved")]
+    ("new", "word"),
+    [
+        ([900.0] * 5, "regressed"),
+        ([0.5] * 5, "unchanged"),
+        ([-900.0] * 5, "improved"),
+        ([0.0, 40.0, 40.0, 40.0, 40.0], "noisy"),
+    ],
 )
 def test_amounts_are_judged_by_their_difference(folder, new, word) -> None:
     assert judged(folder("base", leak=[0.0, 0.1, -0.1, 0.0, 0.0]), folder("head", leak=new)).verdict == word

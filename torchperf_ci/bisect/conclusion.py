@@ -26,7 +26,7 @@ from torchperf_ci.culprits.culprit import (
 from torchperf_ci.document import change_text, first_and_last
 from torchperf_ci.metrics import METRICS, UP
 from torchperf_ci.series import policy
-from torchperf_ci.stats.effect_estimates import paired_effect
+from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.proof import Proof
     from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
     from torchperf_ci.culprits.culprit import BisectionStatus
-    from torchperf_ci.stats.effect import Effect
 
 
 @dataclass(frozen=True)
@@ -339,11 +338,8 @@ def _change(series: SeriesEvidence, step: SuspectRange, rules: Mapping[str, Rule
 
 def _effect(proof: Proof, series: str, rules: Mapping[str, Rule]) -> Effect:
     """The effect on the metric; if builds differ by luck, the effect of the code alone."""
-    sign = _direction_sign(series, rules)
-    if proof.by_build is None or proof.decision is None:
-        return paired_effect([sign * ratio for ratio in proof.log_ratios])
-    effect = proof.decision.effect
-    return effect if sign > 0 else effect.inverse()
+    effect = proof.decision.effect if proof.decision else Effect(1.0)
+    return effect if _direction_sign(series, rules) > 0 else effect.inverse()
 
 
 def _direction_sign(series: str, rules: Mapping[str, Rule]) -> int:

@@ -32,14 +32,17 @@ if TYPE_CHECKING:
 
 MIN_VALUES = 5
 """Fewest values on each side to report a change."""
+MIN_VALUES_ALIKE = 3
+"""Fewest values on each side that, all alike, show that nothing changed. If head is slower by the smallest change that
+matters, three and three are alike by chance in 5%, the ``BETA`` of pairs; two and two in 17%."""
 
 
 @dataclass(frozen=True)
 class _NumbersFinding:
     """Result of comparing two sets of values.
 
-    ``sure``: there is a change. ``apart``: there seems to be one. ``none``: there is certainly none that matters, which
-    takes several values on each side, unless they are counts.
+    ``sure``: there is a change. ``apart``: there seems to be one. ``none``: there is none that matters, which takes
+    several values on each side, unless they are counts.
     """
 
     direction: int
@@ -108,13 +111,14 @@ def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) ->
     least = 0.0 if rule.kind == "count" else max(MIN_AMOUNT, rule.min_effect * abs(median(old)))
     above, below = min(new) - max(old) > least, min(old) - max(new) > least
     changed = above or below
-    none = not changed and (rule.kind == "count" or _are_several(old, new))
+    is_close = _are_several(old, new) and abs(median(new) - median(old)) <= least
+    none = not changed and (rule.kind == "count" or is_close)
     return _NumbersFinding(int(above) - int(below), apart=changed, sure=changed, none=none)
 
 
 def _are_several(old: Sequence[float], new: Sequence[float]) -> bool:
-    """Whether there is more than one value on each side, which shows how much they vary."""
-    return min(len(old), len(new)) > 1
+    """Whether there are enough values on each side to show how much they vary."""
+    return min(len(old), len(new)) >= MIN_VALUES_ALIKE
 
 
 def _word_of_numbers(found: _NumbersFinding, rule: MetricRule, *, enough: bool, worse: bool) -> VerdictWord:

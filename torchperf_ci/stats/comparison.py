@@ -34,8 +34,7 @@ MIN_PAIRS_ALIKE = 3
 """Fewest pairs that can show that there is no change, if they agree closely."""
 MIN_PAIRS_WITH_CONTROLS = 4
 CONTROLS_BESIDE = 2
-"""Fewest control pairs that, with :data:`MIN_PAIRS_WITH_CONTROLS` other pairs, can prove a change. If processes had two
-modes, whatever their shares and distance, so many pairs would look like a change at most once in 1,000 times."""
+"""Fewest control pairs that, with :data:`MIN_PAIRS_WITH_CONTROLS` other pairs, can prove a change."""
 
 
 OFTEN = 10.0
@@ -119,7 +118,8 @@ def _beside(
 
     The spread of control pairs is taken around 0, so it grows if the machine favors one side.
     """
-    if pairs.size < MIN_PAIRS_WITH_CONTROLS or controls.size < CONTROLS_BESIDE:
+    few = pairs.size < MIN_PAIRS_WITH_CONTROLS or controls.size < CONTROLS_BESIDE
+    if few or _chance_of_modes(pairs.size, controls.size) > ALPHA / cases / 2:  # half is for later looks
         return None
     change = float(pairs.mean() - controls.mean())
     sign = 1.0 if change > 0 else -1.0
@@ -132,6 +132,11 @@ def _beside(
     if not (apart and proven and abs(change) >= math.log1p(min_effect) / 2):
         return None
     return "increase" if sign > 0 else "decrease"
+
+
+def _chance_of_modes(pairs: int, controls: int) -> float:
+    """Return how often such pairs look like a change at most if processes have two modes, of any share and distance."""
+    return float(0.25**pairs * 0.5**controls)
 
 
 def _is_alike(pairs: Floats, decision: Decision, min_effect: float, last: bool) -> bool:

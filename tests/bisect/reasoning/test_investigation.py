@@ -20,6 +20,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import MAX_PAIRS, MIN_TO_VERIFY
+from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
 
 if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.culprit_search import CulpritSearch
@@ -69,6 +70,26 @@ def test_one_suspect_is_proven_as_well() -> None:
 def test_spikes_do_not_matter() -> None:
     for seed in range(5):
         assert bisected(a_range({37: 1.07}, seed=seed, spikes=0.08)).culprits == {"s": steps(37)}
+
+
+def test_a_part_that_may_be_slower_is_asked_although_it_is_likelier_not() -> None:
+    """Position 41 is slower by another 4%; five pairs of bad and good happened to be low."""
+    read = {
+        (0, 70, "confirm"): (0.121, 0.068, 0.06, 0.046, 0.048),
+        (0, 39, "locate"): (0.004, -0.019, -0.006),
+        (0, 41, "locate"): (0.088,),
+        (0, 40, "locate"): (0.032, 0.027, 0.044, 0.032, 0.069, 0.037, 0.067),
+        (39, 40, "verify"): (0.031, 0.024, 0.044, 0.022, 0.04, 0.027, 0.051, 0.042, 0.044, 0.048),
+        (39, 39, "control"): (0.004, -0.011, 0.006),
+    }
+    readings = [
+        BisectReading("p", *ends, {"s": value}, purpose, head_first=bool(number % 2))
+        for (*ends, purpose), row in read.items()
+        for number, value in enumerate(row)
+    ]
+    evidence = SeriesEvidence(a_range({}).question(), BisectFacts(tuple(readings)), "s", "p")
+    assert evidence.culprits == [SuspectRange(39, 40)]
+    assert [*evidence.unexplained] == [SuspectRange(40, 70)]
 
 
 def test_every_culprit_rests_on_fresh_pairs_of_itself_and_the_one_before() -> None:

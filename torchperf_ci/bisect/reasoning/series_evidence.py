@@ -133,7 +133,7 @@ class BuildDraws:
 
 
 SURE = 0.95
-CHANCE_WORTH_ASKING = 0.5
+CHANCE_WORTH_ASKING = 0.2
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ class SeriesEvidence:
         return readings_within(self.facts, self.name, segment, self.question.luck)
 
     def _is_explained(self, part: SuspectRange) -> bool:
-        """Whether it is more likely than not that a part of the range contains no further change that matters.
+        """Whether it is likely that a part of the range contains no further change that matters.
 
         A part whose ends have been confirmed stays unexplained.
         """
