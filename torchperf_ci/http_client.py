@@ -5,13 +5,14 @@ Redirects are not followed: they would send the secret elsewhere, and turn a POS
 
 from __future__ import annotations
 
-import json
 import socket
 import ssl
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from torchperf_ci.records.record import parsed_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,10 +80,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def _answer(status: int, headers: Message, content: bytes) -> HttpAnswer:
-    try:
-        body = json.loads(content)
-    except ValueError:
-        body = None
+    body = parsed_json(content)
     wait = headers.get("retry-after") or ""
     seconds = float(wait) if wait.isdecimal() else 0.0
     return HttpAnswer(status, body if isinstance(body, dict) else {}, seconds)

@@ -166,11 +166,20 @@ class HttpServer:
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
-        if len(self._server.server_state.connections) > CONNECTIONS:
-            message = "there are too many connections; try again later"
-            log(client_of(scope), f"503 {message}")
-            app = JSONResponse({"message": message}, 503, {"Connection": "close"})
+        if refusal := self._refusal(scope):
+            message, status = refusal
+            log(client_of(scope), f"{status} {message}")
+            app = JSONResponse({"message": message}, status, {"Connection": "close"})
         await app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> tuple[str, int] | None:
+        """Return why a request does not reach the application, with the status; None if it does."""
+        if len(self._server.server_state.connections) > CONNECTIONS:
+            return "there are too many connections; try again later", 503
+        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            # A proxy may take the rest of this body for a request of somebody else's (RFC 9112, 6.1).
+            return "the request gives its length in two ways", 400
+        return None
 
 
 def _listening(host: str, port: int) -> socket.socket:

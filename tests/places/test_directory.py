@@ -38,6 +38,17 @@ def test_a_failed_put_leaves_no_temporary_file(tmp_path: Path, monkeypatch: pyte
     assert not list((tmp_path / "v3").iterdir())
 
 
+def test_what_is_told_as_kept_survives_a_power_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(place.os, "fsync", lambda file: synced.append(os.fstat(file).st_ino))
+    for told in ("written", "already there"):
+        assert open_place(str(tmp_path)).put("v3/a", b"x") == told
+        assert synced.pop() == (tmp_path / "v3").stat().st_ino
+    assert synced[0] == (tmp_path / "v3/a").stat().st_ino
+
+
 def test_half_written_files_are_not_listed(tmp_path: Path) -> None:
     (tmp_path / "a.json.0123456789abcdef~").write_bytes(b"[")
     (tmp_path / "a.json").write_bytes(b"[]")

@@ -93,6 +93,12 @@ def test_who_asks_before_sending_is_told_at_once(address) -> None:
             b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
             411,
         ),
+        (
+            head(5, "Transfer-Encoding: chunked\r\n").replace(b"Connection: close\r\n", b"")
+            + b"0\r\n\r\n"
+            + head(0),
+            400,
+        ),
         (head(-1), 400),
         (head("1_0"), 400),
         (head("²"), 400),

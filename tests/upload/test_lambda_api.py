@@ -37,7 +37,7 @@ class Scripted(BaseHTTPRequestHandler):
 
 def answering(status: int, body: object = None, **headers: str) -> Callable[[Scripted], None]:
     def answer(handler: Scripted) -> None:
-        content = json.dumps(body).encode()
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
         handler.send_response(status)
         for name, value in {**headers, "content-length": str(len(content))}.items():
             handler.send_header(name.replace("_", "-"), value)
@@ -162,7 +162,13 @@ def test_after_an_answer_that_was_lost_the_key_is_ours(
     assert outcome(api) == "already there"
 
 
-@pytest.mark.parametrize("body", ["<html>Sign in", {"errorMessage": "Task timed out"}, {"statusCode": 403}])
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("<html>Sign in", {"errorMessage": "Task timed out"}, {"statusCode": 403}),
+        pytest.param(b"[" * 60_000, id="nested deeply"),
+    ],
+)
 def test_a_200_that_says_nothing_of_an_object_has_kept_none(
     api: UploadApi, server: Any, body: object
 ) -> None:

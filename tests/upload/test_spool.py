@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import zipfile
@@ -93,7 +94,33 @@ def test_a_batch_with_wrong_facts_is_named(spool: Spool) -> None:
         spool.pending()
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"{}"])
+ABOUT = json.dumps({"target": "s3://bucket", "source": "1f", "records": {}}).encode()
+
+
+def packed(about: bytes = ABOUT, method: int = zipfile.ZIP_STORED) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as archive:
+        archive.writestr("about.json", about)
+    return file.getvalue()
+
+
+def patched(archive: bytes, place: int, value: int) -> bytes:
+    """An archive with another byte at a place of its member's header, which it holds twice."""
+    content = bytearray(archive)
+    content[place] = content[content.index(b"PK\x01\x02") + place + 2] = value
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"PK", b"{}"),
+        pytest.param(packed(b"[" * 100_000), id="nested deeply"),
+        pytest.param(packed(method=zipfile.ZIP_DEFLATED), id="compressed"),
+        pytest.param(patched(packed(), 8, 99), id="compressed in an unknown way"),
+        pytest.param(patched(packed(), 6, 1), id="encrypted"),
+    ],
+)
 def test_what_is_no_batch_is_named(spool: Spool, content: bytes) -> None:
     spool.root.mkdir()
     (spool.root / "x.zip").write_bytes(content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -177,21 +178,17 @@ def read_torch_benchmark(value: object) -> ImportedFile:
 
 
 def _torch_cases(entries: Mapping[str, object]) -> Iterator[ImportedCase | InvalidResult]:
-    cases: dict[tuple[str, str], ImportedCase] = {}
+    cases: dict[tuple[str, str], list[ImportedCase]] = defaultdict(list)
     for path, entry in entries.items():
         try:
             case = _torch_case(entry, path)
         except InvalidResultError as error:
             yield InvalidResult(error.path or path, entry, str(error))
-            continue
-        key = case.name, case.backend
-        if key in cases:
-            (before,), (again,) = cases[key].metrics, case.metrics
-            together = replace(before, values=[*before.values, *again.values])
-            cases[key] = replace(cases[key], metrics=[together])
         else:
-            cases[key] = case
-    yield from cases.values()
+            cases[case.name, case.backend].append(case)
+    for first, *more in cases.values():
+        values = [value for case in (first, *more) for metric in case.metrics for value in metric.values]
+        yield replace(first, metrics=[replace(first.metrics[0], values=values)])
 
 
 def _torch_case(entry: object, path: str) -> ImportedCase:

@@ -14,6 +14,7 @@ import re
 import secrets
 import zlib
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
@@ -274,9 +275,9 @@ class DirectoryPlace(RecordPlace):
         path = self._root / key
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            return (
-                "written" if _create(path, body) else compared(str(path), body, read_regular(path, MAX_BYTES))
-            )
+            is_new = _create(path, body)
+            _sync(path.parent)
+            return "written" if is_new else compared(str(path), body, read_regular(path, MAX_BYTES))
         except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
             msg = f"{path}: a file stands where a directory is needed, or the other way round; nothing was overwritten"
             raise ConflictError(msg) from error
@@ -332,3 +333,13 @@ def _create(path: Path, body: bytes) -> bool:
     finally:
         temporary.unlink(missing_ok=True)
     return True
+
+
+def _sync(folder: Path) -> None:
+    """Wait until the names in a folder survive a power failure; some file systems do not offer that."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

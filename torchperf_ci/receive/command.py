@@ -126,7 +126,7 @@ class UploadReceiver:
 
 async def _length(request: Request) -> int:
     """Return the length of the body. Raises :class:`RefusedRequestError` if it is not given, or too large."""
-    if "content-length" not in request.headers or "transfer-encoding" in request.headers:
+    if "content-length" not in request.headers:
         raise RefusedRequestError(HTTPStatus.LENGTH_REQUIRED, "the request must have a Content-Length")
     length = int(request.headers["content-length"])
     try:

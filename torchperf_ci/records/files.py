@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import secrets
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -144,9 +145,8 @@ def _unwritable(path: Path, error: OSError) -> OutputDirectoryError:
 
 def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Like :func:`replace_file`, with the content that ``write`` writes to the open file. Raises :class:`OSError`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        temporary.unlink(missing_ok=True)  # left by a killed process, or planted
         with temporary.open("xb") as file:
             write(file)
             file.flush()

@@ -67,6 +67,7 @@ _APPLIED = """\
 CREATE TABLE IF NOT EXISTS torchperf_migrations (
     `version` UInt32, `name` String, `applied_at` DateTime DEFAULT now()
 ) ENGINE = ReplacingMergeTree ORDER BY version"""
+_REMEMBER = "INSERT INTO torchperf_migrations (version, name) SELECT {version:UInt32}, {name:String}"
 
 
 @dataclass(frozen=True)
@@ -134,9 +135,14 @@ def migrate(store: Store) -> None:
         store.run("CREATE DATABASE IF NOT EXISTS {database:Identifier}", {"database": store.database})
     store.use(store.database)
     applied = _applied(store)
-    for migration in migrations():
-        if migration.version not in applied:
-            _apply(store, migration, is_new=not applied)
+    missing = [migration for migration in migrations() if migration.version not in applied]
+    for migration in missing:
+        for text in migration.statements if migration.for_new or applied else ():
+            store.run(text)
+    if missing:
+        refresh(store)  # what is derived from the results is new, or follows from them in another way
+    for migration in missing:
+        store.run(_REMEMBER, {"version": migration.version, "name": migration.name})
 
 
 def _applied(store: Store) -> Sequence[int]:
@@ -148,17 +154,6 @@ def _applied(store: Store) -> Sequence[int]:
         msg = f"{store.name} has schema {max(versions)}, made by a newer torchperf; this one knows {newest}: upgrade it"
         raise StoreError(msg)
     return versions
-
-
-def _apply(store: Store, migration: Migration, *, is_new: bool) -> None:
-    for text in migration.statements if migration.for_new or not is_new else ():
-        store.run(text)
-    if migration.name == "answers":  # fill the new tables with existing results before they are queried
-        refresh(store)
-    store.run(
-        "INSERT INTO torchperf_migrations (version, name) SELECT {version:UInt32}, {name:String}",
-        {"version": migration.version, "name": migration.name},
-    )
 
 
 def _read_migration(path: Path) -> Migration:

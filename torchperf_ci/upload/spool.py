@@ -212,7 +212,7 @@ class Spool:
         """Return the batch; None if it is for another target, or was just delivered by another uploader."""
         try:
             with open_regular(path) as file, zipfile.ZipFile(file) as packed:
-                about = msgspec.convert(json.loads(_content(packed, _ABOUT)), _About)
+                about = msgspec.convert(parsed_json(_content(packed, _ABOUT)), _About)
                 if about.target != self.target:
                     return None
                 payloads = [
@@ -220,13 +220,16 @@ class Spool:
                 ]
         except FileNotFoundError:
             return None
-        except (OSError, zipfile.BadZipFile, ValueError, KeyError) as error:
+        except (OSError, zipfile.BadZipFile, ValueError, KeyError, RuntimeError) as error:
             msg = f"{path}: is not a batch of torchperf, or damaged ({error}); move it out of the spool"
             raise RecordsError(msg) from error
         return SpooledBatch(path, about.source, tuple(payloads))
 
 
 def _content(packed: zipfile.ZipFile, name: str) -> bytes:
+    if packed.getinfo(name).compress_type != zipfile.ZIP_STORED:  # a batch takes no more memory than disk
+        msg = "it is compressed"
+        raise zipfile.BadZipFile(msg)
     with packed.open(name) as file:
         return read_limited(file, MAX_BYTES)
 

@@ -1,24 +1,30 @@
-"""The endpoints of the dashboard's server; one thread queries the store and caches documents until it changes."""
+"""The endpoints of the dashboard's server, and requests to its query API as the infrastructure's wiki describes them.
+
+One thread queries the store, and caches documents until it changes.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
 import hashlib
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
+from msgspec import DecodeError, Meta, Struct, convert, json
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from torchperf_ci.console import say
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.http_server import NoRoomError, SharedBytes, message_response, read_body
+from torchperf_ci.options.option import moment
+from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.client import AnswerLimits, Store
 from torchperf_ci.store.command import StoreQuery, run_query
 from torchperf_ci.web.documents import Documents, UnknownDocumentError
-from torchperf_ci.web.query_api import MEDIA_TYPES, parse_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -154,3 +160,70 @@ def refusal(_: Request, error: Exception) -> Response:
         return message_response(503, "other clients have not read their answers yet; try again later")
     say(f"the store: {error}")
     return message_response(503, "the store does not answer; the server's log says why")
+
+
+MEDIA_TYPES = {
+    "JSONEachRow": "application/x-ndjson",
+    "JSON": "application/json",
+    "CSV": "text/csv; charset=utf-8",
+    "Parquet": "application/vnd.apache.parquet",
+}
+"""Media type of the answer in each format of the API."""
+_USAGE = (
+    'a query is {"format": "JSONEachRow", "JSON", "CSV" or "Parquet", "queryVariables": {"repo": …, "benchmark": …, '
+    '"startTime": "2026-06-06T00:00:00" (UTC), "stopTime": later}}; the variables may also have the lists "models" and '
+    '"metrics", and "device", "arch", "branch" and "commit"'
+)
+
+_Text = Annotated[str, Meta(max_length=1000)]
+_RequiredText = Annotated[str, Meta(min_length=1, max_length=1000)]
+_Texts = Annotated[Sequence[_Text], Meta(max_length=1000)]
+
+
+class _Variables(Struct, rename="camel", forbid_unknown_fields=True):
+    repo: _RequiredText
+    benchmark: _RequiredText
+    start_time: _RequiredText
+    stop_time: _RequiredText
+    models: _Texts | None = None
+    metrics: _Texts | None = None
+    device: _Text | None = None
+    arch: _Text | None = None
+    branch: _Text | None = None
+    commit: _Text | None = None
+
+
+class _Request(Struct, rename="camel"):
+    query_variables: _Variables
+    format: Literal["JSONEachRow", "JSON", "CSV", "Parquet"] = "JSONEachRow"
+
+
+def parse_query(body: bytes | bytearray, parameters: Sequence[tuple[str, str]]) -> tuple[StoreQuery, str]:
+    """Return the query and the format in a body, or in ``parameters`` if the body is empty.
+
+    The body is ``{"format": "JSONEachRow", "queryVariables": {"repo": …, "startTime": …}}``; an empty variable is no
+    filter. Raises :class:`UsageError`, which says what is missing, unknown or invalid, and what a query is.
+    """
+    try:
+        request = json.decode(body, type=_Request) if body else convert(_members(parameters), _Request)
+    except (DecodeError, RecursionError) as error:
+        msg = f"{error}; {_USAGE}"
+        raise UsageError(msg) from None
+    asked = request.query_variables
+    with suppress(ValueError, OverflowError):
+        start, stop = (min(moment(text), LATEST_SECOND) for text in (asked.start_time, asked.stop_time))
+        if start < stop:
+            texts = (text or "" for text in (asked.device, asked.arch, asked.branch, asked.commit))
+            lists = (asked.models or (), asked.metrics or ())
+            return StoreQuery(asked.repo, asked.benchmark, start, stop, *lists, *texts), request.format
+    msg = f"startTime and stopTime must be times, stopTime the later one; {_USAGE}"
+    raise UsageError(msg)
+
+
+def _members(parameters: Sequence[tuple[str, str]]) -> dict[str, object]:
+    """Return the members of the query that ``parameters`` ask; ``models`` and ``metrics`` may be repeated."""
+    variables: dict[str, object] = dict(parameters)
+    form = variables.pop("format", "JSONEachRow")
+    for name in ("models", "metrics"):
+        variables[name] = [value for given, value in parameters if given == name and value]
+    return {"queryVariables": variables, "format": form}
