@@ -26,6 +26,7 @@ class Pair:
 def made(tmp_path: Path) -> JsonFormat:
     """A format whose files hold texts by name."""
     schema = {
+        "title": "texts.json",
         "type": "object",
         "required": ["version"],
         "properties": {"texts": {"additionalProperties": {"type": "string"}}},
@@ -94,7 +95,7 @@ def test_what_is_written_is_read(made: JsonFormat, tmp_path: Path) -> None:
         ('{"version": 1, "\\ud800": 1}', "is not valid JSON: "),
         ('{"version": 4}', "version 4 is newer than this torchperf, which reads 3: install a newer one"),
         ('{"version": 4, "texts": 1}', "version 4 is newer"),
-        ("{}", "$: 'version' is a required property"),
+        ("{}", "$: 'version' is a required property; expected: texts.json"),
         ('{"version": 1, "texts": {"a": 1}}', "$.texts.a: 1 is not of type 'string'"),
     ],
 )

@@ -86,7 +86,8 @@ class JsonFormat:
             return f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
         for error in self._validator.iter_errors(members):
             place, problem = one_line(error.json_path), one_line(error.message)
-            return f"{place[:_MAX_MESSAGE_LENGTH]}: {problem[:_MAX_MESSAGE_LENGTH]}"
+            kind = "" if error.path else f"; expected: {self.schema['title']}"
+            return f"{place[:_MAX_MESSAGE_LENGTH]}: {problem[:_MAX_MESSAGE_LENGTH]}{kind}"
         return ""
 
     @cached_property
