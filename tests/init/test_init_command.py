@@ -113,9 +113,11 @@ def test_a_package_is_installed_with_torch_for_cpus_at_every_commit(newcomer: Ne
     assert commands[1] == "git add benchmarks torchperf.yml .github && git commit -m 'Add torchperf'"
 
 
-def test_an_extension_is_built_with_the_torch_that_it_is_measured_with(newcomer: Newcomer) -> None:
-    newcomer.write("setup.py", "from torch.utils.cpp_extension import CppExtension\n")
-    newcomer.init()
+@pytest.mark.parametrize("kind", ["CppExtension", "CUDAExtension"])
+def test_an_extension_is_built_with_the_torch_that_it_is_measured_with(newcomer: Newcomer, kind: str) -> None:
+    newcomer.write("setup.py", f"from torch.utils.cpp_extension import {kind}\n")
+    _, said = newcomer.init()
+    assert ("setup.py has code for CUDA" in said) is (kind == "CUDAExtension")
     first = f"pip install torch setuptools wheel ninja --extra-index-url {CPU}"
     line = f"{first} && pip install --no-build-isolation . --extra-index-url {CPU}"
     assert (inputs(newcomer, NIGHTLY)["install"], inputs(newcomer, NIGHTLY)["build"]) == (line, line)

@@ -162,6 +162,11 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
         yield f"GitHub runs schedules on {repository.default_branch} only, and this is {repository.branch}"
     if repository.is_pytorch:
         yield "no workflow for pull requests: hosted runners cannot build PyTorch; see docs/pull-requests.md"
+    if repository.has_cuda_extension:
+        yield (
+            "setup.py has code for CUDA, and hosted machines have no GPU: to measure it, name a machine that has one "
+            f"in {CONFIG_FILE} and after runs-on, and leave out the index of builds for CPUs"
+        )
     if repository.other_tools:
         yield f"results of {' and '.join(repository.other_tools)} can be kept as well: torchperf upload FOLDER"
     for path in repository.odd_suites:

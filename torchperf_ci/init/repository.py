@@ -123,6 +123,11 @@ class Repository:
         )
         return bool(_IMPORTS_TORCH.search(setup)) and not _REQUIRES_TORCH.search(declared)
 
+    @property
+    def has_cuda_extension(self) -> bool:
+        """Whether ``setup.py`` compiles code for CUDA, if there is a GPU."""
+        return "CUDAExtension" in _text(self.root / str(self.project) / "setup.py")
+
 
 def inspect_repository(folder: Path) -> Repository:
     """Inspect the repository that ``folder`` is in. Raises :class:`UsageError` if there is none."""
