@@ -34,11 +34,15 @@ from torchperf_ci.config import Config
 from torchperf_ci.console import Progress
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.series.points import Series
+from torchperf_ci.stats.build_variance import most_luck
+from torchperf_ci.stats.sequential_test import ALPHA
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MIN_EFFECT = 0.03
+LARGER = (0.06, 0.10)
+"""Changes that are tried as well where builds differ by luck."""
 SECONDS_A_CASE = 60.0
 SEED = 20261123
 WORDS = ("regressed", "improved", "unchanged", "noisy")
@@ -175,12 +179,13 @@ def compared(session: Session) -> list[str]:
     """The verdicts of the cases."""
     cases = [Case(f"case/{number}", "inference", "fp32", "eager", 1) for number in range(session.world.cases)]
     comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(cases)])
+    comparison.luck = most_luck(ALPHA / len(cases)) if session.world.builds else 0.0
     runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), Path())
     budget = SECONDS_A_CASE * len(cases)
     comparison_loop.time = session  # type: ignore[assignment]  # the clock of the simulation
     comparison_loop.measure_pair = session.measure_pair  # type: ignore[assignment]  # and its pairs
     with contextlib.redirect_stderr(io.StringIO()):
-        allocation = BudgetAllocation(comparison.cases, MIN_EFFECT)
+        allocation = BudgetAllocation(comparison.cases, MIN_EFFECT, comparison.luck)
         measure_rounds(comparison, runner, budget, allocation, Progress(budget, timed=True))
     controls = judge_controls(comparison, MIN_EFFECT)
     verdicts = judge_cases(comparison, ComparisonPolicy(Config()), unnamed, controls)
@@ -221,7 +226,11 @@ def main() -> None:
         for world in (HELD_OUT if given.held_out else DEVELOPED)
         if any(word in world.name for word in given.only)
     ]
-    rows = [told(world, change, given.trials) for world in worlds for change in (0.0, MIN_EFFECT)]
+    rows = [
+        told(world, change, given.trials)
+        for world in worlds
+        for change in (0.0, MIN_EFFECT, *(LARGER if world.builds else ()))
+    ]
     header = ["world", "change", *WORDS, "pairs a case"]
     print_table(f"{given.trials} comparisons a row", header, rows)
 

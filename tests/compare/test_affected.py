@@ -24,6 +24,8 @@ from torchperf_ci.compare.affected import (
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import UsageError
 from torchperf_ci.machine.devices.interface import UNKNOWN_GPU
+from torchperf_ci.stats.build_variance import most_luck
+from torchperf_ci.stats.sequential_test import ALPHA
 from torchperf_ci.verdicts.verdict import Verdict, read_verdicts
 
 if TYPE_CHECKING:
@@ -201,18 +203,23 @@ def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
     ]
     head = "import torch\nfrom torchperf_ci.suite import Task, workload\n"
     (tmp_path / "suite.py").write_text(head + "\n".join(lines))
-    measured: list[str] = []
+    measured: list[Comparison] = []
 
     def measure_rounds(comparison: Comparison, *_: object) -> None:
-        measured.extend(compared.case.workload for compared in comparison.cases)
+        measured.append(comparison)
 
     monkeypatch.setattr(command, "measure_rounds", measure_rounds)
     base = commit(git, repo)
     (repo / KERNEL).write_text(PYTORCH[KERNEL] + "\n")
     [packages] = torch_environment.glob("lib/python*/site-packages")
-    build = f"echo {packages} > $(python -c 'import site; print(site.getsitepackages()[0])')/torch.pth"
+    build = (
+        "cd $(python -c 'import site; print(site.getsitepackages()[0])') && "
+        f"echo {packages} > torch.pth && cp {{worktree}}/{KERNEL} kernel.so"
+    )
     verdicts, _ = compare(repo, quick, base, commit(git, repo), "--build", build)
-    assert measured == ["parts/fast"]
+    [comparison] = measured
+    assert [compared.case.workload for compared in comparison.cases] == ["parts/fast"]
+    assert comparison.luck == most_luck(ALPHA)
     word, why = verdicts["parts/other", "latency(ms)"]
     assert (word, why) == (
         "not-affected",

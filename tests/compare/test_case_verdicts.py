@@ -24,9 +24,15 @@ FULL = ProcessOutcome("failed", NO_SPACE)
 def judged(naming):
     """The verdicts on cases by metric."""
 
-    def verdicts(*cases: ComparedCase, control=(), policy: ComparisonPolicy = POLICY, stopped: bool = False):
+    def verdicts(
+        *cases: ComparedCase,
+        control=(),
+        policy: ComparisonPolicy = POLICY,
+        stopped: bool = False,
+        luck: float = 0.0,
+    ):
         controlled = ComparedCase(cases[0].case, controls=[(0, ratio) for ratio in control])
-        comparison = Comparison(cases, {controlled.case.backend: controlled}, stopped=stopped)
+        comparison = Comparison(cases, {controlled.case.backend: controlled}, luck, stopped=stopped)
         controls = judge_controls(comparison, policy.rule("latency(ms)").min_effect)
         found = judge_cases(comparison, policy, naming, controls)
         return {verdict.series.metric: verdict for verdict in found}
@@ -54,6 +60,24 @@ def test_latency_is_judged_by_the_sequential_test(judged, a_compared_case, chang
     assert (verdict.old, verdict.new) == (pytest.approx(2), pytest.approx(3))
     assert verdict.evidence.others["pairs"] == len(verdict.evidence.others["log_ratios"]) == 12
     assert verdict.evidence.others["head_first"] == [False, True] * 6
+
+
+@pytest.mark.parametrize(
+    ("change", "word", "candidate"),
+    [
+        (0.04, "noisy", True),
+        (-0.04, "noisy", False),
+        (0.1, "regressed", False),
+        (-0.1, "improved", False),
+        (0.0, "unchanged", False),
+    ],
+)
+def test_what_luck_of_two_builds_explains_is_no_proof(
+    judged, a_compared_case, change, word, candidate
+) -> None:
+    verdict = judged(a_compared_case(change), luck=0.05)["latency(ms)"]
+    assert (verdict.verdict, verdict.candidate) == (word, candidate)
+    assert ("compiled once, and up to 5.1% may be luck" in verdict.why) is (word == "noisy")
 
 
 def test_what_is_not_clear_when_the_time_is_up_says_what_would_have_been_seen(

@@ -101,7 +101,7 @@ def script(clock, a_pair, monkeypatch) -> Script:
     return script
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CountedAllocation(BudgetAllocation):
     """Settled after a number of pairs that is said beforehand."""
 
@@ -123,7 +123,7 @@ def run(script):
     ) -> list[str]:
         runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), Path("scratch"))
         shown = Progress(budget, timed=True)
-        counted = CountedAllocation(comparison.cases, 0.03, pairs)
+        counted = CountedAllocation(comparison.cases, 0.03, pairs=pairs)
         measure_rounds(comparison, runner, budget, allocation or counted, shown)
         return script.log
 
@@ -170,6 +170,13 @@ def test_what_is_not_settled_any_more_beside_a_later_control_gets_more_pairs(run
     run(comparison, allocation=BudgetAllocation(comparison.cases, 0.03))
     assert len(comparison.cases[0].pairs) > 4
     assert decided(comparison.cases[0], comparison.cases, 0.03).word == "increase"
+
+
+@pytest.mark.parametrize(("luck", "settled"), [(0.0, True), (0.075, False), (0.1, True)])
+def test_more_pairs_are_taken_where_they_may_show_more_than_luck(a_compared_case, luck, settled) -> None:
+    """Of builds that differ by more than its interval says; if the change is less, more pairs show nothing new."""
+    compared = a_compared_case(0.08, sd=0.015)
+    assert BudgetAllocation([compared], 0.03, luck).is_settled(compared) is settled
 
 
 def test_the_control_is_the_quickest_case_once_a_round_and_one_pair_in_four_at_most(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from torchperf_ci import cli
+from torchperf_ci.compare.compared_builds import are_compiled_anew
 from torchperf_ci.verdicts.verdict import read_verdicts
 
 
@@ -66,6 +68,19 @@ def test_commits_that_what_is_measured_does_not_depend_on_are_refused(
     *_, said = capsys.readouterr().err.splitlines()
     assert "nothing is measured that these commits could change" in said
     assert "with --suite, or say with --build" in said
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "anew"),
+    [
+        ((), (), False),
+        (("texts", "libraries"), ("other texts", "libraries"), False),
+        (("texts", "libraries"), ("texts", "other libraries"), True),
+        (("texts", "libraries"), (), True),
+    ],
+)
+def test_builds_differ_by_luck_where_more_than_their_texts_do(base, head, anew) -> None:
+    assert are_compiled_anew(Mock(contents=base), Mock(contents=head)) is anew
 
 
 def test_commits_of_a_library_are_compared_by_the_workloads_that_need_it(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.build_variance import USUAL_TAU, TauEstimate, estimate_tau
+from torchperf_ci.stats.build_variance import LARGE_TAU, USUAL_TAU, TauEstimate, estimate_tau, most_luck
 
 SERIES, RUNS = 20, 90
 
@@ -82,3 +82,9 @@ def test_the_chance_that_luck_makes_a_change_falls_with_its_size_and_the_number_
     assert luck.chance(0.014, (40, 1)) < luck.chance(0.014, (1, 1))
     assert luck.chance(0.014, (40, 5)) < 0.01
     assert luck.chance(0.06, (1, 1)) < 0.01
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.001])
+def test_two_builds_seldom_differ_by_more_than_the_most_luck(alpha: float) -> None:
+    offsets = np.random.default_rng(1).normal(0, LARGE_TAU, (2, 1_000_000))
+    assert (offsets[1] - offsets[0] > most_luck(alpha)).mean() == pytest.approx(alpha, rel=0.1)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from torchperf_ci.compare.compared_case import ComparedCase, Comparison, Control
     from torchperf_ci.config import Config
     from torchperf_ci.stats import sequential_test
+    from torchperf_ci.stats.effect import Effect
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ VERDICT_OF_DECISION: Mapping[sequential_test.Word, VerdictWord] = {
     "none": "unchanged",
     "open": "noisy",
 }
+CHANGED = ("regressed", "improved")
 MAX_TIMES = 1_000_000
 """Largest likelihood ratio that is printed. A larger one is not meaningful, because no machine is that reliable."""
 
@@ -97,6 +99,22 @@ def judge_latency(
             },
         ),
     )
+
+
+def is_beyond(effect: Effect, luck: float) -> bool:
+    """Whether the whole interval of an effect is a change that ``luck``, on the log scale, does not explain."""
+    return not luck or effect.low > math.exp(luck) or effect.high < math.exp(-luck)
+
+
+def _unless_luck(verdict: Verdict, luck: float) -> Verdict:
+    """The verdict; one of a change is open if one build of each commit may differ as much by luck."""
+    if verdict.verdict not in CHANGED or not verdict.effect or is_beyond(verdict.effect, luck):
+        return verdict
+    why = (
+        f"{verdict.why}; but each commit was compiled once, and up to {math.expm1(luck):.1%} may be luck: "
+        "torchperf bisect makes several builds of each"
+    )
+    return replace(verdict, verdict="noisy", candidate=verdict.is_red, why=why)
 
 
 def _looks_slower(decision: Decision, compared: ComparedCase, min_effect: float) -> bool:
@@ -267,7 +285,7 @@ def judge_cases(
             yield judge_outcome(series, compared)
             continue
         latency = judge_latency(series, compared, comparison.cases, policy.rule(LATENCY).min_effect, ended)
-        yield _controlled(latency, controls[compared.case.backend])
+        yield _controlled(_unless_luck(latency, comparison.luck), controls[compared.case.backend])
         if compared.pairs:
             yield from judge_steady(series, compared, policy)
 

@@ -15,6 +15,7 @@ from torchperf_ci.compare import compared_builds
 from torchperf_ci.compare.affected import TWO_COMMITS, AffectedCases, affected_cases
 from torchperf_ci.compare.case_verdicts import ComparisonPolicy, SeriesNaming, judge_cases, suites
 from torchperf_ci.compare.compared_builds import (
+    are_compiled_anew,
     known_to,
     notes_on_builds,
     one_sided_verdict,
@@ -36,7 +37,9 @@ from torchperf_ci.metrics import LATENCY
 from torchperf_ci.records.files import check_writable
 from torchperf_ci.scratch import scratch_folder
 from torchperf_ci.series.points import Series
+from torchperf_ci.stats.build_variance import most_luck
 from torchperf_ci.stats.comparison import MIN_PAIRS_ALIKE
+from torchperf_ci.stats.sequential_test import ALPHA
 from torchperf_ci.verdicts.headline import GREEN, sign
 from torchperf_ci.verdicts.verdict import Judgement
 from torchperf_ci.verdicts.verdict_document import publish_verdicts
@@ -77,6 +80,8 @@ def compare_builds(
         if options.affected:
             chosen = affected_cases(of_both, base, head, naming, scratch, built=bool(options.build))
         comparison = Comparison([ComparedCase(case, place=place) for place, case in enumerate(chosen.cases)])
+        if are_compiled_anew(base, head):
+            comparison.luck = most_luck(ALPHA / max(len(chosen.cases), 1))
         budget = options.budget or max(MIN_BUDGET, BUDGET_A_CASE * len(chosen.cases))
         about_builds = notes_on_builds(options, base, head)
         compiled = any(case.compiled for case in chosen.cases)
@@ -109,7 +114,7 @@ def _measure_in_rounds(
     comparison: Comparison, runner: PairRunner, budget: float, min_effect: float
 ) -> tuple[list[str], Stopped | None]:
     """Measure; return notes on why it ended before everything was settled, and the signal if there was one."""
-    allocation = BudgetAllocation(comparison.cases, min_effect)
+    allocation = BudgetAllocation(comparison.cases, min_effect, comparison.luck)
     try:
         with closing(Progress(budget, timed=True)) as shown:
             measure_rounds(comparison, runner, budget, allocation, shown)

@@ -24,6 +24,7 @@ from torchperf_ci.environments.build_environment import (
     parse_build_spec,
     unused_code_note,
 )
+from torchperf_ci.environments.cache import content_digests
 from torchperf_ci.environments.revisions import Revision, find_revision, uncompiled_note
 from torchperf_ci.environments.wheels import changed_versions, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
@@ -55,7 +56,7 @@ class ComparedBuild:
     """A build that can be measured.
 
     ``words`` describes it, ``spec`` is how the user requested it, and ``unread`` says which suite files it cannot
-    import and why.
+    import and why. ``contents`` are the digests of what was built from a commit.
     """
 
     settings: Settings
@@ -63,6 +64,7 @@ class ComparedBuild:
     words: str
     spec: BuildSpec
     unread: str = ""
+    contents: tuple[str, ...] = ()
 
     @property
     def torch(self) -> str:
@@ -133,7 +135,8 @@ def _open(
         msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else INSTALLED}"
         raise type(error)(msg) from error
     settings = settings.on(under_test.environment)
-    return ComparedBuild(settings, under_test, _words(environment, under_test), spec, unread)
+    contents = content_digests(environment) if isinstance(spec, Revision) else ()
+    return ComparedBuild(settings, under_test, _words(environment, under_test), spec, unread, contents)
 
 
 def _described(
@@ -185,6 +188,11 @@ def _are_imported(*builds: ComparedBuild) -> bool:
 def _has_any(packages: set[str], build: ComparedBuild) -> bool:
     """Whether the commit contains one of the packages, such as ``timm`` in a checkout of timm."""
     return any(Path(folder, package).is_dir() for folder in build.settings.path for package in packages)
+
+
+def are_compiled_anew(base: ComparedBuild, head: ComparedBuild) -> bool:
+    """Whether two commits were built, and not only their Python files and other texts differ."""
+    return base.contents[1:] != head.contents[1:]
 
 
 def known_to(build: ComparedBuild, case: Case) -> bool:

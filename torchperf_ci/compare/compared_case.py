@@ -86,11 +86,13 @@ class ComparedCase:
 class Comparison:
     """The results so far. The object is updated in place, so that results survive an interruption.
 
-    ``controls`` has, by backend, the case on which base is measured against itself in each round.
+    ``controls`` has, by backend, the case on which base is measured against itself in each round. ``luck`` is the
+    largest change, on the log scale, that the luck of two compiled builds explains; 0 where it does not apply.
     """
 
     cases: Sequence[ComparedCase]
     controls: dict[str, ComparedCase] = field(default_factory=dict)
+    luck: float = 0.0
     out_of_time: bool = False
     stopped: bool = False
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.bench.pairs import PrestartedWorkers, Side, SideFailure, measure_alone, measure_pair
 from torchperf_ci.bench.process import find_batch_size
 from torchperf_ci.bench.worker_client import WorkerFailure
-from torchperf_ci.compare.case_verdicts import decided, has_enough_repeats
+from torchperf_ci.compare.case_verdicts import decided, has_enough_repeats, is_beyond
 from torchperf_ci.document import change_text
 from torchperf_ci.stats.comparison import CONTROLS_BESIDE, MIN_PAIRS_ALIKE, MIN_PAIRS_WITH_CONTROLS
 from torchperf_ci.stats.noise import FLOOR
@@ -36,18 +36,23 @@ PAIRS_A_CONTROL = 3
 
 @dataclass(frozen=True)
 class BudgetAllocation:
-    """Decides which cases get the remaining time. ``min_effect`` is the smallest change that matters."""
+    """Decides which cases get the remaining time.
+
+    ``min_effect`` is the smallest change that matters, ``luck`` the largest that builds explain, on the log scale.
+    """
 
     cases: Sequence[ComparedCase]
     min_effect: float
+    luck: float = 0.0
 
     def is_settled(self, compared: ComparedCase) -> bool:
         """Whether another pair of the case would change nothing."""
-        return (
-            bool(compared.pairs)
-            and has_enough_repeats(compared)
-            and decided(compared, self.cases, self.min_effect).word != "open"
-        )
+        if not (compared.pairs and has_enough_repeats(compared)):
+            return False
+        decision = decided(compared, self.cases, self.min_effect)
+        if decision.word in ("open", "none"):
+            return decision.word == "none"
+        return is_beyond(decision.effect, self.luck) or abs(math.log(decision.effect.ratio)) <= self.luck
 
     def cases_of_round(self, left: float) -> list[ComparedCase]:
         """Return the cases that get a pair when ``left`` seconds remain.

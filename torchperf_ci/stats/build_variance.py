@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -120,6 +121,8 @@ TAU_COUNT = 6
 """Number of candidate values of τ."""
 MAX_USUAL_TAU = 0.02
 """Largest candidate of τ, unless it is known to be larger: builds of compiled C++ differ by up to 1.5%."""
+LARGE_TAU = 0.015
+"""τ of the compiled code that luck moves most: builds have offsets of 0.5 to 1.5%."""
 FINER = 3
 """Steps per level of the finer grid on which offsets are summed over."""
 _LEAST = 1e-150
@@ -202,6 +205,14 @@ MIN_TAU, MAX_TAU = 1e-4, 0.05
 """Range of τ."""
 TAUS: Floats = np.geomspace(MIN_TAU, MAX_TAU, 48)
 _SIGMAS: Floats = np.geomspace(3e-4, 0.5, 120)
+
+
+def most_luck(alpha: float) -> float:
+    """Return the change of a case, on the log scale, that one build of each of two commits may show by luck alone.
+
+    If its τ is :data:`LARGE_TAU`, a larger one in a given direction has the probability ``alpha``.
+    """
+    return NormalDist(0.0, LARGE_TAU * math.sqrt(2)).inv_cdf(1 - alpha)
 
 
 @dataclass(frozen=True)
