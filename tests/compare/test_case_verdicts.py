@@ -75,8 +75,9 @@ def test_latency_is_judged_by_the_sequential_test(judged, a_compared_case, chang
 def test_what_luck_of_two_builds_explains_is_no_proof(
     judged, a_compared_case, change, word, candidate
 ) -> None:
-    verdict = judged(a_compared_case(change), luck=0.05)["latency(ms)"]
+    of_pairs, verdict = (judged(a_compared_case(change), luck=luck)["latency(ms)"] for luck in (0.0, 0.05))
     assert (verdict.verdict, verdict.candidate) == (word, candidate)
+    assert math.log1p(verdict.detectable) == pytest.approx(math.log1p(of_pairs.detectable) + 0.05)
     assert ("compiled once, and up to 5.1% may be luck" in verdict.why) is (word == "noisy")
 
 

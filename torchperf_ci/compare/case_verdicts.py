@@ -107,7 +107,12 @@ def is_beyond(effect: Effect, luck: float) -> bool:
 
 
 def _unless_luck(verdict: Verdict, luck: float) -> Verdict:
-    """The verdict; one of a change is open if one build of each commit may differ as much by luck."""
+    """The verdict; one of a change is open if one build of each commit may differ as much by luck.
+
+    Only what goes beyond that by as much as pairs can show is detectable.
+    """
+    if luck and verdict.detectable:
+        verdict = replace(verdict, detectable=math.expm1(math.log1p(verdict.detectable) + luck))
     if verdict.verdict not in CHANGED or not verdict.effect or is_beyond(verdict.effect, luck):
         return verdict
     why = (
