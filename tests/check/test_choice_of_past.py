@@ -165,7 +165,7 @@ def test_a_past_of_something_else_is_told(history: Path, dsn: str, tmp_path: Pat
     other = run(tmp_path, "others", [record("latency(ms)", 1.0, 40, benchmark={"name": "another"})])
     for past in (["--against", history], ["--store", dsn]):
         assert check(other, *past) == 0
-        assert [note.partition(":")[0] for note in notes(tmp_path)] == [
+        assert [note.partition(";")[0] for note in notes(tmp_path)] == [
             "the history has no benchmark another, only nightly"
         ]
 

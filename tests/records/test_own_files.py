@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RECORD = {
     "benchmark": {"name": "nightly"},
     "model": {"name": "add"},
-    "metric": {"name": "latency(ms)", "benchmark_values": [1.5, 1.5]},
+    "metric": {"name": "latency(ms)", "benchmark_values": [1.5, 1.5, 1.5]},
     "runners": [],
 }
 CULPRITS = {"version": 1, "status": "inconclusive", "good": "1f", "bad": "2f", "culprits": []}
