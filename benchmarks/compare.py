@@ -74,7 +74,7 @@ def compared(runner: PairRunner) -> tuple[dict[str, str], float]:
     """The verdicts of ``compare``, and the seconds that a case took."""
     start = time.monotonic()
     comparison = Comparison([ComparedCase(case) for case in CASES.values()])
-    allocation = BudgetAllocation(comparison.cases, MIN_EFFECT)
+    allocation = BudgetAllocation(comparison, MIN_EFFECT)
     measure_rounds(comparison, runner, BUDGET, allocation, Progress(BUDGET, timed=True))
     [control] = judge_controls(comparison, MIN_EFFECT).values()
     sys.stderr.write(f"{control}\n")

@@ -185,7 +185,7 @@ def compared(session: Session) -> list[str]:
     comparison_loop.time = session  # type: ignore[assignment]  # the clock of the simulation
     comparison_loop.measure_pair = session.measure_pair  # type: ignore[assignment]  # and its pairs
     with contextlib.redirect_stderr(io.StringIO()):
-        allocation = BudgetAllocation(comparison.cases, MIN_EFFECT, comparison.luck)
+        allocation = BudgetAllocation(comparison, MIN_EFFECT)
         measure_rounds(comparison, runner, budget, allocation, Progress(budget, timed=True))
     controls = judge_controls(comparison, MIN_EFFECT)
     verdicts = judge_cases(comparison, ComparisonPolicy(Config()), unnamed, controls)

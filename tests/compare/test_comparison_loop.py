@@ -101,7 +101,7 @@ def script(clock, a_pair, monkeypatch) -> Script:
     return script
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class CountedAllocation(BudgetAllocation):
     """Settled after a number of pairs that is said beforehand."""
 
@@ -123,7 +123,7 @@ def run(script):
     ) -> list[str]:
         runner = PairRunner(Settings("base", "cpu"), Settings("head", "cpu"), Path("scratch"))
         shown = Progress(budget, timed=True)
-        counted = CountedAllocation(comparison.cases, 0.03, pairs=pairs)
+        counted = CountedAllocation(comparison, 0.03, pairs)
         measure_rounds(comparison, runner, budget, allocation or counted, shown)
         return script.log
 
@@ -167,7 +167,7 @@ def test_what_is_not_settled_any_more_beside_a_later_control_gets_more_pairs(run
     """Four pairs beyond two of base against itself are proof, and none beside a later one as large as they are."""
     script.changes, script.controls = {"made/a": 0.03}, [0.0, 0.001, 0.0, 0.032]
     comparison = cases(a_case, "a", "b", "c")
-    run(comparison, allocation=BudgetAllocation(comparison.cases, 0.03))
+    run(comparison, allocation=BudgetAllocation(comparison, 0.03))
     assert len(comparison.cases[0].pairs) > 4
     assert decided(comparison.cases[0], comparison.cases, 0.03).word == "increase"
 
@@ -176,7 +176,7 @@ def test_what_is_not_settled_any_more_beside_a_later_control_gets_more_pairs(run
 def test_more_pairs_are_taken_where_they_may_show_more_than_luck(a_compared_case, luck, settled) -> None:
     """Of builds that differ by more than its interval says; if the change is less, more pairs show nothing new."""
     compared = a_compared_case(0.08, sd=0.015)
-    assert BudgetAllocation([compared], 0.03, luck).is_settled(compared) is settled
+    assert BudgetAllocation(Comparison([compared], luck=luck), 0.03).is_settled(compared) is settled
 
 
 def test_the_control_is_the_quickest_case_once_a_round_and_one_pair_in_four_at_most(

@@ -114,7 +114,7 @@ def _measure_in_rounds(
     comparison: Comparison, runner: PairRunner, budget: float, min_effect: float
 ) -> tuple[list[str], Stopped | None]:
     """Measure; return notes on why it ended before everything was settled, and the signal if there was one."""
-    allocation = BudgetAllocation(comparison.cases, min_effect, comparison.luck)
+    allocation = BudgetAllocation(comparison, min_effect)
     try:
         with closing(Progress(budget, timed=True)) as shown:
             measure_rounds(comparison, runner, budget, allocation, shown)

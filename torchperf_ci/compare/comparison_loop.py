@@ -36,23 +36,20 @@ PAIRS_A_CONTROL = 3
 
 @dataclass(frozen=True)
 class BudgetAllocation:
-    """Decides which cases get the remaining time.
+    """Decides which cases get the remaining time. ``min_effect`` is the smallest change that matters."""
 
-    ``min_effect`` is the smallest change that matters, ``luck`` the largest that builds explain, on the log scale.
-    """
-
-    cases: Sequence[ComparedCase]
+    comparison: Comparison
     min_effect: float
-    luck: float = 0.0
 
     def is_settled(self, compared: ComparedCase) -> bool:
         """Whether another pair of the case would change nothing."""
         if not (compared.pairs and has_enough_repeats(compared)):
             return False
-        decision = decided(compared, self.cases, self.min_effect)
+        decision = decided(compared, self.comparison.cases, self.min_effect)
         if decision.word in ("open", "none"):
             return decision.word == "none"
-        return is_beyond(decision.effect, self.luck) or abs(math.log(decision.effect.ratio)) <= self.luck
+        luck = self.comparison.luck
+        return is_beyond(decision.effect, luck) or abs(math.log(decision.effect.ratio)) <= luck
 
     def cases_of_round(self, left: float) -> list[ComparedCase]:
         """Return the cases that get a pair when ``left`` seconds remain.
@@ -60,7 +57,9 @@ class BudgetAllocation:
         These are all open cases if the time is estimated to be enough to settle them; otherwise as many as can be
         settled, the quickest first, but at least one.
         """
-        unsettled = [compared for compared in self.cases if not (compared.settled or compared.failed)]
+        unsettled = [
+            compared for compared in self.comparison.cases if not (compared.settled or compared.failed)
+        ]
         chosen: list[ComparedCase] = []
         total = 0.0
         for compared in sorted(unsettled, key=self._seconds_needed):
@@ -90,7 +89,7 @@ class BudgetAllocation:
             return MIN_PAIRS_ALIKE
         delta, middle = math.log1p(self.min_effect), abs(median(log_ratios))
         spread = max(stdev(log_ratios), FLOOR)
-        confirm, _ = boundaries(len(self.cases))
+        confirm, _ = boundaries(len(self.comparison.cases))
         alike = (STANDARD_ERRORS * spread / (delta - middle)) ** 2 if middle < delta else math.inf
         changed = 2 * confirm * (spread / middle) ** 2 if middle >= delta / 2 else math.inf
         return max(min(alike, changed), MIN_PAIRS_ALIKE)
