@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +12,6 @@ from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.machine.devices.interface import TorchGpu
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 CASE = Case("vision/a", "inference", "fp32", "eager", 0)
@@ -42,11 +41,7 @@ class Device:
 def test_the_batch_doubles_until_it_does_not_pay_or_memory_ends(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lanes: int, most: int, expected: int
 ) -> None:
-    @contextmanager
-    def opened(*_: object) -> Iterator[Device]:
-        yield Device(lanes, most)
-
-    monkeypatch.setattr(process, "open_worker", opened)
+    monkeypatch.setattr(process, "open_worker", lambda *_: nullcontext(Device(lanes, most)))
     monkeypatch.setattr(process, "available_memory", lambda: 0)
     assert process.find_batch_size(CASE, SETTINGS, tmp_path) == expected
 
@@ -55,11 +50,7 @@ def test_the_batch_doubles_until_it_does_not_pay_or_memory_ends(
 def test_two_workers_fit_beside_each_other(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, memory_mib: int, expected: int
 ) -> None:
-    @contextmanager
-    def opened(*_: object) -> Iterator[Device]:
-        yield Device(10**9, 10**9)
-
-    monkeypatch.setattr(process, "open_worker", opened)
+    monkeypatch.setattr(process, "open_worker", lambda *_: nullcontext(Device(10**9, 10**9)))
     settings = Settings("python", "cuda", seen=TorchGpu(memory_mib=memory_mib))
     assert process.find_batch_size(CASE, settings, tmp_path) == expected
 
@@ -77,11 +68,7 @@ def test_blocks_are_as_long_as_a_step_is_short_although_the_second_one_is_slow(
                 asked.append(arguments["steps"])
             return 10.0 if asked == [1] else super().ask(verb, _timeout, _kind, **arguments)
 
-    @contextmanager
-    def opened(*_: object) -> Iterator[Device]:
-        yield RecordsGraph(16, 10**6)
-
-    monkeypatch.setattr(process, "open_worker", opened)
+    monkeypatch.setattr(process, "open_worker", lambda *_: nullcontext(RecordsGraph(16, 10**6)))
     monkeypatch.setattr(process, "available_memory", lambda: 0)
     assert process.find_batch_size(CASE, SETTINGS, tmp_path) == 16
     assert asked[-1] == 10  # steps of 20 ms
@@ -97,20 +84,12 @@ def test_a_batch_norm_that_cannot_train_on_one_sample_is_given_two(
                 raise WorkerFailure(msg, "ValueError: Expected more than 1 value per channel when training")
             return super().ask(verb, _timeout, _kind, **arguments)
 
-    @contextmanager
-    def opened(*_: object) -> Iterator[Device]:
-        yield WithBatchNorm(16, 10**6)
-
-    monkeypatch.setattr(process, "open_worker", opened)
+    monkeypatch.setattr(process, "open_worker", lambda *_: nullcontext(WithBatchNorm(16, 10**6)))
     monkeypatch.setattr(process, "available_memory", lambda: 0)
     assert process.find_batch_size(CASE, SETTINGS, tmp_path) == 16
 
 
 def test_a_workload_that_does_not_fit_at_all_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    @contextmanager
-    def opened(*_: object) -> Iterator[Device]:
-        yield Device(1, 0)
-
-    monkeypatch.setattr(process, "open_worker", opened)
+    monkeypatch.setattr(process, "open_worker", lambda *_: nullcontext(Device(1, 0)))
     with pytest.raises(WorkerFailure, match="oom"):
         process.find_batch_size(CASE, SETTINGS, tmp_path)
