@@ -1,9 +1,18 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.noise import FLOOR, compacted, robust_sigma, row_median
+from torchperf_ci.stats.noise import FLOOR, compacted, level_and_sigma, row_median
+
+if TYPE_CHECKING:
+    from torchperf_ci.stats import Floats
+
+
+def robust_sigma(log_values: Floats) -> Floats:
+    return level_and_sigma(log_values)[1]
 
 
 @pytest.fixture

@@ -87,8 +87,8 @@ def _ordinary(medians: Floats, group: Ints) -> Floats:
 MEDIAN_VARIANCE = np.pi / 2
 """Variance of the median of n normal values, times n/σ²."""
 SIGMA_EFFICIENCY = 0.5
-"""Degrees of freedom of :func:`robust_sigma` relative to those of the standard deviation of normal values. Measured:
-0.6 to 0.7 for normal values, 0.4 for Student's with 4 degrees of freedom."""
+"""Degrees of freedom of the σ of :func:`level_and_sigma` relative to those of the standard deviation of normal values.
+Measured: 0.6 to 0.7 for normal values, 0.4 for Student's with 4 degrees of freedom."""
 LEAD = 0.5
 """Most by which the largest score counts beyond the next: a spike and an ordinary run are not two runs that agree."""
 NO_PROOF = 2.8

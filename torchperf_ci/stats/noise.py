@@ -61,18 +61,13 @@ FLOOR = 1e-3
 """Smallest σ assumed for any series, 0.1%: otherwise the smallest change of a constant series would be a discovery."""
 
 
-def robust_sigma(log_values: Floats) -> Floats:
-    """Estimate σ between runs of each series, shape (series,); NaN for fewer than two values, else >= :data:`FLOOR`.
-
-    It is the root mean square of two estimates: the median absolute difference of successive values, which a step
-    affects only once and a spike twice, and the distance between the first and last decile, which also includes a
-    drifting or bimodal level.
-    """
-    return level_and_sigma(log_values)[1]
-
-
 def level_and_sigma(log_values: Floats) -> tuple[Floats, Floats]:
-    """Return the median of each series and its :func:`robust_sigma`, both of shape (series,)."""
+    """Return the median of each series and σ between its runs, both of shape (series,).
+
+    σ is NaN for fewer than two values, else >= :data:`FLOOR`. It is the root mean square of two estimates: the median
+    absolute difference of successive values, which a step affects only once and a spike twice, and the distance between
+    the first and last decile, which also includes a drifting or bimodal level.
+    """
     values = compacted(log_values)
     level, low, high = _quantiles(values, (0.5, 0.1, 0.9))
     successive = successive_sigma(values)

@@ -64,7 +64,7 @@ class Lease:
         self._users = 0
         self._mine = threading.local()
         self._changed = threading.Condition()
-        self._opened_at = self._used_at = 0.0
+        self._opened_at = 0.0
 
     def use(self, database: str) -> None:
         """Resolve unqualified names in ``database`` from now on, also after reopening."""
@@ -105,7 +105,7 @@ class Lease:
                     self._close_client()
             if self._client is None:
                 self._client = self._open()
-                self._opened_at = self._used_at = time.monotonic()
+                self._opened_at = time.monotonic()
                 threading.Thread(target=self._watch, args=[self._client], daemon=True).start()
             self._users += 1
             return self._client
@@ -113,7 +113,6 @@ class Lease:
     def _release(self) -> None:
         with self._changed:
             self._users -= 1
-            self._used_at = time.monotonic()
             if not self._users and self._must_yield():
                 self._close_client()
             self._changed.notify_all()
