@@ -12,7 +12,7 @@ import torch
 from torchperf_ci.bench.worker.correctness import agreement_with_eager, observe
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.session import WorkerSession
-from torchperf_ci.bench.worker.step import StepRequest, build_step, time_first_step
+from torchperf_ci.bench.worker.step import StepRequest, build_step, compilation_counts, time_first_step
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import Task, workload
@@ -163,9 +163,14 @@ def test_the_collector_is_paused_only_while_the_compiler_is_imported(monkeypatch
     assert (running, gc.isenabled()) == ([False], True)
 
 
-def test_a_step_is_built_when_the_one_before_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the search for a batch size would count the memory of all models up to then."""
+@pytest.mark.filterwarnings("default")  # a compiler's are its own
+@pytest.mark.parametrize(("backend", "compiled"), [("eager", 0), ("aot_eager", 1)])
+def test_a_step_is_built_when_the_one_before_it_is_gone(
+    backend: str, compiled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the search for a batch size would count the memory of all models up to then, and compile for any size."""
     models, session = WeakSet[torch.nn.Module](), WorkerSession()
+    before = compilation_counts().graphs
 
     @workload("test/cyclic", "test")
     def cyclic(batch: int) -> Task:
@@ -176,9 +181,10 @@ def test_a_step_is_built_when_the_one_before_it_is_gone(monkeypatch: pytest.Monk
         return Task(model, (torch.randn(batch, 8),))
 
     monkeypatch.setattr("torchperf_ci.bench.worker.session._workload", lambda *_: cyclic)
-    for size in (1, 2):
-        session.build("", [], "cpu", 1, mode="inference", dtype="fp32", backend="eager", batch_size=size)
+    for count, size in enumerate((2, 4, 8), start=1):
+        session.build("", [], "cpu", 1, mode="inference", dtype="fp32", backend=backend, batch_size=size)
         session.block(1)
+        assert compilation_counts().graphs == before + count * compiled
     gc.unfreeze()
 
 

@@ -27,7 +27,12 @@ from torchperf_ci.bench.worker.correctness import (
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
-from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of, torch_environment
+from torchperf_ci.bench.worker.torch_environment import (
+    COMPILER,
+    UnsupportedError,
+    status_of,
+    torch_environment,
+)
 from torchperf_ci.bench.worker.traces import FileTrace
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite.discovery import find_architectures
@@ -165,6 +170,8 @@ class WorkerSession:
         """Build the step; the answer includes its number of parameters and the switches that the workload changed."""
         self._device = device_of(device, hip=torch.version.hip is not None)
         if vars(self).pop("_step", None):  # of another batch size, whose memory must be free for this one
+            if COMPILER in sys.modules:  # else it compiles the second for any size, and the ninth not at all
+                torch._dynamo.reset()  # noqa: SLF001
             gc.unfreeze()
             gc.collect()
         self._request = StepRequest(**request)
