@@ -49,6 +49,8 @@ def test_the_worst_is_the_first_by_the_digits_that_are_shown() -> None:
     """Their logarithms differ by less than 0.001."""
     proven, worse, same = a_row(1.3011, proven=True), a_row(1.3022), a_row(1.3013)
     assert largest_first([same, proven, worse]) == [worse, proven, same]
+    few, many = (a_row(None, "graph_breaks", old=0.0, new=new) for new in (1.0, 50.0))
+    assert largest_first([few, many, worse]) == [worse, many, few]
 
 
 def test_the_worst_stands_for_the_others() -> None:

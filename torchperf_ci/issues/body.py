@@ -212,6 +212,7 @@ def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueCon
             hidden_memory(memory),
             *_opening(finding, context),
             issue_table(memory),
+            *_left_out(finding, memory),
             *(result_tables(finding.bisection) if finding.bisection else ()),
             *([chart] if chart else ()),
             *(inside_blocks(finding.culprit) if finding.culprit else ()),
@@ -289,6 +290,12 @@ def _opening_of_broken(finding: IssueFinding) -> Iterator[Block]:
     yield Paragraph(
         (Bold("Next step:"), " run it on its own. This issue closes automatically when it passes again.")
     )
+
+
+def _left_out(finding: IssueFinding, memory: IssueMemory) -> Iterator[Block]:
+    """How many series the table does not list, as the issue's memory has no room for them."""
+    if count := len({row.series for row in finding.rows} - {row.series for row in memory.rows}):
+        yield Paragraph(f"The table leaves out {count:,} series with smaller changes.")
 
 
 def _environment(finding: IssueFinding) -> Table:

@@ -24,10 +24,16 @@ _MAX_HEAD_LENGTH = 300
 
 
 def largest_first(rows: Iterable[IssueRow]) -> list[IssueRow]:
-    """Sort by size of change, largest first; where it reads the same, proven rows and latencies come first."""
-    return sorted(
-        rows, key=lambda row: (_size_shown(row), row.proven, is_latency(row.series.metric)), reverse=True
-    )
+    """Sort by size of change, largest first; where it reads the same, proven rows and latencies come first.
+
+    Changes without a ratio, such as those of counts from zero, come last, by their difference.
+    """
+    return sorted(rows, key=_order, reverse=True)
+
+
+def _order(row: IssueRow) -> tuple[float, bool, bool, float]:
+    difference = abs(_as_verdict(row).difference)
+    return _size_shown(row), row.proven, is_latency(row.series.metric), difference
 
 
 def _size_shown(row: IssueRow) -> float:
