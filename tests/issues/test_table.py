@@ -33,7 +33,8 @@ def a_row(ratio: float | None = 1.071, metric: str = "latency(ms)", arch: str = 
         (a_row(1.2, "peak_memory(MiB)"), "peak_memory +20.0%"),
         (a_row(0.9), "latency −10.0%"),
         (a_row(None, "graph_breaks", old=0.0, new=2.0), "graph_breaks 0 → 2"),
-        (a_row(None, "status"), "status"),
+        (a_row(None, "accuracy", old=0.87, new=0.0), "accuracy 0.87 → 0"),
+        (a_row(None, "status", old=1.0, new=0.0), "fails"),
     ],
 )
 def test_a_change_is_said_as_people_say_it(row: IssueRow, said: str) -> None:

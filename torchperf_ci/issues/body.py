@@ -183,10 +183,7 @@ def issue_title(finding: IssueFinding) -> str:
     """At most 120 characters without markup; the important numbers come first, because long titles are cut."""
     if finding.document:
         return text_of(finding.document.title)
-    if finding.kind == "broken":
-        title = f"{finding.rows[0].series.model} fails {on_machines(finding.rows)}"
-    else:
-        title = f"{_what_got_worse(finding)} {_since(finding)}"
+    title = f"{_what_got_worse(finding)} {'' if finding.kind == 'broken' else _since(finding)}"
     return short(" ".join(_MARKUP.sub(" ", title).split()), TITLE_LENGTH)
 
 
