@@ -28,7 +28,7 @@ from markdown_it import MarkdownIt
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title
 from torchperf_ci.issues.findings import findings_of
 from torchperf_ci.issues.lifecycle import remember_finding
-from torchperf_ci.issues.memory import parse_memory
+from torchperf_ci.issues.memory import memory_line, parse_memory
 from torchperf_ci.issues.table import TABLE_MARKERS
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import CommitRange, Evidence, RangeEnd, RepeatOptions, evidence_of
@@ -332,6 +332,17 @@ def test_what_is_read_last_goes_first() -> None:
     assert table.count("\n| ") == 2 + 15 + 2 + 45, "all rows of the table are there"
     assert "left out" not in text.partition("Measurements: 2,000")[0]
     assert "left out here" in text.partition("Measurements: 2,000")[2]
+
+
+def test_what_the_memory_has_no_room_for_is_counted() -> None:
+    finding = found()[0]
+    assert "leaves out" not in written(finding)
+    rows = tuple(replace(finding.rows[0], series=replace(RESNET, model=f"m{n}")) for n in range(1500))
+    many = replace(finding, rows=rows)
+    memory = parse_memory(memory_line(remember_finding(None, many, NIGHT)))
+    assert memory is not None
+    left = f"The table leaves out {len(rows) - len(memory.rows):,} series with smaller changes."
+    assert left in issue_body(many, memory, CONTEXT)
 
 
 def test_no_list_is_empty_because_the_table_is_long() -> None:

@@ -38,6 +38,10 @@ def test_new_evidence_is_a_sentence_and_its_rows() -> None:
         "| vision/resnet18 | latency | Instinct MI300X | 1.402 → 1.479 ms | +5.5% (+4.9…+6.1) | history |"
         in text
     )
+    failing = IssueRow(replace(ON_MI300, metric="status"), 1.0, 0.0, night=NIGHT)
+    text = plain(publishing.new_evidence_comment([failing], CONTEXT))
+    assert "**vision/resnet18 fails on Instinct MI300X**\n" in text
+    assert "| vision/resnet18 | Instinct MI300X | passed, and now fails |" in text
 
 
 def test_recovery_is_told_with_its_evidence() -> None:

@@ -227,6 +227,26 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
         assert not suspect_machines(few)
 
 
+def test_on_a_suspected_machine_a_latency_that_seems_to_change_a_run_early_or_late_is_no_other_cause() -> (
+    None
+):
+    before, after, away = "0" * 40, "3" * 40, "4" * 40
+    slow = [a_regression(a_series(f"slow{number}"), 2.0, 1.04) for number in range(4)]
+    ends = [(before, GOOD), (BAD, after), (after, away)]
+    near = [
+        a_regression(a_series(f"near{place}"), 2.0, 1.05, good=good, bad=bad)
+        for place, (good, bad) in enumerate(ends)
+    ]
+    memory = replace(near[0], series=replace(near[0].series, metric="peak_memory(MiB)"))
+    together, far, other = sorted(
+        found([*near, *slow, memory], []), key=lambda one: len(one.rows), reverse=True
+    )
+    assert {row.series for row in together.rows} == {verdict.series for verdict in [*slow, *near[:2]]}
+    assert issue_title(together).endswith(f"between {GOOD[:10]} and {BAD[:10]}")
+    assert [one.verdicts for one in (far, other)] == [(near[2],), (memory,)]
+    assert len(found([*near[:2], slow[0]], [])) == 3, "here no machine is suspected"
+
+
 def test_a_machine_is_suspected_for_all_of_its_benchmarks() -> None:
     """A second finding of the same machine and range would be the same to all later nights."""
     slow = [a_regression(a_series(f"slow{number}"), 2.0, 1.04) for number in range(4)]

@@ -35,6 +35,14 @@ def test_what_was_closed_as_recovered_stays_so_where_more_nights_are_asked_for_l
     assert desk.night(10, judged(regressed(NET))) == [], "somebody has closed it"
 
 
+def test_who_reopens_what_is_over_is_left_alone_until_it_has_been_slow_again(desk: Desk) -> None:
+    desk.change(1, is_open=True)
+    for day in (3, 4):
+        assert desk.night(day, judged(measured(NET))) == []
+    desk.night(5, judged(regressed(NET)))
+    assert desk.night(6, judged(measured(NET))) == ["recover 1"]
+
+
 @pytest.mark.parametrize(
     ("levels", "done"), [((1.0, 1.1, 1.1), ["reopen 1"]), ((1.1, 1.0, 1.1), []), ((1.0, 1.03, 1.03), [])]
 )

@@ -33,7 +33,8 @@ def a_row(ratio: float | None = 1.071, metric: str = "latency(ms)", arch: str = 
         (a_row(1.2, "peak_memory(MiB)"), "peak_memory +20.0%"),
         (a_row(0.9), "latency −10.0%"),
         (a_row(None, "graph_breaks", old=0.0, new=2.0), "graph_breaks 0 → 2"),
-        (a_row(None, "status"), "status"),
+        (a_row(None, "accuracy", old=0.87, new=0.0), "accuracy 0.87 → 0"),
+        (a_row(None, "status", old=1.0, new=0.0), "fails"),
     ],
 )
 def test_a_change_is_said_as_people_say_it(row: IssueRow, said: str) -> None:
@@ -49,6 +50,8 @@ def test_the_worst_is_the_first_by_the_digits_that_are_shown() -> None:
     """Their logarithms differ by less than 0.001."""
     proven, worse, same = a_row(1.3011, proven=True), a_row(1.3022), a_row(1.3013)
     assert largest_first([same, proven, worse]) == [worse, proven, same]
+    few, many = (a_row(None, "graph_breaks", old=0.0, new=new) for new in (1.0, 50.0))
+    assert largest_first([few, many, worse]) == [worse, many, few]
 
 
 def test_the_worst_stands_for_the_others() -> None:

@@ -162,6 +162,16 @@ def test_an_issue_that_may_have_been_opened_is_not_opened_twice(
     assert len(nightly.issues) == 1
 
 
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_comment_that_may_have_been_made_is_made_once(
+    nightly: Nightly, github: GitHub, is_made: bool
+) -> None:
+    nightly.report(1, judged(SLOW))
+    github.faults = [Fault("POST", 502, late=is_made, where="/comments")]
+    assert nightly.report(2, judged(SLOW, regressed(BERT))) == 0
+    assert len(nightly.said) == 1
+
+
 def test_what_was_done_is_told_even_if_nobody_can_look_again(
     nightly: Nightly, github: GitHub, capsys: Any
 ) -> None:

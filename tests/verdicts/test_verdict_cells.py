@@ -92,19 +92,20 @@ def test_the_change_follows_from_the_levels_that_are_shown(old: float, drift: fl
 
 
 @pytest.mark.parametrize(
-    ("word", "old", "new", "expected"),
+    ("metric", "old", "new", "expected"),
     [
-        ("regressed", 0.0, 2.0, "+2"),
-        ("improved", 3.0, 1.5, "−1.5"),
-        ("unchanged", 3.0, 3.0, ""),
-        ("broken", 1.0, 0.0, ""),
-        ("new", None, 1.0, ""),
+        ("graph_breaks", 0.0, 2.0, "+2"),
+        ("graph_breaks", 3.0, 1.5, "−1.5"),
+        ("graph_breaks", 3.0, 3.0, ""),
+        ("graph_breaks", None, 1.0, ""),
+        ("accuracy", 0.87, 0.0, "−0.87"),
+        ("status", 1.0, 0.0, ""),
     ],
 )
-def test_without_a_ratio_the_change_is_a_difference(
-    verdict: Callable[..., Verdict], word, old, new, expected
+def test_without_a_ratio_the_change_is_a_difference_except_of_pass_and_fail(
+    verdict: Callable[..., Verdict], metric, old, new, expected
 ):
-    assert difference_text(verdict(word, old=old, new=new)) == expected
+    assert difference_text(verdict("noisy", metric=metric, old=old, new=new)) == expected
 
 
 def test_what_all_series_share_is_left_out_of_each_row(verdict: Callable[..., Verdict]) -> None:

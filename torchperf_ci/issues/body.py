@@ -183,10 +183,7 @@ def issue_title(finding: IssueFinding) -> str:
     """At most 120 characters without markup; the important numbers come first, because long titles are cut."""
     if finding.document:
         return text_of(finding.document.title)
-    if finding.kind == "broken":
-        title = f"{finding.rows[0].series.model} fails {on_machines(finding.rows)}"
-    else:
-        title = f"{_what_got_worse(finding)} {_since(finding)}"
+    title = f"{_what_got_worse(finding)} {'' if finding.kind == 'broken' else _since(finding)}"
     return short(" ".join(_MARKUP.sub(" ", title).split()), TITLE_LENGTH)
 
 
@@ -212,6 +209,7 @@ def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueCon
             hidden_memory(memory),
             *_opening(finding, context),
             issue_table(memory),
+            *_left_out(finding, memory),
             *(result_tables(finding.bisection) if finding.bisection else ()),
             *([chart] if chart else ()),
             *(inside_blocks(finding.culprit) if finding.culprit else ()),
@@ -289,6 +287,12 @@ def _opening_of_broken(finding: IssueFinding) -> Iterator[Block]:
     yield Paragraph(
         (Bold("Next step:"), " run it on its own. This issue closes automatically when it passes again.")
     )
+
+
+def _left_out(finding: IssueFinding, memory: IssueMemory) -> Iterator[Block]:
+    """How many series the table does not list, as the issue's memory has no room for them."""
+    if count := len({row.series for row in finding.rows} - {row.series for row in memory.rows}):
+        yield Paragraph(f"The table leaves out {count:,} series with smaller changes.")
 
 
 def _environment(finding: IssueFinding) -> Table:

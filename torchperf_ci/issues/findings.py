@@ -13,7 +13,7 @@ from torchperf_ci.issues.memory import IssueKind, IssueRow
 from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series, SeriesGroup
-from torchperf_ci.verdicts.headline import suspect_machines
+from torchperf_ci.verdicts.headline import suspect_machines, with_ranges_of_machines
 from torchperf_ci.verdicts.verdict import (
     Judgement,
     RepeatOptions,
@@ -104,7 +104,8 @@ def findings_of(
     unexplained = [
         verdict for verdict in worse if verdict.verdict == "regressed" and verdict.series not in explained
     ]
-    slow += _unlocated_findings(unexplained, bisections, suspect_machines(all_verdicts(judgements)), night)
+    suspect = suspect_machines(all_verdicts(judgements))
+    slow += _unlocated_findings(with_ranges_of_machines(unexplained, suspect), bisections, suspect, night)
     slow.sort(key=attrgetter("rank"), reverse=True)
     findings = (*slow, *_broken_findings(judgements, night, broken_nights))
     return [_with_facts_of_files(finding, judgements) for finding in findings]

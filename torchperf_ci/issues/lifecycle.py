@@ -152,7 +152,7 @@ def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) ->
     """Accept the change, as people asked by label: tonight's level, or the last known one, becomes the norm."""
     at_level = (_at_its_level(row, tonight.get(row.series, ())) for row in issue.memory.rows)
     rows = with_comparable_levels(at_level)
-    memory = replace(issue.memory, rows=rows, recovered=(), accepted=True)
+    memory = replace(issue.memory, rows=rows, recovered=(), closed="", accepted=True)
     return IssueAction("accept", _storable(memory), issue)
 
 
@@ -261,10 +261,8 @@ def _update(
     rows = tuple(row for row in memory.rows if row.series not in series_of(before.rows))
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
-    stays_closed = what != "reopen" and not issue.is_open
-    memory = replace(
-        memory, closed=rules.night if what == "recover" else before.closed if stays_closed else ""
-    )
+    is_over = what != "reopen" and (memory.recovered or not issue.is_open)
+    memory = replace(memory, closed=rules.night if what == "recover" else before.closed if is_over else "")
     # Of a closed issue, only its recovery matters: editing all of them every night would use up GitHub's rate limit.
     is_news = memory != before if issue.is_open else memory.recovered != before.recovered
     if what == "remember" and not is_news:
@@ -292,7 +290,8 @@ def _action_kind(
 ) -> ActionKind:
     if not issue.is_open:
         return "reopen" if is_closed_as_recovered(issue, rules) else "remember"
-    if _all_recovered(memory) and len(memory.recovered) >= rules.recovered_nights:
+    was_reopened = issue.memory.closed and memory.recovered  # by somebody, though the change is gone
+    if _all_recovered(memory) and len(memory.recovered) >= rules.recovered_nights and not was_reopened:
         return "recover"
     if (issue.memory.kind == "unlocated" and memory.kind == "culprit") or (
         issue.memory.suspects and not memory.suspects

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import MOST, Column, Folded, NoWrap, Replaceable, Table, Words, change_text, short
-from torchperf_ci.metrics import is_latency, name_and_unit, rounded
+from torchperf_ci.metrics import is_latency, kind_of, name_and_unit, rounded
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Verdict
 from torchperf_ci.verdicts.verdict_document import difference_text, levels_text
@@ -24,10 +24,16 @@ _MAX_HEAD_LENGTH = 300
 
 
 def largest_first(rows: Iterable[IssueRow]) -> list[IssueRow]:
-    """Sort by size of change, largest first; where it reads the same, proven rows and latencies come first."""
-    return sorted(
-        rows, key=lambda row: (_size_shown(row), row.proven, is_latency(row.series.metric)), reverse=True
-    )
+    """Sort by size of change, largest first; where it reads the same, proven rows and latencies come first.
+
+    Changes without a ratio, such as those of counts from zero, come last, by their difference.
+    """
+    return sorted(rows, key=_order, reverse=True)
+
+
+def _order(row: IssueRow) -> tuple[float, bool, bool, float]:
+    difference = abs(_as_verdict(row).difference)
+    return _size_shown(row), row.proven, is_latency(row.series.metric), difference
 
 
 def _size_shown(row: IssueRow) -> float:
@@ -48,7 +54,9 @@ def what_got_worse(rows: Sequence[IssueRow]) -> str:
 
 
 def change_in_words(row: IssueRow) -> str:
-    """A change, such as ``7.1% slower``, ``peak_memory +7.1%`` or ``graph_breaks 0 → 2``."""
+    """A change, such as ``7.1% slower``, ``peak_memory +7.1%``, ``graph_breaks 0 → 2`` or ``fails``."""
+    if _is_failure(row):
+        return "fails"
     if row.effect is None:
         return f"{_metric_name(row.series)} {levels_text(_as_verdict(row))}".strip()
     change = change_text(rounded(row.effect.ratio) - 1)
@@ -91,9 +99,10 @@ _ROWS_NOT_FOLDED = 15
 def issue_table(memory: IssueMemory) -> Replaceable:
     """All rows, the largest change first; rows beyond the first few are folded."""
     rows = largest_first(memory.rows)
-    table = _outcome_table if memory.kind == "broken" else series_table
     seen, rest = rows[:_ROWS_NOT_FOLDED], rows[_ROWS_NOT_FOLDED:]
-    return Replaceable("torchperf:table", [table(seen), Folded(f"{len(rest):,} more", [table(rest)])])
+    return Replaceable(
+        "torchperf:table", [series_table(seen), Folded(f"{len(rest):,} more", [series_table(rest)])]
+    )
 
 
 TABLE_MARKERS = re.compile(
@@ -103,7 +112,9 @@ TABLE_MARKERS = re.compile(
 
 
 def series_table(rows: Sequence[IssueRow], most: int = MOST) -> Table:
-    """The levels of each series and the source of the numbers, without empty columns."""
+    """The levels of each series and the source of the numbers, without empty columns; of failures just the outcome."""
+    if all(map(_is_failure, rows)):
+        return _outcome_table(rows, most)
     sources = [_source(row) for row in rows]
     return _levels_table(rows, "old → new", "known from", sources, most).without_empty_columns()
 
@@ -131,12 +142,17 @@ def _levels_table(
     return _table(rows, columns, cells, most)
 
 
-def _outcome_table(rows: Sequence[IssueRow]) -> Table:
+def _is_failure(row: IssueRow) -> bool:
+    """Whether the row says that a case fails; an accuracy in numbers has levels instead."""
+    return kind_of(row.series.metric) == "outcome" and not row.new and row.old in (None, 0, 1)
+
+
+def _outcome_table(rows: Sequence[IssueRow], most: int) -> Table:
     machines = machine_names(rows)
     cells = [
         (machines[_machine(row.series)], "passed, and now fails" if row.old else "fails") for row in rows
     ]
-    return _table(rows, (Column("device"), Column("outcome")), cells)
+    return _table(rows, (Column("device"), Column("outcome")), cells, most)
 
 
 _CASE_FIELDS = ("mode", "dtype", "backend")
@@ -144,7 +160,7 @@ _CASE_FIELDS = ("mode", "dtype", "backend")
 
 
 def _table(
-    rows: Sequence[IssueRow], columns: Sequence[Column], cells: Iterable[Sequence[Words]], most: int = MOST
+    rows: Sequence[IssueRow], columns: Sequence[Column], cells: Iterable[Sequence[Words]], most: int
 ) -> Table:
     """A table whose first column names the benchmark of each row."""
     names = (*_CASE_FIELDS, "benchmark", "repo")

@@ -163,7 +163,13 @@ class IssueTracker:
     def comment(self, issue: TrackedIssue, text: str) -> None:
         """Comment on an issue. Raises :class:`LockedError` if it is locked, :class:`StaleError` if it is gone."""
         with self._explaining(f"comment on #{issue.number}", issue):
-            self.client.request(lambda: self._remote_issue(issue).create_comment(text), retry=False)
+            remote = self._remote_issue(issue)
+            try:
+                self.client.request(lambda: remote.create_comment(text), retry=False)
+            except NotDeliveredError:  # the next run would not try again, as the issue is edited already
+                made = self.client.all(remote.get_comments)
+                if all((comment.body or "").strip() != text.strip() for comment in made):
+                    self.client.request(lambda: remote.create_comment(text), retry=False)
 
     def closers(self, issues: Iterable[TrackedIssue]) -> dict[int, str]:
         """The commit or the pull request that closed each of the closed issues, in words, where GitHub tells."""

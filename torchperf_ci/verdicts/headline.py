@@ -7,8 +7,7 @@ about speed that could not be judged. Next to them it says of which machines mos
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
-from operator import attrgetter
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -17,10 +16,10 @@ from torchperf_ci.metrics import ANCHORED, LATENCY, is_latency, kind_of
 from torchperf_ci.verdicts.verdict import all_verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.series.points import SeriesGroup
-    from torchperf_ci.verdicts.verdict import Judgement, Verdict, VerdictWord
+    from torchperf_ci.verdicts.verdict import CommitRange, Judgement, Verdict, VerdictWord
 
 
 VerdictGroup = Literal[
@@ -56,7 +55,9 @@ def group_of(verdict: Verdict) -> VerdictGroup:
 def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
     """The verdicts by group, the most important one first; the largest changes come first in each group."""
     groups: dict[VerdictGroup, list[Verdict]] = {group: [] for group in get_args(VerdictGroup)}
-    for verdict in sorted(verdicts, key=attrgetter("size"), reverse=True):
+    for verdict in sorted(
+        verdicts, key=lambda verdict: (verdict.size, abs(verdict.difference)), reverse=True
+    ):
         groups[group_of(verdict)].append(verdict)
     return groups
 
@@ -269,3 +270,21 @@ def suspect_machines(verdicts: Iterable[Verdict]) -> Mapping[SeriesGroup, str]:
                 f"{slower} in the median: perhaps the machine changed, which only pairs can tell"
             )
     return sentences
+
+
+def with_ranges_of_machines(verdicts: Sequence[Verdict], suspect: Container[SeriesGroup]) -> list[Verdict]:
+    """The verdicts; latencies of a ``suspect`` machine have the commits of most of them if theirs are next to these.
+
+    By its noise, a series may seem to change a run early or late.
+    """
+    latencies = [it for it in verdicts if it.series.metric == LATENCY and it.series.group in suspect]
+    counts: dict[SeriesGroup, Counter[CommitRange]] = defaultdict(Counter)
+    for verdict in latencies:
+        counts[verdict.series.group][verdict.evidence.commits] += 1
+    moved = {}
+    for verdict in latencies:
+        own, known = verdict.evidence.commits, counts[verdict.series.group]
+        most = max(known, key=known.__getitem__)
+        if own.last_old == most.first_new or own.first_new == most.last_old:
+            moved[verdict.series] = replace(verdict, evidence=replace(verdict.evidence, commits=most))
+    return [moved.get(verdict.series, verdict) for verdict in verdicts]

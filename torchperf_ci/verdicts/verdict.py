@@ -276,6 +276,11 @@ class Verdict:
         return self.effect.size if self.effect else 0.0
 
     @property
+    def difference(self) -> float:
+        """New minus old, in the metric's unit; 0 if a level is unknown, or if there is an effect, which says more."""
+        return 0.0 if self.effect or self.old is None or self.new is None else self.new - self.old
+
+    @property
     def newest_level(self) -> float | None:
         """The value of the newest run; ``new`` may be a mean that includes earlier nights."""
         points = self.evidence.points

@@ -28,7 +28,7 @@ from torchperf_ci.document import (
     short,
     signed,
 )
-from torchperf_ci.metrics import ANCHORED, name_and_unit, rounded
+from torchperf_ci.metrics import ANCHORED, kind_of, name_and_unit, rounded
 from torchperf_ci.verdicts.headline import (
     GREEN,
     VerdictGroup,
@@ -183,10 +183,10 @@ def difference_text(verdict: Verdict) -> str:
     """The effect, or else the difference of two counts; empty for pass and fail."""
     if verdict.effect:
         return effect_text(verdict.effect)
-    if verdict.old is None or verdict.new is None or verdict.verdict in ("broken", "fixed"):
+    moved = verdict.difference
+    if not moved or (kind_of(verdict.series.metric) == "outcome" and abs(moved) == 1):
         return ""
-    moved = verdict.new - verdict.old
-    return f"{'−' if moved < 0 else '+'}{_number_text(abs(moved))}" if moved else ""
+    return f"{'−' if moved < 0 else '+'}{_number_text(abs(moved))}"
 
 
 def effect_text(effect: Effect) -> str:
