@@ -156,7 +156,8 @@ def _readings(found: Bisection) -> Iterator[str]:
             yield _text(x + 7, y + 4, f"{math.expm1(found.ratio(reading)):+.0%}", "start")
         elif reading.purpose == "locate":
             yield _text(x + side, y + 4, str(number), anchor)
-    unusable = found.facts.unusable(found.facts.readings[0].probe)
+    facts = found.facts
+    unusable = facts.unbuilt | facts.failing(facts.readings[0].probe)
     yield from (_cross(found.x(position), _y(0)) for position in sorted(unusable))
 
 

@@ -261,6 +261,7 @@ def test_a_shallow_clone_is_read_as_far_as_it_reaches_and_then_told(history, tmp
     assert shas(read_range(shallow, made[3], made[5])) == made[3:]
     assert "fetch-depth: 0" in refusal(shallow, made[2], made[5])
     assert "fetch-depth: 0" in find_revision("HEAD~3", shallow)[1]
+    assert "swap them" in refusal(shallow, made[5], made[3])
     assert "fetch-depth" not in refusal(history.folder, "HEAD~9", made[5])
     git(shallow, "fetch", "--quiet", "--depth=1", "origin", f"{made[0]}:refs/heads/good")
     told = refusal(shallow, "good", "main")

@@ -105,6 +105,12 @@ def test_a_set_has_no_commit_of_its_own() -> None:
     assert all(one.why == "error: no such file" for one in told.skipped)
 
 
+def test_a_commit_that_lacks_a_series_is_told_with_it() -> None:
+    told = concluded({LATENCY: Simulated({17: 1.07}, absent=frozenset({17})), THROUGHPUT: Simulated()})
+    assert told.culprits[0].set == (sha(17), sha(18))
+    assert [(one.commit, one.why) for one in told.skipped] == [(sha(17), f"p: it yields no {LATENCY}")]
+
+
 def test_a_throughput_that_falls_is_told_as_falling() -> None:
     """Readings are positive where head is worse; the reader of a throughput expects less of it."""
     told = concluded({THROUGHPUT: Simulated({17: 1.07})})

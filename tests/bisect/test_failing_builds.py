@@ -85,6 +85,20 @@ def test_a_call_that_has_nothing_to_measure_builds_nothing(
     assert [tried(tmp_path, name) for name in range(2)] == builds
 
 
+def test_a_call_that_goes_on_builds_only_what_it_measures(
+    bisect: Bisecting, history: History, quick: str, tmp_path: Path
+) -> None:
+    good, bad = history.costs(100, 150)
+    build = f"echo $SHA $SEED >>{tmp_path}/made && cp cost.sh {{env}}/$SEED"
+    options = ("--good", good, "--bad", bad, "--python", quick, "--build", build)
+    bisect(*options, "--max-runs", "5", code=5)
+    made = (tmp_path / "made").read_text().splitlines()
+    assert bisect(*options).status == "found"
+    more = (tmp_path / "made").read_text().splitlines()[len(made) :]
+    assert f"{good} 0" in made
+    assert f"{good} 0" not in more
+
+
 def test_every_attempt_is_recorded_with_the_time_that_it_took(bisect: Bisecting, fails, quick: str) -> None:
     (good, bad), build = fails((100, 1), (150, 2))
     bisect("--good", good, "--bad", bad, "--python", quick, "--build", f"sleep 0.1; {build}")

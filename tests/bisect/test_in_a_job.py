@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -83,15 +84,22 @@ def test_an_end_that_cannot_be_built_and_prints_commands_does_none(
 
 
 @pytest.mark.parametrize(
-    ("machine", "is_answer"),
-    [("Xeon_48c (cpu)", True), ("EPYC_96c (cpu)", False), ("Xeon_48c (cuda)", False)],
+    ("machine", "ends", "is_answer"),
+    [
+        ("Xeon_48c (cpu)", (), True),
+        ("EPYC_96c (cpu)", (), False),
+        ("Xeon_48c (cuda)", (), False),
+        ("Xeon_48c (cpu)", ("a" * 40, "b" * 40), True),
+        ("Xeon_48c (cpu)", ("c" * 40, "b" * 40), False),
+    ],
 )
-def test_an_earlier_jobs_answer_counts_only_for_the_machine_that_got_slower(
-    machine: str, is_answer: bool, tmp_path: Path
+def test_an_earlier_jobs_answer_counts_only_for_its_range_and_the_machine_that_got_slower(
+    machine: str, ends: tuple[str, str], is_answer: bool, tmp_path: Path
 ) -> None:
     """Its label may have been given to another kind of machine that night, where nothing was slower."""
     series = Series("o/r", "b", "m", "inference", "fp32", "eager", "cpu", "Xeon_48c", "latency(ms)")
-    judgement, options = Judgement("plan", verdicts=[Verdict(series, "regressed", "")]), BisectOptions()
+    judgement = Judgement("plan", verdicts=[Verdict(series, "regressed", "")])
+    options = replace(BisectOptions(), **dict(zip(("good", "bad"), ends, strict=False)))
     answer = Bisection("not-reproduced", "a" * 40, "b" * 40, machine=machine)
     state = tmp_path / "state.jsonl"
     write_culprits(_beside(state, "culprits"), with_repeat_command(answer, options, judgement))

@@ -218,11 +218,12 @@ def test_a_good_commit_on_which_nothing_runs_is_the_users_to_change(a_laboratory
         lab.measure(PlannedPair("command", 0, 1, "confirm"))
 
 
-def test_a_build_that_is_there_no_more_is_a_failure_at_its_position(a_laboratory) -> None:
+def test_a_build_that_is_there_no_more_is_a_failure_at_its_position(a_laboratory, made) -> None:
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", None)
     assert lab.measure(PlannedPair("command", 0, 1, "locate")) == ProbeFailure(
         "command", 1, "1111111111 change 1 does not build"
     )
+    assert made.count("1" * 40) == 2
 
 
 def test_a_slower_workload_reads_positive_and_compiles_in_a_folder_of_its_commit(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -99,6 +100,15 @@ def test_what_the_checkout_has_needs_no_network(checkout, temporary, library, gi
         origin = git(environment.worktree / "lib rary", "config", "remote.origin.url").strip()
     assert origin == library.as_uri()
     assert checkout.state() == before
+
+
+def test_a_linked_worktree_may_be_the_only_checkout_that_has_them(checkout, temporary, library, git) -> None:
+    revision, linked = add(git, checkout, library), checkout.folder.parent / "linked"
+    git(checkout.folder, "worktree", "add", "--quiet", "--detach", str(linked))
+    git(linked, "submodule", "--quiet", "update", "--init", "--recursive")
+    shutil.rmtree(checkout.folder / ".git/modules")
+    with open_environment(replace(revision, repo=linked), Builder("python")) as environment:
+        assert names(environment.worktree) == ["inner 1", "outer 1"]
 
 
 def test_one_that_the_checkout_has_only_in_part_is_fetched(checkout, temporary, library, git) -> None:

@@ -37,11 +37,16 @@ Event = BisectReading | BuildAttempt | ProbeFailure
 
 @dataclass(frozen=True)
 class Simulated:
-    """A series of a probe: by how much its value is multiplied at which positions, and how far readings spread."""
+    """A series of a probe: by how much its value is multiplied at which positions, and how far readings spread.
+
+    It is not yielded on the ``absent`` positions, nor by a share of all pairs that are ``lost`` by chance.
+    """
 
     changes: Mapping[int, float] = field(default_factory=dict)
     noise: float = 0.005
     probe: str = "p"
+    absent: frozenset[int] = frozenset()
+    lost: float = 0.0
 
     def level(self, position: int) -> float:
         """ln of the value at a position, 0 at good."""
@@ -105,7 +110,7 @@ class SimulatedRange:
         ratios = {
             name: one.level(head) - one.level(base) + luck + side + self._error(one)
             for name, one in self.series.items()
-            if one.probe == probe
+            if one.probe == probe and one.absent.isdisjoint((base, head)) and not self._is_lost(one)
         }
         return BisectReading(
             probe, base, head, ratios, purpose, seconds=1.0, draws=draws, head_first=step.head_first
@@ -132,6 +137,9 @@ class SimulatedRange:
         if (position, draw) not in self.offsets:
             self.offsets[position, draw] = float(self._random.normal(0, self.luck)) if self.luck else 0.0
         return self.offsets[position, draw]
+
+    def _is_lost(self, one: Simulated) -> bool:
+        return bool(one.lost) and self._random.random() < one.lost
 
     def _error(self, one: Simulated) -> float:
         spike = self._random.choice([-SPIKE, SPIKE]) * (self._random.random() < self.spikes)

@@ -162,7 +162,8 @@ def _earlier_answer(state: Path, options: BisectOptions, judgement: Judgement | 
     path = _beside(state, "culprits")
     with suppress(JsonFileError):
         answer = read_culprits(path)
-        again = with_repeat_command(answer, options, judgement)
+        ends = (options.good or answer.good, options.bad or answer.bad)
+        again = with_repeat_command(replace(answer, good=ends[0], bad=ends[1]), options, judgement)
         is_here = judgement and any(
             answer.ran_on(one.series.device, one.series.arch) for one in bisected(judgement)
         )

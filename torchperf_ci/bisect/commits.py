@@ -214,11 +214,11 @@ def _shas_between(git: Git, good: str, bad: str) -> list[str]:
 
 def _relation(git: Git, good: str, bad: str) -> str:
     """Describe how the two commits are related, given that good is not an ancestor of bad, and what to do."""
-    if is_shallow(git):
-        return UNSHALLOW
     parted = _common_ancestor(git, good, bad)
     if parted == bad:
         return "good is newer than bad: swap them (where the newer one is the faster one, nothing got slower)"
+    if is_shallow(git):
+        return UNSHALLOW
     if parted:
         return f"they parted at {parted}: start there, with --good {parted[:10]}"
     return "they have no commit in common: name two commits of one history"

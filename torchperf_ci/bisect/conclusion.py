@@ -389,6 +389,11 @@ def _credible(result: SearchResult) -> tuple[Suspect, ...]:
 def _skipped(result: SearchResult) -> tuple[SkippedCommit, ...]:
     facts = result.investigation.facts
     whys = {
+        **{
+            position: f"{series.probe}: it yields no {series.name}"
+            for series in result.investigation.regressed
+            for position in series.failing
+        },
         **{build.position: build.why for build in facts.builds if build.position not in facts.built},
         **{failure.position: f"{failure.probe}: {failure.why}" for failure in facts.failures},
     }

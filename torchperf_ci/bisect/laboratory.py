@@ -329,6 +329,8 @@ class Laboratory:
         try:
             environment = self._get_anew(source, draw)
         except EnvironmentUnderTestError:
+            if not draw:
+                raise
             environment, draw = self._get_anew(source, 0), 0
         settings = replace(self._settings, python=environment.python, path=environment.path)
         sha = source.sha if isinstance(source, Revision) else None

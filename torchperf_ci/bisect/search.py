@@ -168,12 +168,14 @@ def search(
                 state_file.retry_failures()
             setup = _with_batch_sizes(setup, sequence, state_file, folder)
             question = _question(sequence, setup, options)
-            if Investigation(question, state_file.facts).next_step() is not None:
+            is_new = not state_file.facts.readings
+            is_new &= Investigation(question, state_file.facts).next_step() is not None
+            if is_new:
                 build_good()
             for attempt in attempts if GOOD not in state_file.facts.built else ():
                 state_file.add(attempt)
             laboratory = Laboratory(sequence.sources, environments, setup.probes, setup.settings, folder)
-            if not state_file.facts.readings:
+            if is_new:
                 laboratory.try_good()
             with closing(BisectProgress(question, sequence.labels)) as progress:
                 try:

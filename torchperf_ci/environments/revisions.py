@@ -263,14 +263,18 @@ def _check_out(revision: Revision, tree: Path) -> None:
         git("worktree", "add", "--no-checkout", "--detach", str(tree), revision.sha)
         whole = ("core.sparseCheckout", "false")  # a new worktree has the patterns of a sparse checkout
         Git(tree, Deadline.after(CHECKOUT_SECONDS), [whole])("reset", "--hard", "--quiet")
-        shared = git("rev-parse", "--git-common-dir").removesuffix(b"\n")
-        known = revision.repo / os.fsdecode(shared) / "modules"
-        if known.is_dir():
+        if known := next(filter(Path.is_dir, _submodule_folders(git)), None):
             check_out_submodules(_git(tree, SUBMODULES_SECONDS), known)
     except GitError as error:
         msg = f"{revision.sha[:10]} of {revision.repo} cannot be checked out: {error}"
         refuse_full_disk(msg)
         raise EnvironmentUnderTestError(msg) from error
+
+
+def _submodule_folders(git: Git) -> Iterator[Path]:
+    """Where the repositories of the checkout's submodules are: a linked worktree may have its own."""
+    for folder in ("--git-dir", "--git-common-dir"):
+        yield git.folder / os.fsdecode(git("rev-parse", folder).removesuffix(b"\n")) / "modules"
 
 
 def _git(folder: Path, seconds: float) -> Git:

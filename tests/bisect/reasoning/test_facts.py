@@ -13,7 +13,9 @@ def test_a_commit_stays_usable_where_another_draw_of_it_fails_and_for_other_prob
         BuildAttempt(5, ok=True),
     )
     facts = BisectFacts((), builds, (ProbeFailure("p", 5, "crashed"),))
-    assert (facts.unusable("p"), facts.unusable("q")) == ({4, 5}, {4})
+    assert facts.failing("p") == {5}
+    assert facts.failing("q") == frozenset()
+    assert facts.unbuilt == {4}
     assert facts.built == {3, 5}
     assert facts.made == {(3, 0), (5, 0)}
 

@@ -218,6 +218,30 @@ def test_where_a_probe_does_not_run_the_culprit_of_another_is_located_exactly() 
     assert ended.culprits == {"s": steps(20), "t": steps(35)}
 
 
+@pytest.mark.parametrize(
+    ("absent", "culprit"),
+    [
+        (range(30, 40), SuspectRange(19, 20)),
+        (range(12, 30), SuspectRange(11, 30)),
+        ((20,), SuspectRange(19, 21)),
+    ],
+)
+def test_a_series_that_some_commits_do_not_have_is_searched_on_the_others(absent, culprit) -> None:
+    """One that good lacks cannot be confirmed, and is left alone."""
+    series = {
+        "s": Simulated({20: 1.07}, absent=frozenset(absent)),
+        "t": Simulated({35: 1.06}),
+        "u": Simulated({35: 1.10}, absent=frozenset({0})),
+    }
+    assert bisected(SimulatedRange(N, series)).culprits == {"s": [culprit], "t": steps(35)}
+
+
+def test_a_series_that_is_mostly_lost_ends_as_unknown() -> None:
+    series = {"s": Simulated({20: 1.07}), "t": Simulated(noise=0.1, lost=0.95, probe="q")}
+    ended = bisected(SimulatedRange(N, series | {"u": Simulated(probe="q")}))
+    assert {one.name: one.confirmation.word for one in ended.investigation.series}["t"] == "unknown"
+
+
 def test_a_probe_that_does_not_run_at_the_end_leaves_the_others_alone() -> None:
     series = {"s": Simulated({20: 1.07}), "t": Simulated({20: 1.06}, probe="q")}
     ended = bisected(SimulatedRange(N, series, fails={"q": frozenset({N})}))

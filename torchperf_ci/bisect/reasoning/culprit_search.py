@@ -78,7 +78,7 @@ class RevertedSuspect:
     @cached_property
     def place(self) -> int | None:
         """The decisive build: the first usable one from the revert on, before anything may bring the change back."""
-        unusable = self.evidence.facts.unusable(self.evidence.probe)
+        unusable = self.evidence.unusable
         return next((place for place in range(self.revert, self._end) if place not in unusable), None)
 
     @property
@@ -174,7 +174,7 @@ MIN_BITS = 0.02
 class CulpritSearch:
     """The search for one culprit: a segment, and the series that got slower over it, the clearest first.
 
-    Their probes fail on the same commits of it.
+    They cannot be measured on the same commits of it.
     """
 
     segment: SuspectRange
@@ -259,8 +259,7 @@ class CulpritSearch:
         if odds.gaps[most] < least:
             return None
         step = SuspectRange(*(int(odds.tested[most + side]) + self.segment.before for side in (0, 1)))
-        first = self.members[0]
-        return step if first.facts.are_closest(step, first.probe) else None
+        return step if self.members[0].are_closest(step) else None
 
     @cached_property
     def _unsettled(self) -> Sequence[int]:
@@ -302,9 +301,8 @@ class CulpritSearch:
             return None
         best, found = 0.0, None
         for number, member in enumerate(self.agreeing):
-            cost = reading_price(
-                member.question, member.facts, self.segment, member.probe, may_build=may_build
-            )
+            asked = (member.question, member.facts, self.segment, member.probe, member.unusable)
+            cost = reading_price(*asked, may_build=may_build)
             choice = most_informative(self.odds, number, cost)
             if choice and choice.rate > best:
                 head = self.segment.before + choice.position

@@ -202,14 +202,6 @@ class BisectFacts:
         """The positions on which a probe does not run; others may."""
         return frozenset(failure.position for failure in self.failures if failure.probe == probe)
 
-    def unusable(self, probe: str) -> frozenset[int]:
-        """The positions that a probe cannot measure so far."""
-        return self.unbuilt | self.failing(probe)
-
-    def are_closest(self, step: SuspectRange, probe: str) -> bool:
-        """Whether a probe can measure no build between the two of a step."""
-        return self.unusable(probe).issuperset(range(step.before + 1, step.after))
-
     @cached_property
     def unsettled(self) -> frozenset[int]:
         """The unbuilt positions whose builds have failed so few times that it may have been chance.
@@ -316,16 +308,16 @@ def readings_within(facts: BisectFacts, series: str, segment: SuspectRange, luck
     return Readings(np.array(bases, np.intp), np.array(heads, np.intp), values, draws, luck)
 
 
-def series_of(facts: BisectFacts) -> dict[str, str]:
-    """The probe of each series, in the order in which the series were first measured."""
-    return {series: reading.probe for reading in facts.readings for series in reading.log_ratios}
-
-
 def reading_price(
-    question: BisectQuestion, facts: BisectFacts, segment: SuspectRange, probe: str, *, may_build: bool
+    question: BisectQuestion,
+    facts: BisectFacts,
+    segment: SuspectRange,
+    probe: str,
+    unusable: frozenset[int],
+    *,
+    may_build: bool,
 ) -> Price:
-    """The price, in seconds, of measuring each build of a segment."""
-    unusable = facts.unusable(probe)
+    """The price, in seconds, of measuring each build of a segment, of which some are ``unusable``."""
     chance = chances_to_build(question.bad, sorted(facts.built - unusable), sorted(unusable))
     build = np.full(question.bad + 1, build_seconds(question, facts))
     build[list(facts.built)] = 0.0

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.reasoning.culprit_search import CulpritSearch
-from torchperf_ci.bisect.reasoning.evidence import PlannedPair, series_of, with_order
+from torchperf_ci.bisect.reasoning.evidence import PlannedPair, with_order
 from torchperf_ci.bisect.reasoning.proof import MIN_TO_CONFIRM, with_control
 from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
 
@@ -34,8 +34,9 @@ class Investigation:
 
     @cached_property
     def series(self) -> Sequence[SeriesEvidence]:
-        """Every series that was measured."""
-        known = series_of(self.facts)
+        """Every series that was measured of bad and good; commits between them may have others."""
+        ends = self.facts.by_ends.get((0, self.question.bad), ())
+        known = {name: reading.probe for reading in ends for name in reading.log_ratios}
         return [SeriesEvidence(self.question, self.facts, name, probe) for name, probe in known.items()]
 
     @cached_property
@@ -78,14 +79,17 @@ class Investigation:
     def searches(self) -> Sequence[CulpritSearch]:
         """The searches for unexplained changes; series with the same part to explain share one search.
 
-        Unless the probe of one fails where that of the other runs, and locates the culprit more closely.
+        Unless one cannot be measured where the other can, and locates the culprit more closely.
         """
         groups: dict[tuple[SuspectRange, frozenset[SuspectRange], frozenset[int]], list[SeriesEvidence]] = {}
         for series in self.regressed:
-            failing = self.facts.failing(series.probe)
             for part, proof in series.unexplained.items():
                 if proof.word == "slower":
-                    alike = (part, frozenset(part.parts(series.refuted)), frozenset(part.among(failing)))
+                    alike = (
+                        part,
+                        frozenset(part.parts(series.refuted)),
+                        frozenset(part.among(series.failing)),
+                    )
                     groups.setdefault(alike, []).append(series)
         return [CulpritSearch(part, members) for (part, *_), members in groups.items()]
 
@@ -135,7 +139,9 @@ class Investigation:
             for part in series.unexplained:
                 for step in sorted({*part.parts(self.proven)} - series.refuted):
                     if step in series.tried or (
-                        self.facts.are_closest(step, series.probe) and _gives(series, part, step) >= POSSIBLE
+                        series.are_closest(step)
+                        and series.failing.isdisjoint((step.before, step.after))
+                        and _gives(series, part, step) >= POSSIBLE
                     ):
                         yield series.pair(step, "verify")
 

@@ -64,6 +64,7 @@ class BuildDraws:
     question: BisectQuestion
     facts: BisectFacts
     series: str
+    probe: str
     segment: SuspectRange
     fresh: bool
     purposes: tuple[Purpose, ...] = ("verify",)
@@ -86,10 +87,20 @@ class BuildDraws:
     def blocks(self) -> dict[tuple[int, int], list[float]]:
         """The measured log ratios by draws of base and head, in the order in which these were first measured."""
         found: dict[tuple[int, int], list[float]] = {}
-        for reading in self.facts.by_ends.get((self.segment.before, self.segment.after), ()):
-            if self.series in reading.log_ratios and self._counts(reading):
+        for reading in self._pairs:
+            if self.series in reading.log_ratios:
                 found.setdefault(reading.draws, []).append(reading.log_ratios[self.series])
         return found
+
+    @cached_property
+    def _pairs(self) -> Sequence[BisectReading]:
+        pairs = self.facts.by_ends.get((self.segment.before, self.segment.after), ())
+        return [reading for reading in pairs if reading.probe == self.probe and self._counts(reading)]
+
+    def ended(self, proof: Proof) -> Proof:
+        """The proof; unknown after the most pairs, also if some of them did not yield the series."""
+        is_spent = proof.word == "open" and len(self._pairs) >= MAX_PAIRS
+        return replace(proof, word="unknown") if is_spent else proof
 
     def next_draws(self, proof: Proof) -> tuple[int, int]:
         """The draws of the next pair."""
@@ -151,6 +162,27 @@ class SeriesEvidence:
         return SuspectRange(0, self.question.bad)
 
     @cached_property
+    def failing(self) -> frozenset[int]:
+        """The positions on which its probe does not run, or yields other series but not this one."""
+        mine = [(one, (one.base, one.head)) for one in self.facts.readings if one.probe == self.probe]
+        having = {end for one, ends in mine if self.name in one.log_ratios for end in ends}
+        lacking = [
+            [end for end in ends if end not in having]
+            for one, ends in mine
+            if self.name not in one.log_ratios
+        ]
+        return self.facts.failing(self.probe) | {ends[0] for ends in lacking if ends}
+
+    @cached_property
+    def unusable(self) -> frozenset[int]:
+        """The positions that it cannot be measured on so far."""
+        return self.facts.unbuilt | self.failing
+
+    def are_closest(self, step: SuspectRange) -> bool:
+        """Whether it can be measured on no build between the two of a step."""
+        return self.unusable.issuperset(range(step.before + 1, step.after))
+
+    @cached_property
     def confirmation(self) -> Proof:
         """Whether bad is slower than good; it is luck if only their first builds are."""
         proof = self.confirm(self.whole)
@@ -166,7 +198,7 @@ class SeriesEvidence:
         if is_learnt and luck.scale:
             luck = replace(luck, belief=self._belief)
         proof = confirmed(draws.blocks, self.question.min_effect, len(self.question.probes), luck)
-        return unless_coarse(proof, self._resolution, self.question.min_effect)
+        return unless_coarse(draws.ended(proof), self._resolution, self.question.min_effect)
 
     @cached_property
     def rebuilt(self) -> Proof:
@@ -175,12 +207,13 @@ class SeriesEvidence:
         if not draws.is_possible:
             return Proof("unknown", (), None)
         proof = verified(draws.blocks, self.question.min_effect, self._luck(draws))
-        return unless_coarse(proof, self._resolution, self.question.min_effect)
+        return unless_coarse(draws.ended(proof), self._resolution, self.question.min_effect)
 
     @property
     def _rebuilds(self) -> BuildDraws:
         ends = self.whole
-        return BuildDraws(self.question, self.facts, self.name, ends, True, ("confirm", "verify"))
+        of = (self.question, self.facts, self.name, self.probe)
+        return BuildDraws(*of, ends, True, ("confirm", "verify"))
 
     @property
     def is_doubtful(self) -> bool:
@@ -211,7 +244,7 @@ class SeriesEvidence:
         shares = alpha_shares(self.facts, step) if blocks else 1
         proof = verified(blocks, self.question.min_effect, luck, shares)
         proof = unless_memory(proof, self.facts, self.name, step, self.question.min_effect)
-        return unless_coarse(proof, self._resolution, self.question.min_effect)
+        return unless_coarse(draws.ended(proof), self._resolution, self.question.min_effect)
 
     @cached_property
     def _resolution(self) -> float:
@@ -251,7 +284,7 @@ class SeriesEvidence:
         return tuple((learnt + np.exp(tau_prior(self.question.luck))) / 2)
 
     def _draws_of(self, segment: SuspectRange, *, fresh: bool) -> BuildDraws:
-        return BuildDraws(self.question, self.facts, self.name, segment, fresh)
+        return BuildDraws(self.question, self.facts, self.name, self.probe, segment, fresh)
 
     @cached_property
     def tried(self) -> Mapping[SuspectRange, Proof]:
