@@ -168,7 +168,7 @@ def test_a_page_draws_charts() -> None:
     text = page("t", [Document("", [CHART])])
     html = Html(text)
     (picture,) = html["svg"]
-    assert picture["aria-label"] == "resnet18 latency on H100"
+    assert picture["aria-label"] == "resnet18 latency on H100: 1.2 → 1.31 ms in 4 runs in November"
     places = [(float(dot["cx"] or 0), float(dot["cy"] or 0)) for dot in html["circle"]]
     assert places == sorted(places)
     heights = [y for _, y in places]

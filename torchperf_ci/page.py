@@ -223,12 +223,12 @@ class _Axis:
 
 def _svg(chart: Chart) -> str:
     """Return the chart as an SVG element."""
-    title = _text(chart.title) or "chart"
+    title = _text(chart.title)
     x = _Axis(1 - len(chart.values), 0, _LEFT, _WIDTH - _RIGHT)
     y = _Axis(*chart.bounds, _HEIGHT - _BOTTOM, _TOP)
     what = f"{chart.unit}; {chart.along}, {chart.origin}"
     parts = [
-        f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-label="{title}">',
+        f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-label="{_text(chart.summary)}">',
         f'<text class="title" x="{_LEFT}" y="20">{title}</text>',
         *(_across(value, text, x, y) for value, text in y.ticks),
         *(_below(end, x) for end in (x.low, x.high)),
