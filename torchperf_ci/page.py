@@ -50,7 +50,7 @@ h1 { font-size: 1.6rem; letter-spacing: -0.015em; line-height: 1.3; margin: 0 }
 h1 + p { color: var(--soft); margin: 0 0 1.5rem }
 h2 { font-size: 1.25rem; line-height: 1.35; margin: 2rem 0 0.75rem }
 a { color: var(--link) }
-table { border-collapse: collapse; display: block; font-size: 0.875rem; margin: 0 0 1rem; max-width: 100%;
+table { border-collapse: collapse; display: block; font-size: 0.875em; margin: 0 0 1rem; max-width: 100%;
   overflow-x: auto; width: max-content }
 td, th { border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; padding: 0.4rem 1rem 0.4rem 0;
   text-align: left; vertical-align: top }
