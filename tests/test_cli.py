@@ -123,6 +123,13 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
             ["compare", "old", "new"],
             "torchperf compare got an unexpected argument: 'old'; did you mean --base old?",
         ),
+        (["run", "quick"], "torchperf run got an unexpected argument: 'quick'; did you mean --suite quick?"),
+        (["check", "a", "b"], "torchperf check got an unexpected argument: 'b'; did you mean --against b?"),
+        (["history", "a"], "torchperf history got an unexpected argument: 'a'; did you mean --records a?"),
+        (
+            ["run", "--shard", "0/3"],
+            "--shard cannot be '0/3': it is a part, counted from 1, and the number of",
+        ),
         (
             ["run", "mine.py"],
             "torchperf run got an unexpected argument: 'mine.py'; did you mean --suite mine.py?",
@@ -172,6 +179,7 @@ def test_what_the_system_refuses_is_no_bug_of_ours(command: str, refused: str, s
     assert done.returncode == 2
     assert says in done.stderr
     assert "bug" not in done.stderr
+    assert done.stderr.count("torchperf: error: ") == 1
 
 
 def test_a_name_that_no_file_can_have_is_no_bug_of_ours(capsys: pytest.CaptureFixture[str]) -> None:

@@ -340,3 +340,11 @@ def test_the_example_of_the_page_is_read(write):
     example = re.search(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert example
     assert load_config(write(example[1])).suites["edge"].runners == ("m2",)
+
+
+def test_a_link_that_leads_nowhere_is_no_missing_file(tmp_path, monkeypatch):
+    """As into a submodule that was not checked out."""
+    (tmp_path / "torchperf.yml").symlink_to("shared/torchperf.yml")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        find_config(None)

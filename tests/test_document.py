@@ -157,7 +157,8 @@ def test_a_page_needs_nothing_beside_itself() -> None:
     assert "url(" not in text
     assert "prefers-color-scheme: dark" in text
     (policy,) = [meta["content"] for meta in html["meta"] if "http-equiv" in meta]
-    assert "default-src 'none'" in (policy or "")
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'"
+    assert "❌&nbsp;regressed" in text
     assert len(html["h3"]) == len(html["details"]) == len(html["blockquote"]) == 2
     assert "<thead><tr><th>case</th><th>change</th><th>why</th></tr></thead>" in text
     assert "<pre><code>git fetch origin\ntorchperf run --filter &#x27;a  b&#x27;\n</code></pre>" in text
@@ -167,7 +168,7 @@ def test_a_page_draws_charts() -> None:
     text = page("t", [Document("", [CHART])])
     html = Html(text)
     (picture,) = html["svg"]
-    assert picture["aria-label"] == "resnet18 latency on H100"
+    assert picture["aria-label"] == "resnet18 latency on H100: 1.2 → 1.31 ms in 4 runs in November"
     places = [(float(dot["cx"] or 0), float(dot["cy"] or 0)) for dot in html["circle"]]
     assert places == sorted(places)
     heights = [y for _, y in places]

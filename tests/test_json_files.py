@@ -86,7 +86,7 @@ def test_what_is_written_is_read(made: JsonFormat, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "is not valid JSON: Input data was truncated"),
+        ("", "is not valid JSON: Input data was truncated; expected: texts.json"),
         (b"\xff\xfe", "is not valid JSON: "),
         ("NaN", "is not valid JSON: JSON is malformed"),
         ("[1e999]", "is not valid JSON: Number out of range"),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BUG = 70
+_LIKELY = ["--base", "--against", "--good", "--suite", "--records"]  # what a stray word is probably for
 READER_GONE = 128 + signal.SIGPIPE
 """Exit code if the reader of a pipe, such as ``head``, has ended, as for other programs."""
 _MISSING = {
@@ -112,12 +113,12 @@ def _run(argv: Sequence[str] | None) -> int:
     except Stopped as stopped:
         _print_how_to_continue(stopped, options)
         return stopped.exit_code
-    except WorkloadsFailedError as error:  # each has its annotation already
-        _print_error(str(error))
-        return error.exit_code
     except TorchperfError as error:
+        if isinstance(error, errors.SystemRefusalError):
+            print(end="", flush=True)  # if that fails, it was the output that the system refused
         _print_error(str(error))
-        _annotate(str(error))
+        if not isinstance(error, WorkloadsFailedError):  # each has its annotation already
+            _annotate(str(error))
         return error.exit_code
     except Exception as error:  # whatever is left is our own bug
         if isinstance(error, BrokenPipeError) and output_is_closed():
@@ -136,15 +137,13 @@ def _answer_shell(words: Sequence[str]) -> None:
     from torchperf_ci.shell_completion import answer_shell
 
     named = [command for command in COMMANDS if command.is_named_by(words)]
-    answer_shell(
-        _parser(words), [option for command in named for option in options_of(command.options_class)]
-    )
+    options = [option for command in named for option in options_of(command.options_class)]
+    answer_shell(_parser(words), options)
 
 
 def _print_how_to_continue(stopped: Stopped, options: Sequence[Option]) -> None:
-    from torchperf_ci.interruption import command_line, program
-
-    message = f"{stopped}; {stopped.outcome}: {command_line(options, program(), stopped.resume)}"
+    command = interruption.command_line(options, interruption.program(), stopped.resume)
+    message = f"{stopped}; {stopped.outcome}: {command}"
     _print_error(message)
     _annotate(message)
 
@@ -172,8 +171,9 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     name, options = f"torchperf {namespace.chosen.name}", options_of(namespace.chosen.options_class)
     flags = [option.flag for option in options if not option.is_positional]
     if not unknown[0].startswith("-"):
-        flag = {"py": "--suite", "json": "--verdicts"}.get(unknown[0].rpartition(".")[2], "--base")
-        hint = f"did you mean {flag} {unknown[0]}?" if flag in flags else f"see {name} --help"
+        likely = {"py": ["--suite"], "json": ["--verdicts"]}.get(unknown[0].rpartition(".")[2], _LIKELY)
+        flag = next((flag for flag in likely if flag in flags), "")
+        hint = f"did you mean {flag} {unknown[0]}?" if flag else f"see {name} --help"
         msg = f"{name} got an unexpected argument: {unknown[0]!r}; {hint}"
         raise UsageError(msg)
     what = f"option of {name}"

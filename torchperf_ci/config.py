@@ -176,7 +176,7 @@ def find_config(path: str | None) -> Config:
 
     Nobody expects the defaults below a folder that has the file, or beside ``torchperf.yaml``, so a warning names it.
     """
-    if not path and not CONFIG_FILE.exists():
+    if not path and not os.path.lexists(CONFIG_FILE):  # a link that leads nowhere is a mistake
         _warn_of_unread_file(Path.cwd())
         return Config()
     return load_config(Path(path) if path else CONFIG_FILE)

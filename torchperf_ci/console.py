@@ -350,8 +350,7 @@ class _DocumentPrinter:
             case Table():
                 self.table(block)
             case Chart():
-                ends = f"{block.values[0]:.4g} → {block.values[-1]:.4g} {block.unit}"
-                self.line(f"{block.title}: {ends} in {len(block.values)} {block.along}")
+                self.line(block.summary)
             case Folded():
                 self.line(block.title, "bold")
                 self.blocks(block.blocks)

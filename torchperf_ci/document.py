@@ -166,6 +166,12 @@ class Chart:
     each: Literal["run", "pair"] = "run"
 
     @property
+    def summary(self) -> str:
+        """The chart in words, for terminals and screen readers."""
+        ends = f"{self.values[0]:.4g} → {self.values[-1]:.4g} {self.unit}"
+        return f"{self.title}: {ends} in {len(self.values)} {self.along}"
+
+    @property
     def along(self) -> str:
         """Label of the x axis."""
         return f"{self.each}s {self.days}".rstrip()

@@ -71,7 +71,7 @@ class JsonFormat:
                 self._problem(members) if not _HUGE.search(content) else "holds a number beyond all bounds"
             )
         except ValueError as error:
-            problem = f"is not valid JSON: {str(error)[:_MAX_MESSAGE_LENGTH]}"
+            problem = f"is not valid JSON: {str(error)[:_MAX_MESSAGE_LENGTH]}{self._expected}"
         except RecursionError:
             problem = "is not valid JSON: it is nested too deeply"
         if problem:
@@ -86,9 +86,13 @@ class JsonFormat:
             return f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
         for error in self._validator.iter_errors(members):
             place, problem = one_line(error.json_path), one_line(error.message)
-            kind = "" if error.path else f"; expected: {self.schema['title']}"
+            kind = "" if error.path else self._expected
             return f"{place[:_MAX_MESSAGE_LENGTH]}: {problem[:_MAX_MESSAGE_LENGTH]}{kind}"
         return ""
+
+    @property
+    def _expected(self) -> str:
+        return f"; expected: {self.schema['title']}"
 
     @cached_property
     def _validator(self) -> Validator:

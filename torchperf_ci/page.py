@@ -44,15 +44,15 @@ _STYLE = """
   :root { --text: #f0f6fc; --soft: #9198a1; --line: #3d444d; --back: #0d1117; --band: #151b23; --blue: #79b8ff;
     --red: #ff7b72; --link: #6cb0ff }
 }
-body { margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: var(--text); background: var(--back);
+body { margin: 2rem auto; max-width: 68rem; padding: 0 1rem; color: var(--text); background: var(--back);
   font: 16px/1.5 system-ui, sans-serif; overflow-wrap: break-word }
 h1 { font-size: 1.6rem; letter-spacing: -0.015em; line-height: 1.3; margin: 0 }
 h1 + p { color: var(--soft); margin: 0 0 1.5rem }
 h2 { font-size: 1.25rem; line-height: 1.35; margin: 2rem 0 0.75rem }
 a { color: var(--link) }
-table { border-collapse: collapse; display: block; margin: 0 0 1rem; max-width: 100%; overflow-x: auto;
-  width: max-content }
-td, th { border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; padding: 0.4rem 1.25rem 0.4rem 0;
+table { border-collapse: collapse; display: block; font-size: 0.875em; margin: 0 0 1rem; max-width: 100%;
+  overflow-x: auto; width: max-content }
+td, th { border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; padding: 0.4rem 1rem 0.4rem 0;
   text-align: left; vertical-align: top }
 td { max-width: 14rem }
 td:last-child { max-width: none; min-width: 8rem; overflow-wrap: anywhere }
@@ -96,7 +96,7 @@ summary { cursor: pointer }
   details::details-content { content-visibility: visible; display: block }
 }
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src https: data:"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """No script can run in the page, whatever its texts contain: https://www.w3.org/TR/CSP3/"""
 
 
@@ -189,7 +189,7 @@ def _piece(piece: Piece) -> str:
         case Mention():
             return _text(f"@{piece.login}")
         case Highlighted():
-            return f"{MARKS[piece.tone]} {_text(piece.text)}"
+            return f"{MARKS[piece.tone]}&nbsp;{_text(piece.text)}"
         case NoWrap():
             return f'<span class="unbroken">{_text(piece.text)}</span>'
 
@@ -223,12 +223,12 @@ class _Axis:
 
 def _svg(chart: Chart) -> str:
     """Return the chart as an SVG element."""
-    title = _text(chart.title) or "chart"
+    title = _text(chart.title)
     x = _Axis(1 - len(chart.values), 0, _LEFT, _WIDTH - _RIGHT)
     y = _Axis(*chart.bounds, _HEIGHT - _BOTTOM, _TOP)
     what = f"{chart.unit}; {chart.along}, {chart.origin}"
     parts = [
-        f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-label="{title}">',
+        f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-label="{_text(chart.summary)}">',
         f'<text class="title" x="{_LEFT}" y="20">{title}</text>',
         *(_across(value, text, x, y) for value, text in y.ticks),
         *(_below(end, x) for end in (x.low, x.high)),

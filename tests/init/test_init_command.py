@@ -214,7 +214,9 @@ def test_a_suite_that_the_configuration_that_is_there_does_not_name_is_told(
 ) -> None:
     newcomer.write("torchperf.yml", f"version: 1\nsuites: {{main: {{workloads: [{named}]}}}}\n")
     told = "every night leaves out benchmarks/suite.py: name it in torchperf.yml"
-    assert (told in newcomer.init()[1]) == left_out
+    said = newcomer.init()[1]
+    assert (told in said) == left_out
+    assert "no night can be measured yet: torchperf.yml names no runners" in said
 
 
 def test_a_configuration_that_is_wrong_is_told_before_anything_is_written(newcomer: Newcomer) -> None:

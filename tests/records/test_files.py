@@ -9,7 +9,9 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 
+from torchperf_ci.records import files
 from torchperf_ci.records.files import (
+    check_writable,
     is_irregular,
     open_journal,
     open_regular,
@@ -117,3 +119,15 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         replace_by(tmp_path / "a.json", lambda _: 1 / 0)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.json", "old")]
+
+
+def test_a_device_is_written_to_and_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root could put a file in place of ``/dev/null``, which breaks every program after it."""
+    monkeypatch.setattr(files, "DEVICES", tmp_path)
+    (tmp_path / "stdout").symlink_to("1")
+    for text in ("first", "second"):
+        check_writable(tmp_path / "stdout")
+        replace_file(tmp_path / "stdout", text)
+    assert (tmp_path / "stdout").is_symlink()
+    assert (tmp_path / "1").read_text() == "second"
+    assert len([*tmp_path.iterdir()]) == 2

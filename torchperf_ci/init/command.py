@@ -138,6 +138,8 @@ def _stay_below(root: Path, folder: Path) -> None:
 
 
 def _unmeasured(repository: Repository, config: Config | None) -> Iterator[str]:
+    if config and not config.runners:
+        yield f"no night can be measured yet: {CONFIG_FILE} names no runners, and `torchperf plan` shows how to"
     if suites := unmeasured_suites(repository, config):
         names = ", ".join(suites)
         yield f"every night leaves out {names}: name it in {CONFIG_FILE}, in workloads of one of the suites"

@@ -85,7 +85,7 @@ BACKEND = Option(
 )
 BATCH_SIZE = Option(
     "--batch-size",
-    "Samples per step; auto doubles until throughput stops growing or memory runs out",
+    "Samples per step; auto doubles until throughput stops growing or half of the memory is used",
     batch_size,
     metavar="N|auto",
     otherwise="each workload's own",

@@ -10,7 +10,7 @@ import argparse
 import datetime
 import re
 from dataclasses import dataclass, field, fields
-from textwrap import fill
+from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.errors import UnknownNameError, UsageError
@@ -59,7 +59,7 @@ def batch_size(value: str) -> int:
 
 
 def shard(value: str) -> tuple[int, int]:
-    """``I/N`` with 1 ≤ I ≤ N."""
+    """A part, counted from 1, and the number of parts, as in 2/4."""
     number, _, of = value.partition("/")
     if not 1 <= int(number) <= int(of):
         raise ValueError
@@ -76,7 +76,7 @@ def address(value: str) -> tuple[str, int]:
 
 
 def moment(value: str) -> int:
-    """Unix seconds, or a date such as 2026-08-31 or 2026-08-31T12:00:00Z, in UTC where it names no zone."""
+    """A time in Unix seconds, or a date such as 2026-08-31 or 2026-08-31T12:00:00Z, in UTC where it names no zone."""
     if value.isdecimal():
         return int(value)
     # Python 3.10 reads neither the Z nor a fraction of other than three or six digits
@@ -277,6 +277,9 @@ def read(command: type[Given], namespace: argparse.Namespace, environ: Mapping[s
 
 class HelpFormatter(argparse.HelpFormatter):
     """Keeps the line breaks of a description and wraps long lines, except commands, so that they can be copied."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(text, width, break_on_hyphens=False)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n".join(_wrapped(indent + line, width) for line in text.splitlines())

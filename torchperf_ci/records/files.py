@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+DEVICES = Path("/dev")
 LINK = "it is a link, not a regular file"
 _IRREGULAR = "it is no regular file"
 _NEVER = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -127,6 +128,8 @@ def check_writable(path: Path) -> None:
     Call it before whatever takes long. Missing directories count as writable if they can be created.
     """
     existing = next((folder for folder in path.absolute().parents if folder.exists()), Path("/"))
+    if _is_device(path):
+        return
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
@@ -139,12 +142,24 @@ def check_writable(path: Path) -> None:
 def _unwritable(path: Path, error: OSError) -> OutputDirectoryError:
     why = error.strerror or type(error).__name__
     return OutputDirectoryError(
-        f"{path}: cannot be written: {why}; choose a directory that exists and is writable"
+        f"{path}: cannot be written: {why}; name a file in a directory that is writable"
     )
 
 
+def _is_device(path: Path) -> bool:
+    """Whether it is ``/dev/null``, ``/dev/stdout`` or the like, which other programs need as it is."""
+    return path.absolute().is_relative_to(DEVICES) and is_irregular(path)
+
+
 def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
-    """Like :func:`replace_file`, with the content that ``write`` writes to the open file. Raises :class:`OSError`."""
+    """Like :func:`replace_file`, with the content that ``write`` writes to the open file. Raises :class:`OSError`.
+
+    A device is written to.
+    """
+    if _is_device(path):
+        with path.open("wb") as device:
+            write(device)
+        return
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
