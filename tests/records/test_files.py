@@ -9,7 +9,9 @@ from typing import IO, TYPE_CHECKING
 
 import pytest
 
+from torchperf_ci.errors import OutputDirectoryError
 from torchperf_ci.records.files import (
+    check_writable,
     is_irregular,
     open_journal,
     open_regular,
@@ -110,6 +112,22 @@ def test_two_writers_that_have_one_process_id_do_not_meet(tmp_path: Path) -> Non
 
     replace_by(tmp_path / "a.json", write)
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.json", "second")]
+
+
+def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    """As root, renaming a file to /dev/null or /dev/stdout would remove these for all processes of the machine."""
+    device, pipe = tmp_path / "null", tmp_path / "pipe"
+    device.symlink_to(os.devnull)
+    os.mkfifo(pipe)
+    with pytest.raises(OutputDirectoryError, match="No such device"):
+        replace_file(pipe, "nobody reads")
+    with open(pipe, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as reader:
+        for path in (device, pipe):
+            check_writable(path)
+            replace_file(path, "text")
+        assert reader.read() == "text"
+    assert sorted(tmp_path.iterdir()) == [device, pipe]
+    assert device.is_char_device()
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:

@@ -130,8 +130,9 @@ def check_writable(path: Path) -> None:
     try:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with TemporaryFile(dir=existing):
-            pass
+        if not _is_stream(path):
+            with TemporaryFile(dir=existing):
+                pass
     except OSError as error:
         raise _unwritable(path, error) from error
 
@@ -145,6 +146,12 @@ def _unwritable(path: Path, error: OSError) -> OutputDirectoryError:
 
 def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Like :func:`replace_file`, with the content that ``write`` writes to the open file. Raises :class:`OSError`."""
+    if _is_stream(path):
+        # Not waiting for a reader of a pipe; with one, the pipe may fill up.
+        with open(path, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            os.set_blocking(file.fileno(), True)
+            write(file)
+        return
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
@@ -156,6 +163,11 @@ def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether the path is a device or a pipe, such as ``/dev/null`` and ``/dev/stdout``, that must not be replaced."""
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 OWN_FOLDER = ".torchperf"
