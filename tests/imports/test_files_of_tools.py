@@ -194,6 +194,14 @@ def test_counters_are_metrics_whose_direction_is_not_guessed() -> None:
     assert rate["extra_info"]["direction"] == "up"
 
 
+def test_a_counter_that_divides_by_zero_is_left_out_and_the_times_are_kept() -> None:
+    source = made("google_benchmark.json")
+    source["benchmarks"][0] |= {"ratio": float("nan"), "rate": float("inf")}
+    reading = parse_results(json.dumps(source).encode(), "results.json")
+    assert not reading.refused
+    assert values_of(reading) == values_of(read_made("google_benchmark.json"))
+
+
 def test_a_benchmark_of_google_that_reports_an_error_has_failed_and_no_time_of_zero() -> None:
     reading = read_made("google_benchmark.json")
     assert values_of(reading)["skips", "status"] == [0]

@@ -86,6 +86,12 @@ SPOILT = [
         "$.benchmarks[1]",
         "",
     ),
+    (
+        GOOGLE,
+        lambda source: source["benchmarks"].append({**source["benchmarks"][0], "family_index": 9}),
+        "$.benchmarks[3]",
+        "'sum_of_range/100' occurs twice",
+    ),
     (HYPERFINE, put("results", 0, "times", value="fast"), "$.results[0].times", "is not a list of numbers"),
     (HYPERFINE, put("results", 0, "command", value=""), "$.results[0].command", '"" is not a name'),
     (HYPERFINE, put("results", 0, "command", value="sleep 0.02"), "$.results[1]", "occurs twice"),
