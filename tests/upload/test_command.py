@@ -96,7 +96,7 @@ def test_the_flags_of_the_infrastructures_own_client(folder: Path, tmp_path: Pat
     (folder / "a.json").write_text(json.dumps({"metric": {"name": "x", "benchmark_values": [1]}}))
     (folder / "b.json").unlink()
     call = ["--benchmark-name", "My PyTorch benchmark", "--benchmark-results", folder, "--model", "llama"]
-    assert upload(*call, *CHANGE, "--device-name", "cuda", "--device", "H100 80GB", "--to", api.url) == 0
+    assert upload(*call, *CHANGE, "--device-name", "cuda", "--device", "H100_80GB", "--to", api.url) == 0
     ((key, (record,)),) = kept(tmp_path / "kept").items()
     assert key == f"v3/octo/perf/main/{'1f' * 20}/H100_80GB/benchmark_results_llama.json"
     assert record["name"] == "My PyTorch benchmark"
