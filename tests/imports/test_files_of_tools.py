@@ -219,6 +219,17 @@ def test_hyperfine_has_every_run_and_the_parameters() -> None:
         assert record["benchmark"]["extra_info"] == {"param.n": result["parameters"]["n"]}
 
 
+def test_a_parameter_that_only_the_setup_of_hyperfine_uses_is_in_the_name() -> None:
+    """``hyperfine --parameter-list n 1,2 --setup 'git checkout v{n}' ./run`` writes one command several times."""
+    source = made("hyperfine.json")
+    for result in source["results"]:
+        result["command"] = "./run"
+    reading = parse_results(json.dumps(source).encode(), "results.json")
+    names = [f"./run (n = {result['parameters']['n']})" for result in source["results"]]
+    assert list(dict.fromkeys(found.record["model"]["name"] for found in reading.records)) == names
+    assert not reading.refused
+
+
 def test_a_command_that_hyperfine_let_fail_has_failed() -> None:
     (found,) = read_made("hyperfine_failing.json").records
     assert found.record["metric"] == {
