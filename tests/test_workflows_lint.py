@@ -253,7 +253,9 @@ def test_a_night_does_not_wait_for_a_silent_place_until_its_job_is_out_of_time(t
     for number in "123":
         (tmp_path / f"torchperf-records-{number}/v3/octo/perf/1/2").mkdir(parents=True)
     upload = tmp_path / "torchperf"
-    upload.write_text('#!/bin/sh\necho "${TORCHPERF_DEADLINE-300}"; case $TORCHPERF_DIR in *-1/*) exit 4; esac\n')
+    upload.write_text(
+        '#!/bin/sh\necho "${TORCHPERF_DEADLINE-300}"; case $TORCHPERF_DIR in *-1/*) exit 4; esac\n'
+    )
     upload.chmod(0o755)
     environ = os.environ | {"TORCHPERF": str(upload), "RECORDS": str(tmp_path), "CULPRITS": str(tmp_path)}
     done = subprocess.run(["bash", "-ec", script], env=environ, capture_output=True, text=True, timeout=60)
