@@ -167,7 +167,7 @@ def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
 def _is_stream(path: Path) -> bool:
     """Whether the path is a device or a pipe, such as ``/dev/null`` and ``/dev/stdout``, that must not be replaced."""
-    return path.exists() and not (path.is_file() or path.is_dir())
+    return path.is_char_device() or path.is_fifo()
 
 
 OWN_FOLDER = ".torchperf"
