@@ -129,8 +129,10 @@ def test_what_happened_is_annotated_once_and_within_the_runners_limit(
 def test_one_reason_for_many_objects_is_told_once(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    named = {"benchmark": {"name": "b"}, "model": {"name": "m"}, "runners": []}
     for number in range(60):
-        (folder / f"{number}.json").write_text('{"metric": {"name": "x"}, "runners": []}')
+        record = {**named, "metric": {"name": "x", "benchmark_values": [number]}}
+        (folder / f"{number}.json").write_text(json.dumps(record))
     assert upload(folder, "--to", f"branch:x@file://{tmp_path}/none", *CHANGE) == 4
     shown = capsys.readouterr()
     (line,) = (line for line in shown.out.splitlines() if line.startswith("- "))
