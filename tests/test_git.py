@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,25 @@ def test_a_folder_that_is_none_is_the_reason_and_not_a_missing_git(tmp_path: Pat
     for name in ("file", "nowhere"):
         with pytest.raises(GitError, match="there is no such directory"):
             Git(tmp_path / name, Deadline.after(SECONDS))("status")
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        'unset GIT_CONFIG_COUNT; exec {git} "$@"',  # 2.30 would run the programs
+        'echo "error: unknown option \\`show-scope\'" >&2; exit 129',  # 2.25
+    ],
+)
+def test_a_git_that_ignores_what_it_is_told_is_not_used(
+    trap: Trap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    program = tmp_path / "bin/git"
+    program.write_text(f"#!/bin/sh\n{old.format(git=shutil.which('git'))}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    with pytest.raises(GitError, match=r"too old: torchperf needs git 2\.31 or newer"):
+        Git(trap.folder, Deadline.after(SECONDS))("log")
 
 
 def test_no_program_of_a_checkouts_configuration_runs(trap: Trap, tmp_path: Path) -> None:

@@ -243,3 +243,20 @@ def test_a_bisection_starts_over_where_a_workflow_of_either_extension_has_change
     (how,) = [step["env"]["HOW"] for step in steps if step.get("id") == "search"]
     pattern = how.split("'")[1]
     assert all(fnmatch(f".github/workflows/nightly.{end}", pattern) for end in ("yml", "yaml"))
+
+
+@pytest.mark.parametrize(("job", "name"), [("check", "Store the records"), ("report", "Store the culprits")])
+def test_a_night_does_not_wait_for_a_silent_place_until_its_job_is_out_of_time(tmp_path, job, name) -> None:
+    """It would neither be judged nor reported."""
+    steps = load(PROJECT / ".github/workflows/benchmark.yml")["jobs"][job]["steps"]
+    (script,) = (step["run"] for step in steps if step["name"] == name)
+    for number in "123":
+        (tmp_path / f"torchperf-records-{number}/v3/octo/perf/1/2").mkdir(parents=True)
+    upload = tmp_path / "torchperf"
+    upload.write_text(
+        '#!/bin/sh\necho "${TORCHPERF_DEADLINE-300}"; case $TORCHPERF_DIR in *-1/*) exit 4; esac\n'
+    )
+    upload.chmod(0o755)
+    environ = os.environ | {"TORCHPERF": str(upload), "RECORDS": str(tmp_path), "CULPRITS": str(tmp_path)}
+    done = subprocess.run(["bash", "-ec", script], env=environ, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (4, "300\n30\n30\n")

@@ -96,7 +96,7 @@ class Git:
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Run git and return its output. Raises :class:`GitError`."""
-        overrides = _overrides(self._run(("config", "--list", "--show-scope", "-z"), (), b""))
+        overrides = _overrides(self._listing())
         try:
             return self._run(arguments, (*_PLAIN, *overrides, *self.settings), stdin)
         except GitError as error:
@@ -108,6 +108,19 @@ class Git:
                 "need belongs in your own, git config --global)"
             )
             raise GitError(msg) from None
+
+    def _listing(self) -> bytes:
+        """Return all settings with their scopes. Raises :class:`GitError`, also if git ignores those passed to it."""
+        try:
+            listing = self._run(("config", "--list", "--show-scope", "-z"), _PLAIN, b"")
+        except GitError as error:
+            listing = b""
+            if "unknown option" not in str(error):
+                raise
+        if b"command\0core.hookspath\n" not in listing:
+            msg = "this git is too old: torchperf needs git 2.31 or newer"
+            raise GitError(msg)
+        return listing
 
     def blobs(self, names: Sequence[str]) -> Iterator[bytes]:
         """Yield the contents of files, given their object names, from one call of git."""

@@ -194,6 +194,14 @@ def test_counters_are_metrics_whose_direction_is_not_guessed() -> None:
     assert rate["extra_info"]["direction"] == "up"
 
 
+def test_a_counter_that_divides_by_zero_is_left_out_and_the_times_are_kept() -> None:
+    source = made("google_benchmark.json")
+    source["benchmarks"][0] |= {"ratio": float("nan"), "rate": float("inf")}
+    reading = parse_results(json.dumps(source).encode(), "results.json")
+    assert not reading.refused
+    assert values_of(reading) == values_of(read_made("google_benchmark.json"))
+
+
 def test_a_benchmark_of_google_that_reports_an_error_has_failed_and_no_time_of_zero() -> None:
     reading = read_made("google_benchmark.json")
     assert values_of(reading)["skips", "status"] == [0]
@@ -209,6 +217,17 @@ def test_hyperfine_has_every_run_and_the_parameters() -> None:
             [1000 * time for time in result["times"]]
         )
         assert record["benchmark"]["extra_info"] == {"param.n": result["parameters"]["n"]}
+
+
+def test_a_parameter_that_only_the_setup_of_hyperfine_uses_is_in_the_name() -> None:
+    """``hyperfine --parameter-list n 1,2 --setup 'git checkout v{n}' ./run`` writes one command several times."""
+    source = made("hyperfine.json")
+    for result in source["results"]:
+        result["command"] = "./run"
+    reading = parse_results(json.dumps(source).encode(), "results.json")
+    names = [f"./run (n = {result['parameters']['n']})" for result in source["results"]]
+    assert list(dict.fromkeys(found.record["model"]["name"] for found in reading.records)) == names
+    assert not reading.refused
 
 
 def test_a_command_that_hyperfine_let_fail_has_failed() -> None:

@@ -86,9 +86,26 @@ SPOILT = [
         "$.benchmarks[1]",
         "",
     ),
+    (
+        GOOGLE,
+        lambda source: source["benchmarks"].append({**source["benchmarks"][0], "family_index": 9}),
+        "$.benchmarks[3]",
+        "'sum_of_range/100' occurs twice",
+    ),
     (HYPERFINE, put("results", 0, "times", value="fast"), "$.results[0].times", "is not a list of numbers"),
     (HYPERFINE, put("results", 0, "command", value=""), "$.results[0].command", '"" is not a name'),
-    (HYPERFINE, put("results", 0, "command", value="sleep 0.02"), "$.results[1]", "occurs twice"),
+    (
+        HYPERFINE,
+        lambda source: source["results"].append(source["results"][0]),
+        "$.results[2]",
+        "occurs twice",
+    ),
+    (
+        TORCH,
+        lambda source: source[3]["task_spec"].update(setup="x = torch.ones(9, 9)"),
+        "$[3]",
+        "'matmul: 64x64' occurs twice",
+    ),
     (TORCH, put(1, "number_per_run", value=0), "$[1].number_per_run", "is not a number of runs"),
     (TORCH, put(1, "task_spec", value=None), "$[1].task_spec", "null is not the task"),
     (

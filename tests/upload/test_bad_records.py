@@ -126,6 +126,26 @@ def test_a_value_that_the_database_changes_is_told_and_kept_exactly(
     assert record["metric"]["extra_info"] == {"benchmark_values_exact": "[null, 3086359081]"}
 
 
+def test_what_makes_records_hard_to_find_is_told_once_for_all_of_them(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {"benchmark": {"name": "b"}, "model": {"name": "m"}}
+    metric = {"name": "x", "benchmark_values": [1]}
+    in_milliseconds = {**found, "metric": metric, "timestamp": 1_700_000_000_000}
+    unnamed = {**found, "benchmark": {}, "metric": metric}
+    (folder / "a.json").write_text(json.dumps([in_milliseconds, unnamed, unnamed]))
+    (folder / "b.json").unlink()
+    assert upload(folder, "--to", tmp_path / "kept", *CHANGE) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line for line in shown if line.startswith("- ")] == [
+        (
+            "- timestamp: 1700000000000 is after the year 2299, as milliseconds are; write Unix time in seconds "
+            "(1 record)"
+        ),
+        "- benchmark.name: is missing or empty (2 records)",
+    ]
+
+
 def test_a_rounded_whole_number_is_kept_exactly_without_a_warning(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,7 +96,7 @@ def test_the_flags_of_the_infrastructures_own_client(folder: Path, tmp_path: Pat
     (folder / "a.json").write_text(json.dumps({"metric": {"name": "x", "benchmark_values": [1]}}))
     (folder / "b.json").unlink()
     call = ["--benchmark-name", "My PyTorch benchmark", "--benchmark-results", folder, "--model", "llama"]
-    assert upload(*call, *CHANGE, "--device-name", "cuda", "--device", "H100 80GB", "--to", api.url) == 0
+    assert upload(*call, *CHANGE, "--device-name", "cuda", "--device", "H100_80GB", "--to", api.url) == 0
     ((key, (record,)),) = kept(tmp_path / "kept").items()
     assert key == f"v3/octo/perf/main/{'1f' * 20}/H100_80GB/benchmark_results_llama.json"
     assert record["name"] == "My PyTorch benchmark"
@@ -129,8 +129,10 @@ def test_what_happened_is_annotated_once_and_within_the_runners_limit(
 def test_one_reason_for_many_objects_is_told_once(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    named = {"benchmark": {"name": "b"}, "model": {"name": "m"}, "runners": []}
     for number in range(60):
-        (folder / f"{number}.json").write_text('{"metric": {"name": "x"}, "runners": []}')
+        record = {**named, "metric": {"name": "x", "benchmark_values": [number]}}
+        (folder / f"{number}.json").write_text(json.dumps(record))
     assert upload(folder, "--to", f"branch:x@file://{tmp_path}/none", *CHANGE) == 4
     shown = capsys.readouterr()
     (line,) = (line for line in shown.out.splitlines() if line.startswith("- "))

@@ -1,11 +1,12 @@
 """Read Google Benchmark's JSON (``--benchmark_format=json`` or ``--benchmark_out``).
 
-Repetitions are separate entries with the same ``run_name``. Aggregates are used only if there are no repetitions, as
-with ``--benchmark_report_aggregates_only``: the median, or else the mean, is then the only value.
+Repetitions are separate entries with the same ``run_name`` and indices. Aggregates are used only if there are no
+repetitions, as with ``--benchmark_report_aggregates_only``: the median, or else the mean, is then the only value.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -38,9 +39,11 @@ _OLD_AGGREGATE = re.compile(r"(.+)_(mean|median|stddev)", re.DOTALL)
 """The name of an aggregate before Google Benchmark 1.5, which wrote neither ``run_type`` nor ``run_name``."""
 _RATES = ("items_per_second", "bytes_per_second")
 """Built-in counters of Google Benchmark, for which larger is better."""
+_INDICES = ("family_index", "per_family_instance_index")
+"""What distinguishes two benchmarks of the same name; old versions do not write it."""
 _NO_COUNTERS = frozenset(
     {
-        *("family_index", "per_family_instance_index", "repetitions", "repetition_index", "threads"),
+        *(*_INDICES, "repetitions", "repetition_index", "threads"),
         *("iterations", "real_time", "cpu_time", "time_unit", "name", "run_name", "run_type", "label"),
         *("aggregate_name", "aggregate_unit", "error_occurred", "error_message", "skipped", "skip_message"),
     }
@@ -58,7 +61,7 @@ def read_google_benchmark(value: Mapping[str, object]) -> ImportedFile:
 
 
 def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[ImportedCase | InvalidResult]:
-    entries: dict[str, dict[str, Mapping[str, object]]] = defaultdict(dict)
+    entries: dict[tuple[str, str, str], dict[str, Mapping[str, object]]] = defaultdict(dict)
     names = {str(entry.get("name")) for entry in listed if isinstance(entry, dict)}
     for index, entry in enumerate(listed):
         path = f"$.benchmarks[{index}]"
@@ -68,10 +71,11 @@ def _cases(listed: Sequence[object], about: Mapping[str, object]) -> Iterator[Im
             old = _OLD_AGGREGATE.fullmatch(name)
             if old and "run_type" not in result and names >= {f"{old[1]}_mean", f"{old[1]}_stddev"}:
                 name, result = old[1], {**result, "run_type": "aggregate", "aggregate_name": old[2]}
-            entries[name][path] = result
+            family, instance = (str(result.get(index)) for index in _INDICES)
+            entries[name, family, instance][path] = result
         except InvalidResultError as error:
             yield InvalidResult(error.path or path, entry, str(error))
-    for name, runs in entries.items():
+    for (name, *_), runs in entries.items():
         first = next(iter(runs))
         try:
             metrics = list(_metrics(_measured(runs)))
@@ -107,7 +111,8 @@ def _metrics(runs: Mapping[str, Mapping[str, object]]) -> Iterator[Metric]:
         for metric, member in ((TIME, "real_time"), (_CPU_TIME, "cpu_time")):
             values[metric].append(number(run.get(member), f"{path}.{member}") * MILLISECONDS[unit])
         for counter, value in run.items():
-            if counter not in _NO_COUNTERS and not isinstance(value, str):
+            is_left_out = isinstance(value, str) or (isinstance(value, float) and not math.isfinite(value))
+            if counter not in _NO_COUNTERS and not is_left_out:
                 values[name_of(counter, path)].append(number(value, f"{path}.{counter}"))
     for metric, found in values.items():
         yield Metric(metric, found, {"direction": UP} if metric in _RATES else {})

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -140,15 +141,19 @@ def read_hyperfine(value: Mapping[str, list[object]]) -> ImportedFile:
     A command with an exit code other than 0, which hyperfine only accepts with ``--ignore-failure``, counts as failed,
     because its time is not meaningful: a command that breaks early is fast.
     """
-    return ImportedFile(
-        "hyperfine", cases_of(value["results"], "$.results", _hyperfine_case), independent=True
-    )
+    commands = Counter(str(entry.get("command")) for entry in value["results"] if isinstance(entry, dict))
+    case = partial(_hyperfine_case, commands)
+    return ImportedFile("hyperfine", cases_of(value["results"], "$.results", case), independent=True)
 
 
-def _hyperfine_case(entry: object, path: str) -> ImportedCase:
+def _hyperfine_case(commands: Mapping[str, int], entry: object, path: str) -> ImportedCase:
+    """Read one result. Parameters that only the setup of a command uses distinguish it as on hyperfine's terminal."""
     result = members(entry, "the result of a command", path)
     name = name_of(result.get("command"), f"{path}.command")
     given = parameters(result.get("parameters"))
+    if commands[name] > 1 and given:
+        values = (f"{key.removeprefix('param.')} = {value}" for key, value in given.items())
+        name = name_of(f"{name} ({', '.join(values)})", f"{path}.parameters")
     return ImportedCase(path, entry, name, list(_hyperfine_metrics(result, path)), about=given)
 
 
@@ -178,14 +183,15 @@ def read_torch_benchmark(value: object) -> ImportedFile:
 
 
 def _torch_cases(entries: Mapping[str, object]) -> Iterator[ImportedCase | InvalidResult]:
-    cases: dict[tuple[str, str], list[ImportedCase]] = defaultdict(list)
+    cases: dict[str, list[ImportedCase]] = defaultdict(list)
     for path, entry in entries.items():
         try:
+            task = json.dumps(members(entry, "a measurement", path).get("task_spec"), sort_keys=True)
             case = _torch_case(entry, path)
         except InvalidResultError as error:
             yield InvalidResult(error.path or path, entry, str(error))
         else:
-            cases[case.name, case.backend].append(case)
+            cases[task].append(case)
     for first, *more in cases.values():
         values = [value for case in (first, *more) for metric in case.metrics for value in metric.values]
         yield replace(first, metrics=[replace(first.metrics[0], values=values)])

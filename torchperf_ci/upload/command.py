@@ -209,6 +209,7 @@ def _about(source: RecordsSource, route: UploadRoute) -> UploadReport:
         refused=tuple(source.problems("refused")),
         refused_count=len(source.refused),
         changed=tuple(source.problems("changed")),
+        flagged=tuple(problem for problem in source.problems("flag") if problem.path != "$"),
         judged_left_out=len(source.judged) if is_api(route.to) else 0,
         unread=source.unread,
         has_below=source.has_below,

@@ -281,6 +281,9 @@ def prepare(
     one job may send the records of all.
     """
     of_job = fields_of_job(os.environ)
+    # As in the infrastructure's own client, whose callers replace spaces for the sake of the key.
+    if api and options.device_type:
+        options = replace(options, device_type=options.device_type.replace("_", " "))
     completion = Completion(
         metadata, cache(lambda: this_runner(options)), options.benchmark_name or "", of_job
     )

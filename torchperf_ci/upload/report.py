@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections import Counter
 from dataclasses import asdict, dataclass
@@ -65,11 +66,11 @@ class UploadReport:
 
     ``target`` is the destination without credentials, and ``reaching`` the flags needed to reach it. ``refused`` are
     the reasons why elements were refused, ``refused_count`` the number of those elements, and ``quarantine`` the file
-    that holds them (None in a dry run). ``changed`` are values that the database will store differently, and
-    ``missing`` says why there was nothing to upload. ``judged_left_out`` is the number of files of verdicts or culprits
-    that the target, an upload API, does not accept, ``unread`` that of files whose suffix is not read, and
-    ``has_below`` whether there are files in folders below, which are not read. ``without_records`` are files that hold
-    nothing. ``left_out`` says which batches in the spool were not to be sent.
+    that holds them (None in a dry run). ``changed`` are values that the database will store differently, ``flagged``
+    what makes records hard to find, and ``missing`` says why there was nothing to upload. ``judged_left_out`` is the
+    number of files of verdicts or culprits that the target, an upload API, does not accept, ``unread`` that of files
+    whose suffix is not read, and ``has_below`` whether there are files in folders below, which are not read.
+    ``without_records`` are files that hold nothing. ``left_out`` says which batches in the spool were not to be sent.
     """
 
     target: str
@@ -80,6 +81,7 @@ class UploadReport:
     refused: tuple[Problem, ...] = ()
     refused_count: int = 0
     changed: tuple[Problem, ...] = ()
+    flagged: tuple[Problem, ...] = ()
     missing: str = ""
     judged_left_out: int = 0
     unread: int = 0
@@ -189,6 +191,8 @@ ARTIFACT = "TORCHPERF_SPOOL_ARTIFACT"
 """Environment variable with the name of the artifact that holds the job's spool, if there is one."""
 
 _KEY_OF_ITS_OWN = "to keep it, upload it again under another file name, or at an upload API with --model"
+_ELEMENT = re.compile(r"\$(\[\d+\])?\.")
+"""The beginning of a path, up to the record."""
 _LISTED = 50
 """Most entries of a list for people; the quarantine and the JSON output have all of them."""
 _EXACT = "whole numbers beyond its Float32, and null, are kept exactly in metric.extra_info"
@@ -238,6 +242,7 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
             *_section("Refused", map(str, report.refused), report.set_aside),
             *_section("Without a record", report.without_records, "what wrote them may have been stopped"),
             *_section("Changed by the database", map(str, report.changed), _EXACT),
+            *_section("Hard to find", _flags(report.flagged), "queries and dashboards look for it"),
             Paragraph(f"{report.spool} is the artifact {artifact} of this run." if offered else ""),
             OnlyOn("page", [Paragraph(_synthetic(report))]),
             Folded("To be sent", _planned(report)),
@@ -296,6 +301,12 @@ def _problems(deliveries: Iterable[Delivery]) -> list[str]:
         problem if number == 1 else f"{problem} ({counted(number, 'object')})"
         for problem, number in counts.items()
     ]
+
+
+def _flags(problems: Iterable[Problem]) -> list[str]:
+    """Return each distinct flag with the number of records that have it: a harness writes all of them alike."""
+    counts = Counter(f"{_ELEMENT.sub('', problem.path)}: {problem.reason}" for problem in problems)
+    return [f"{flag} ({counted(number, 'record')})" for flag, number in counts.items()]
 
 
 def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -> list[Annotation]:
