@@ -160,16 +160,15 @@ def search(
         attempts: list[BuildAttempt] = []
         build_good = partial(_build_good, sequence, environments, attempts)
         setup = resolve(build_good)
-        is_imported = builder_kind(options) == "worktree" and not options.command  # a command may compile
-        uncompiled = uncompiled_note(sequence.sources[0], sequence.sources[-1]) if is_imported else ""
+        uncompiled = _uncompiled(sequence, options)
         say(*filter(None, [uncompiled, busy_warning(before)]))
         with _open_state(path, _state_plan(sequence, setup, options)) as state_file:
             if not limits.ended_by(state_file.facts):
                 state_file.retry_failures()
             setup = _with_batch_sizes(setup, sequence, state_file, folder)
             question = _question(sequence, setup, options)
-            is_new = not state_file.facts.readings
-            is_new &= Investigation(question, state_file.facts).next_step() is not None
+            begun = Investigation(question, state_file.facts)
+            is_new = not begun.facts.readings and begun.next_step() is not None
             if is_new:
                 build_good()
             for attempt in attempts if GOOD not in state_file.facts.built else ():
@@ -190,6 +189,12 @@ def search(
             stale = SAME_BUILDS if good and good == bad and options.build and not known.regressed else ""
             notes = (*filter(None, [uncompiled, stale]), *state_file.notes)
             return SearchResult(sequence, known, ended_by, setup, profiles, notes)
+
+
+def _uncompiled(sequence: BuildSequence, options: BisectOptions) -> str:
+    """A note on extensions that nothing compiles, or nothing; a command may compile them."""
+    is_imported = builder_kind(options) == "worktree" and not options.command
+    return uncompiled_note(sequence.sources[0], sequence.sources[-1]) if is_imported else ""
 
 
 def _build_good(
