@@ -171,7 +171,7 @@ class WorkerSession:
         self._device = device_of(device, hip=torch.version.hip is not None)
         if vars(self).pop("_step", None):  # of another batch size, whose memory must be free for this one
             if COMPILER in sys.modules:  # else it compiles the second for any size, and the ninth not at all
-                torch._dynamo.reset()  # noqa: SLF001
+                torch.compiler.reset()
             gc.unfreeze()
             gc.collect()
         self._request = StepRequest(**request)
