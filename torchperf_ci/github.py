@@ -184,6 +184,11 @@ def authenticated_login(client: GitHubClient) -> str:
         return _JOB
 
 
+def trimmed(body: str | None) -> str:
+    """Return the body of an issue or comment without what GitHub may change in it: line ends and surrounding space."""
+    return (body or "").replace("\r\n", "\n").strip()
+
+
 def _wait(error: GithubException) -> float | None:
     """Return the seconds after which a retry may succeed; None if it will not.
 

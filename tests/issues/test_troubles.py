@@ -164,8 +164,12 @@ def test_an_issue_that_may_have_been_opened_is_not_opened_twice(
 
 @pytest.mark.parametrize("is_made", [False, True])
 def test_a_comment_that_may_have_been_made_is_made_once(
-    nightly: Nightly, github: GitHub, is_made: bool
+    nightly: Nightly, github: GitHub, is_made: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    made = github.comment
+    monkeypatch.setattr(
+        github, "comment", lambda number, body, login: made(number, body.replace("\n", "\r\n"), login)
+    )
     nightly.report(1, judged(SLOW))
     github.faults = [Fault("POST", 502, late=is_made, where="/comments")]
     assert nightly.report(2, judged(SLOW, regressed(BERT))) == 0

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import CredentialsError, NotDeliveredError
-from torchperf_ci.github import GitHubClient, GitHubRefusedError, authenticated_login
+from torchperf_ci.github import GitHubClient, GitHubRefusedError, authenticated_login, trimmed
 from torchperf_ci.issues.memory import IssueMemory, parse_memory
 from torchperf_ci.markdown import LOGIN
 
@@ -168,7 +168,7 @@ class IssueTracker:
                 self.client.request(lambda: remote.create_comment(text), retry=False)
             except NotDeliveredError:  # the next run would not try again, as the issue is edited already
                 made = self.client.all(remote.get_comments)
-                if all((comment.body or "").strip() != text.strip() for comment in made):
+                if trimmed(text) not in [trimmed(comment.body) for comment in made]:
                     self.client.request(lambda: remote.create_comment(text), retry=False)
 
     def closers(self, issues: Iterable[TrackedIssue]) -> dict[int, str]:

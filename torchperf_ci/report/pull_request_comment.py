@@ -16,7 +16,14 @@ from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError
-from torchperf_ci.github import GITHUB, GitHubRefusedError, authenticated_login, github_client, github_server
+from torchperf_ci.github import (
+    GITHUB,
+    GitHubRefusedError,
+    authenticated_login,
+    github_client,
+    github_server,
+    trimmed,
+)
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
 from torchperf_ci.report.contents import report_markdown, why_silent, write_files
 
@@ -237,7 +244,7 @@ def after_nothing(earlier: str, measured: MeasuredHead) -> str:
 
     A red verdict on the same commit stays, with a line about the run added. Any other verdict is replaced.
     """
-    above, *_ = _trimmed(earlier).partition(f"\n{_AGAIN}")
+    above, *_ = trimmed(earlier).partition(f"\n{_AGAIN}")
     headline, where = "".join(above.splitlines()[1:2]), above.rpartition("\n")[2]
     if not (measured.sha and headline.startswith(_RED) and where.startswith(f"{_MEASURED}{measured.sha}")):
         return body_of_nothing(measured)
@@ -279,7 +286,7 @@ def _put_once(client: GitHubClient, issue: Issue, text: str, revised: Callable[[
         earlier = [comment for comment in earlier if comment.id != created.id]
     kept, *others = earlier
     wanted = revised(kept.body or "") if revised else text
-    if _trimmed(kept.body or "") != _trimmed(wanted):
+    if trimmed(kept.body) != trimmed(wanted):
         client.request(lambda: kept.edit(wanted))
     for other in others:
         _delete(client, other)
@@ -299,11 +306,6 @@ def _our_comments(client: GitHubClient, issue: Issue, login: str, mark: str) -> 
 
 def _first_line(text: str | None) -> str:
     return (text or "").partition("\n")[0].rstrip("\r")
-
-
-def _trimmed(text: str) -> str:
-    """Return a body without what GitHub may change in it: line ends and surrounding space."""
-    return text.replace("\r\n", "\n").strip()
 
 
 def _delete(client: GitHubClient, comment: IssueComment) -> None:
