@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from github_api import Fault
 from nights import judged, located, measured, regressed, series
+from scripted_http import scripted_server
 
 from torchperf_ci.report import issue_report
 
@@ -266,6 +267,17 @@ def test_no_answer_in_time_is_told(nightly: Nightly, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:9")
     assert nightly.report(1, judged(SLOW)) == 4
     assert "GitHub cannot be reached: ConnectionError" in capsys.readouterr().err
+
+
+def test_a_server_that_is_no_api_is_told(
+    nightly: Nightly, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """GitHub Enterprise Server shows a page to log in where the path of its API is left out."""
+    with scripted_server() as server:
+        server.answers = [(200, b"<html>Sign in</html>")]
+        monkeypatch.setenv("GITHUB_API_URL", server.url)
+        assert nightly.report(1, judged(SLOW)) == 4
+    assert "what answers is not GitHub's API: see the URL in GITHUB_API_URL" in capsys.readouterr().err
 
 
 def test_a_bad_token_is_told_and_not_shown(
