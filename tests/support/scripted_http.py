@@ -58,6 +58,8 @@ def scripted_server() -> Iterator[Script]:
             status, content = script.next(self.command, self.headers.get_all("Authorization", []))
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
+            if self.command == "PUT" and not content:
+                self.send_header("ETag", '"made"')  # as S3 says what it keeps
             self.end_headers()
             if self.command == "GET" and script.cut_off:
                 script.cut_off -= 1
