@@ -195,6 +195,11 @@ def test_half_an_answer_is_no_other_content(script: Script) -> None:
     assert place.get("key") == b"mine"
 
 
+def test_an_answer_of_unknown_size_is_read_to_its_end(script: Script) -> None:
+    script.answers, script.tells_size = [(200, b"mine")], False
+    assert open_place("s3://bucket", PlaceAccess(endpoint=script.url)).get("key") == b"mine"
+
+
 def test_nothing_is_begun_after_the_deadline(script: Script) -> None:
     place = open_place("s3://bucket", PlaceAccess(endpoint=script.url, deadline=0))
     outcomes = place.put_all({"a": b"1", "b": b"2"})
