@@ -45,6 +45,11 @@ MISTAKES = {
         "runners: 'a' is already given on line 2",
     ),
     "a list as key": ("? [a]\n: b\n", 1, "a key must be a word"),
+    "a merge key": (
+        "suites:\n  a: &a {shards: 2}\n  b:\n    <<: *a\n",
+        4,
+        "suites.b: merge keys (<<) are not read here; write the keys themselves",
+    ),
     "number for text": ("name: 2024\n", 1, "name: must be text, not '2024'; if you mean that text, quote it"),
     "no value": ("name:\n", 1, "name: must be text, not nothing"),
     "blank": ('name: "  "\n', 1, "name: must be text"),
@@ -73,6 +78,7 @@ MISTAKES = {
     "zero shards": ("suites: {a: {shards: 0}}\n", 1, "must be a whole number of at least 1, not '0'"),
     "half a shard": ("suites: {a: {shards: 1.5}}\n", 1, "must be a whole number"),
     "negative": ("issues: {max_per_night: -1}\n", 1, "must be a whole number of at least 0, not '-1'"),
+    "octal": ("issues: {max_per_night: 010}\n", 1, "must be a whole number of at least 0, not '010'"),
     "unknown device": (
         "runners: {a: {device: cuda0}}\n",
         1,
@@ -319,6 +325,8 @@ NOT_IN_PARSED_DATA = {
     "control character",
     "deep",
     "a list as key",
+    "a merge key",
+    "octal",
 }
 NOT_IN_PARSED_DATA |= {"a key twice", "a runner twice", "python object", "python name"}
 

@@ -186,7 +186,7 @@ def test_a_time_is_unix_seconds_or_a_date_in_utc(given: str, expected: int) -> N
     assert read(["--start", given], command=QueryOptions).start == expected
 
 
-@pytest.mark.parametrize("given", ["yesterday", "-1", "1969-12-31", "2026-13-01", ""])
+@pytest.mark.parametrize("given", ["yesterday", "-1", "1969-12-31", "2026-13-01", "20260921", "2026", ""])
 def test_what_is_no_time_is_told(given: str) -> None:
     with pytest.raises(UsageError, match="--start"):
         read([f"--start={given}"], command=QueryOptions)

@@ -114,7 +114,8 @@ class Integer:
     minimum: int
 
     def read(self, node: Node, position: ConfigPosition) -> int:
-        written_plainly = _is(node, "int") and re.fullmatch(r"[0-9]{1,9}", node.value)
+        # 010 is 8 in YAML 1.1, and 10 in YAML 1.2
+        written_plainly = _is(node, "int") and re.fullmatch(r"0|[1-9][0-9]{0,8}", node.value)
         if not written_plainly or int(node.value) < self.minimum:
             raise position.error(
                 node, f"must be a whole number of at least {self.minimum}, not {_shown(node)}"
@@ -244,6 +245,8 @@ def _pairs(node: Node, position: ConfigPosition) -> list[tuple[str, Node, Node]]
     for key_node, _ in node.value:
         if _form(key_node) != "scalar":
             raise position.error(key_node, "a key must be a word, not a list or a mapping")
+        if key_node.tag == f"{_TAG}merge":
+            raise position.error(key_node, "merge keys (<<) are not read here; write the keys themselves")
         if key_node.value in first:
             line = first[key_node.value]
             raise position.error(key_node, f"{key_node.value!r} is already given on line {line}; remove one")

@@ -108,6 +108,9 @@ class GitHubClient:
                     raise GitHubRefusedError(error.status, _message(error)) from error
                 reason = f"answered {error.status}: {_message(error)}"
                 safe = retry or error.status in _NOT_DONE
+            except TypeError as error:  # PyGithub reads any answer as the API's, such as a page to log in
+                msg = "what answers is not GitHub's API: see the URL in GITHUB_API_URL"
+                raise NotDeliveredError(msg) from error
             except requests.RequestException as error:
                 if untrusted := certificate_problem(error):
                     msg = f"GitHub's certificate is not accepted: {untrusted}; {_TRUST}"

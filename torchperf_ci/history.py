@@ -161,8 +161,8 @@ def _csv_points(path: Path, file: Iterable[str]) -> Iterator[Point]:
         where = f"{path}:{lines.line_num}"
         if not any(cell.strip() for cell in cells):
             continue
-        if len(cells) != 2:
-            msg = f"{where}: {len(cells)} columns where `index,value` are expected"
+        if len(cells) != 2 or {";", "\t"} & {*cells[0]}:  # as of a spreadsheet where 1,5 is a number
+            msg = f"{where}: is not `index,value`, two columns with a comma between them"
             raise RecordsError(msg)
         index, value = (cell.strip() for cell in cells)
         number = _csv_number(value)

@@ -50,8 +50,10 @@ def test_a_file_without_a_value_is_told(tmp_path: Path, text: str) -> None:
         ("1,0\n", r"series.csv:1: '0' is not a positive number"),
         ("1,-3\n", r"series.csv:1: '-3' is not a positive number"),
         ("1,inf\n", r"series.csv:1: 'inf' is not a positive number"),
-        ("1,2\n\n3,4,5\n", r"series.csv:3: 3 columns where `index,value` are expected"),
-        ("1;2\n", r"series.csv:1: 1 columns where"),
+        ("1,2\n\n3,4,5\n", r"series.csv:3: is not `index,value`, two columns"),
+        ("1;2\n", r"series.csv:1: is not `index,value`, two columns with a comma"),
+        ("1;1,5\n2;1,7\n", r"series.csv:1: is not `index,value`"),
+        ("1\t1,5\n2\t1,7\n", r"series.csv:1: is not `index,value`"),
         ('1,"2\n', r"series.csv: cannot be read as CSV"),
     ],
 )

@@ -152,6 +152,7 @@ WHOLE = [
     (CODSPEED, put("instrument", "type", value="valgrind"), "--codspeed-mode walltime"),
     (CODSPEED, put("creator", "version", value="3.1.2"), "update it"),
     (ASV, put("version", value=1), "asv update"),
+    (ASV, lambda source: (source.pop("env_name"), source.update(version=1)), "asv update"),
     (PYTEST, put("benchmarks", value=7), "7 is not a list of benchmarks"),
     (PYTEST, put("machine_info", value=7), "7 is not a description of the machine"),
 ]

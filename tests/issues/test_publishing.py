@@ -196,6 +196,15 @@ def test_what_was_closed_is_left_alone_and_said_with_what_closed_it(
     assert github.asked.count("what closed [1]") == 1
 
 
+def test_what_we_closed_ourselves_was_closed_by_nobody_else(nightly: Nightly, github: GitHub) -> None:
+    nightly.settings("recovered_nights: 1")
+    nightly.report(1, judged(SLOW), located(SLOW))
+    nightly.report(2, judged(measured(NET)))
+    nightly.report(3, judged(measured(NET)), located(SLOW))
+    assert "was closed as recovered and stays closed" in nightly.summary
+    assert "what closed [1]" not in github.asked
+
+
 def test_no_more_than_so_many_are_opened_in_a_night(nightly: Nightly, github: GitHub) -> None:
     nightly.settings("max_per_night: 1")
     slow = [

@@ -28,6 +28,11 @@ def test_half_of_the_way_back_is_the_same_again(desk: Desk, level: float, found:
     assert desk.night(9, judged(regressed(NET, level, ends=LATER))) == [found]
 
 
+def test_a_night_that_is_repeated_with_another_result_reopens_what_it_has_closed(desk: Desk) -> None:
+    assert desk.night(2, judged(regressed(NET))) == ["reopen 1"]
+    assert desk.night(2, judged(measured(NET))) == ["recover 1"]
+
+
 def test_what_was_closed_as_recovered_stays_so_where_more_nights_are_asked_for_later(desk: Desk) -> None:
     desk.recovered_nights = 3
     assert desk.night(9, judged(regressed(NET))) == ["reopen 1"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from github_api import Fault
 from nights import judged, located, measured, regressed, series
+from scripted_http import scripted_server
 
 from torchperf_ci.report import issue_report
 
@@ -212,6 +213,24 @@ def test_what_fails_hinders_nothing_else(
     assert len(nightly.issues) == 3
 
 
+def test_what_only_adds_to_a_report_does_not_stop_it(
+    nightly: Nightly, github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """GitHub does not say who wrote a commit of thousands of files, nor what closed an issue."""
+    monkeypatch.setattr(issue_report, "_SECONDS", 2)
+    nightly.settings("mention_authors: true")
+    github.faults = [Fault("GET", 500, where="/commits/")] * 9999
+    assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
+    nightly.issues[0].state = "closed"
+    told = github._graphql
+    monkeypatch.setattr(
+        github, "_graphql", lambda token, body: (502, {}, {}) if body["variables"] else told(token, body)
+    )
+    assert nightly.report(2, judged(SLOW, regressed(BERT, ends=("3" * 40, "4" * 40))), located(SLOW)) == 0
+    assert "was closed by somebody" in nightly.summary
+    assert len(nightly.issues) == 2
+
+
 def test_a_locked_conversation_is_edited_in_silence(nightly: Nightly, github: GitHub) -> None:
     nightly.report(1, judged(SLOW))
     (issue,) = nightly.issues
@@ -248,6 +267,17 @@ def test_no_answer_in_time_is_told(nightly: Nightly, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GITHUB_API_URL", "http://127.0.0.1:9")
     assert nightly.report(1, judged(SLOW)) == 4
     assert "GitHub cannot be reached: ConnectionError" in capsys.readouterr().err
+
+
+def test_a_server_that_is_no_api_is_told(
+    nightly: Nightly, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    """GitHub Enterprise Server shows a page to log in where the path of its API is left out."""
+    with scripted_server() as server:
+        server.answers = [(200, b"<html>Sign in</html>")]
+        monkeypatch.setenv("GITHUB_API_URL", server.url)
+        assert nightly.report(1, judged(SLOW)) == 4
+    assert "what answers is not GitHub's API: see the URL in GITHUB_API_URL" in capsys.readouterr().err
 
 
 def test_a_bad_token_is_told_and_not_shown(

@@ -176,6 +176,12 @@ def test_what_passes_is_tried_again_however_often_botocore_tries(
     assert script.requests == ["PUT", "PUT", "PUT"]
 
 
+def test_a_page_to_log_in_keeps_nothing(script: Script) -> None:
+    script.answers = [(200, b"<html>Sign in</html>")]
+    with pytest.raises(NotDeliveredError, match="what answers is not S3"):
+        open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
+
+
 def test_a_lost_answer_to_a_put_that_was_done_is_no_conflict(script: Script) -> None:
     script.answers = [s3_error(500, "InternalError"), EXISTS, (200, b"mine")]
     assert open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"mine") == "already there"
@@ -187,6 +193,11 @@ def test_half_an_answer_is_no_other_content(script: Script) -> None:
     assert place.put("key", b"mine") == "already there"
     script.cut_off = 1
     assert place.get("key") == b"mine"
+
+
+def test_an_answer_of_unknown_size_is_read_to_its_end(script: Script) -> None:
+    script.answers, script.tells_size = [(200, b"mine")], False
+    assert open_place("s3://bucket", PlaceAccess(endpoint=script.url)).get("key") == b"mine"
 
 
 def test_nothing_is_begun_after_the_deadline(script: Script) -> None:

@@ -241,6 +241,7 @@ AS_SENT = [
     ROW.replace("resnet18", "größer"),
 ]
 REWRITTEN = [f"[{ROW}]\n[{ROW}]", f"{ROW}\n[{ROW}]\n", f"[{ROW}]\n{ROW}"]
+REWRITTEN += [f"{ROW},\n{ROW}\n]", f"{ROW},,{ROW}", f"{ROW}\n[]\n{ROW}\n"]
 
 
 @pytest.mark.parametrize("content", AS_SENT)

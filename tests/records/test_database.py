@@ -199,6 +199,15 @@ def test_one_refused_record_makes_the_engine_reject_the_whole_file(table):
     assert [row["metric"]["name"] for row in table.insert(as_rows(rescued))] == ["good"]
 
 
+def test_a_key_that_the_engine_takes_for_a_column_is_refused(table):
+    content = row("name", '"n"').replace(b"{", b'{"Name": "N", ', 1)
+    with pytest.raises(RuntimeError, match="Duplicate field"):
+        table.insert(content)
+    reading = parse_records(content, "records.json")
+    assert not reading.records
+    assert "$.Name" in [problem.path for problem in reading.problems]
+
+
 def test_columns_stand_in_the_order_of_the_original(table):
     assert table.columns() == [
         *(

@@ -20,13 +20,14 @@ class Script:
     """``answers`` are given in turn, the last again and again; ``requests`` are the methods that came.
 
     ``authorizations`` are the requests' headers of that name, all that each one had. ``cut_off`` is how many answers to
-    GET break off in the middle.
+    GET break off in the middle. Without ``tells_size``, an answer ends with the connection.
     """
 
     url: str
     answers: list[Answer] = field(default_factory=lambda: [(200, b"")])
     requests: list[str] = field(default_factory=list)
     cut_off: int = 0
+    tells_size: bool = True
     authorizations: list[list[str]] = field(default_factory=list)
 
     def next(self, method: str, authorization: list[str]) -> Answer:
@@ -57,7 +58,11 @@ def scripted_server() -> Iterator[Script]:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             status, content = script.next(self.command, self.headers.get_all("Authorization", []))
             self.send_response(status)
-            self.send_header("Content-Length", str(len(content)))
+            self.close_connection |= not script.tells_size
+            if script.tells_size:
+                self.send_header("Content-Length", str(len(content)))
+            if self.command == "PUT" and not content:
+                self.send_header("ETag", '"made"')  # as S3 says what it keeps
             self.end_headers()
             if self.command == "GET" and script.cut_off:
                 script.cut_off -= 1

@@ -119,6 +119,7 @@ def patched(archive: bytes, place: int, value: int) -> bytes:
         pytest.param(packed(method=zipfile.ZIP_DEFLATED), id="compressed"),
         pytest.param(patched(packed(), 8, 99), id="compressed in an unknown way"),
         pytest.param(patched(packed(), 6, 1), id="encrypted"),
+        pytest.param(patched(patched(packed(), 20, 9), 24, 9), id="longer than the file"),
     ],
 )
 def test_what_is_no_batch_is_named(spool: Spool, content: bytes) -> None:

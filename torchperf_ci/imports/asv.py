@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 TOOL = "asv"
-MEMBERS = {"commit_hash", "env_name", "results"}
+MEMBERS = {"commit_hash", "requirements", "results"}
 """Members of a file of results, by which it is known."""
 _VERSION = 2
 _SECONDS = ("time_", "timeraw_")
@@ -78,7 +78,7 @@ def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
 def _cases(
     value: Mapping[str, object], names: Sequence[str], results: Mapping[str, object], units: Mapping[str, str]
 ) -> Iterator[ImportedCase | InvalidResult]:
-    environment = facts({"env_name": value["env_name"]}).get("env_name", "")
+    environment = facts({"env_name": value.get("env_name")}).get("env_name", "")
     for name, row in results.items():
         path = f'$.results["{name[:MAX_NAME_LENGTH]}"]'
         try:

@@ -237,7 +237,12 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     opened += [issue for issue in earlier if _is_known_elsewhere(finding, issue)]
     covered = {series for issue in opened for series in series_of(issue.memory.rows)}
     closed = [issue for issue in reversed(issues) if not _is_live(issue)]
-    recovered = {issue.number: issue for issue in closed if _was_closed_as_recovered(issue, rules)}
+    recovered = {
+        issue.number: issue
+        for issue in closed
+        if is_closed_as_recovered(issue, rules)
+        if _was_closed_as_recovered(issue, rules) or _relapsed(finding, issue)
+    }
     for issue in (issue for issue in closed if issue.number not in recovered):
         rest = _rows_not_dismissed(finding, issue, covered)
         if not rest:

@@ -290,10 +290,10 @@ def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: Publishe
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.resolved)
     done.known = list(planned.known)
     done.postponed = [issue_title(finding) for finding in planned.postponed]
-    closers = tracker.closers(issue for _, issue in planned.dismissed if not issue.memory.accepted)
+    closed = (issue for _, issue in planned.dismissed if not (issue.memory.accepted or issue.memory.closed))
+    closers = tracker.closers(closed)
     done.dismissed = [
-        f"{issue_title(finding)}: {_what_people_decided(issue, closers)}"
-        for finding, issue in planned.dismissed
+        f"{issue_title(finding)}: {_why_dismissed(issue, closers)}" for finding, issue in planned.dismissed
     ]
     return [action for action in planned.actions if not _try_action(tracker, action, tonight, done)]
 
@@ -361,9 +361,9 @@ def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
     tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
 
 
-def _what_people_decided(issue: TrackedIssue, closers: Mapping[int, str]) -> str:
-    closed = f"was closed by {closers.get(issue.number, 'somebody')} and stays closed"
-    return f"#{issue.number} {'was accepted' if issue.memory.accepted else closed}"
+def _why_dismissed(issue: TrackedIssue, closers: Mapping[int, str]) -> str:
+    how = "as recovered" if issue.memory.closed else f"by {closers.get(issue.number, 'somebody')}"
+    return f"#{issue.number} was {'accepted' if issue.memory.accepted else f'closed {how} and stays closed'}"
 
 
 def _action_name(action: IssueAction) -> str:

@@ -181,13 +181,13 @@ class IssueTracker:
         query = f"query($owner: String!, $name: String!) {{ repository(owner: $owner, name: $name) {{ {parts} }} }}"
         ask = self.client.github.requester.graphql_query
         try:
-            _, answer = self.client.request(lambda: ask(query, {"owner": owner, "name": name}))
+            _, answer = self.client.request(lambda: ask(query, {"owner": owner, "name": name}), retry=False)
             closed = {
                 int(key[1:]): node["closer"]
                 for key, found in answer["data"]["repository"].items()
                 for node in found["timelineItems"]["nodes"]
             }
-        except (GitHubRefusedError, KeyError, TypeError):
+        except (GitHubRefusedError, NotDeliveredError, KeyError, TypeError):
             return {}
         return {number: _closer_text(closer) for number, closer in closed.items() if closer}
 
@@ -267,8 +267,10 @@ def author_login(client: GitHubClient, culprit: Culprit, server: str) -> str | N
     if not (repository and commit):
         return None
     try:
-        author = client.request(lambda: client.github.get_repo(repository).get_commit(commit).author)
-    except GitHubRefusedError:
+        author = client.request(
+            lambda: client.github.get_repo(repository).get_commit(commit).author, retry=False
+        )
+    except (GitHubRefusedError, NotDeliveredError):
         return None
     login = author.login if author else ""
     return login if LOGIN.fullmatch(login) else None

@@ -78,6 +78,8 @@ def address(value: str) -> tuple[str, int]:
 def moment(value: str) -> int:
     """A time in Unix seconds, or a date such as 2026-08-31 or 2026-08-31T12:00:00Z, in UTC where it names no zone."""
     if value.isdecimal():
+        if 4 <= len(value) <= len("20260831"):  # meant as a date, and as seconds long before any result
+            raise ValueError
         return int(value)
     # Python 3.10 reads neither the Z nor a fraction of other than three or six digits
     moment = datetime.datetime.fromisoformat(value.replace("Z", "+00:00"))

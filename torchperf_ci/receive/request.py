@@ -115,8 +115,8 @@ class RefusedRequestError(Exception):
 def read_request(body: bytes | bytearray, accepted: UploaderCredentials) -> UploadRequest:
     """Parse and check a request; clients without credentials learn nothing about it.
 
-    The content is kept as it was sent, except that lists in JSONEachRow lines, which ClickHouse rejects, become one
-    record per line. Raises :class:`RefusedRequestError`.
+    The content is kept as it was sent if it is one JSON value or has one record per line. Anything else becomes that:
+    ClickHouse rejects lists in lines, and what is left of a list. Raises :class:`RefusedRequestError`.
     """
     members = _members(body)
     _authorise(members, accepted)
@@ -182,9 +182,10 @@ def _records(content: str) -> Sequence[LocatedRecord]:
 
 def _loadable(content: str, records: Sequence[LocatedRecord]) -> str:
     """Return ``content`` in a form that ClickHouse reads: one list, or a sequence of objects."""
-    if all(found.path == "$" for found in records) or _is_one_value(content):
+    rows = [found.text for found in records]
+    if [*filter(str.strip, content.splitlines())] == rows or _is_one_value(content):
         return content
-    return "".join(f"{json.dumps(found.record, ensure_ascii=False)}\n" for found in records)
+    return "".join(f"{row}\n" for row in rows)
 
 
 def _is_one_value(content: str) -> bool:

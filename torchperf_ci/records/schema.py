@@ -233,13 +233,27 @@ def check_record(element: Any) -> tuple[RecordFinding, ...]:
         # A value that JSON cannot hold, or that is ambiguous, is not worth validating.
         if unsafe := tuple(RecordFinding(steps, reason, "refused") for steps, reason in defects):
             return unsafe
-    return tuple(_schema_check()(element))
+    return (*_mistakable_keys(element), *_schema_check()(element))
+
+
+def _mistakable_keys(element: Any) -> Iterator[RecordFinding]:
+    """Yield keys that the database takes for a column's, ignoring case, and refuses beside that one."""
+    columns = _columns()
+    for key in element if isinstance(element, dict) else ():
+        if key not in columns and (column := key.lower()) in columns:
+            reason = f"the database takes it for {column}; write it so, or give it another name"
+            yield RecordFinding((key,), reason, "refused")
 
 
 def schema() -> Schema:
     """Return the JSON Schema of a v3 record, as published in ``v3.schema.json``."""
     loaded: Schema = json.loads(Path(__file__).with_name("v3.schema.json").read_text(encoding="utf-8"))
     return loaded
+
+
+@lru_cache(maxsize=1)
+def _columns() -> frozenset[str]:
+    return frozenset(schema()["properties"])
 
 
 @lru_cache(maxsize=1)

@@ -220,8 +220,9 @@ class Spool:
                 ]
         except FileNotFoundError:
             return None
-        except (OSError, zipfile.BadZipFile, ValueError, KeyError, RuntimeError) as error:
-            msg = f"{path}: is not a batch of torchperf, or damaged ({error}); move it out of the spool"
+        except (OSError, EOFError, zipfile.BadZipFile, ValueError, KeyError, RuntimeError) as error:
+            why = str(error) or "it ends too early"
+            msg = f"{path}: is not a batch of torchperf, or damaged ({why}); move it out of the spool"
             raise RecordsError(msg) from error
         return SpooledBatch(path, about.source, tuple(payloads))
 
