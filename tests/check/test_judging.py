@@ -72,10 +72,11 @@ def test_the_third_bad_night_is_proof() -> None:
     assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
 
 
-def test_what_the_past_has_seen_and_left_is_a_candidate_that_says_when() -> None:
-    past = noisy(10, 90)
-    past[20:24] = [11.0, 11.1, 10.9, 11.0]
-    verdict = one([*past, 11.0], [11.05])
+@pytest.mark.parametrize("new", [1, 12])
+def test_what_the_past_has_seen_and_left_is_a_candidate_that_says_when(new: int) -> None:
+    values = [*noisy(10, 101), 11.0, 11.05]
+    values[20:24] = [11.0, 11.1, 10.9, 11.0]
+    verdict = one(values[:-new], values[-new:])
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
     day = datetime.datetime.fromtimestamp(START + 23 * DAY, datetime.timezone.utc)
     assert f"so did 4 runs until {day:%Y-%m-%d}, and it recovered" in verdict.why
