@@ -231,6 +231,12 @@ def test_an_amount_that_moved_once_is_not_called_unchanged() -> None:
     assert {(verdict.verdict, verdict.candidate) for verdict in said} == {("noisy", False)}
 
 
+def test_an_amount_that_moved_a_little_is_not_compared_with_a_share() -> None:
+    """10.5 KiB are 5% more than 10, and half a KiB."""
+    verdict = one([10.0, 10.01, 9.99] * 10, [10.5], "memory_leak(KiB/iter)")
+    assert (verdict.verdict, verdict.why) == ("unchanged", "the change is smaller than what matters")
+
+
 def test_a_constant_series_shows_the_smallest_change_that_matters_and_not_less() -> None:
     assert one([10.0] * 30, [10.4] * 3).verdict == "regressed"
     assert one([10.0] * 30, [10.0]).verdict == "unchanged"

@@ -113,9 +113,8 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     if changed:
         return changed
     is_less = "is" if -least < low and high < least else "may be"
-    return GateFinding(
-        "unchanged", f"the change {is_less} smaller than the {rule.min_effect:.1%} that matters"
-    )
+    matters = f"the {rule.min_effect:.1%} that matters" if rule.kind == "ratio" else "what matters"
+    return GateFinding("unchanged", f"the change {is_less} smaller than {matters}")
 
 
 def _unproven_change(judged: Judged, row: int, rule: MetricRule) -> str:
