@@ -274,6 +274,29 @@ def test_zeros_in_the_past_are_left_out() -> None:
     assert one(past, [10.0]).verdict == "unchanged"
 
 
+UP = {"score": config.Rule(direction="up", min_effect=0.03)}
+
+
+@pytest.mark.parametrize(
+    ("past", "runs"), [([5.0, 0.0, 0.0, 5.0, 5.0, 5.0, 0.0], 4), ([0.0, 0.0, 5.0, 5.0], 2)]
+)
+def test_zeros_in_a_short_past_are_neither_runs_nor_its_level(past: list[float], runs: int) -> None:
+    verdict = one(past, [5.0], "score", UP)
+    assert verdict.why == f"{runs} comparable runs so far; it takes 5 to estimate the noise"
+    assert (verdict.old, verdict.effect.ratio) == (5.0, 1.0)
+
+
+def test_zeros_among_the_newest_runs_do_not_move_the_commits_of_a_change() -> None:
+    verdict = one([*noisy(10, 30), 8.0, 0.0, 0.0, 8.1], [8.05], "score", UP)
+    assert verdict.verdict == "regressed"
+    assert [
+        int(end.commit) for end in (verdict.evidence.commits.last_old, verdict.evidence.commits.first_new)
+    ] == [
+        29,
+        30,
+    ]
+
+
 def test_a_run_without_a_number_is_missing() -> None:
     assert one(noisy(10, 30), [None]).verdict == "missing"
 

@@ -297,7 +297,18 @@ def _judge_measured(
         elif pairing:
             pairings.append(pairing)
     suited_rules = {pairing.series: suited(rules[pairing.series], pairing.old) for pairing in pairings}
-    return verdicts + _judge_paired(pairings, suited_rules)
+    valid = [_with_valid_values(pairing, suited_rules[pairing.series]) for pairing in pairings]
+    return verdicts + _judge_paired(valid, suited_rules)
+
+
+def _with_valid_values(pairing: SeriesPairing, rule: MetricRule) -> SeriesPairing:
+    """Return the pairing; that of a ratio without zero and negative values, which are no measurements of one."""
+    if rule.kind != "ratio" or not pairing.old:
+        return pairing
+    old, new = (
+        [point for point in points if (point.value or 0.0) > 0] for points in (pairing.old, pairing.new)
+    )
+    return replace(pairing, old=old, new=new)
 
 
 def _why_no_number(metric: str, pairing: SeriesPairing | None, old: Sequence[Point], rule: MetricRule) -> str:
