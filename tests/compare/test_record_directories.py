@@ -288,6 +288,33 @@ def test_outcomes(folder, old, new, word) -> None:
     assert judged(folder("base", status=status(old)), folder("head", status=status(new))).verdict == word
 
 
+@pytest.mark.parametrize("driver", ["550", "560"])
+def test_what_fails_before_its_batch_size_and_config_are_known_is_broken(folder, driver: str) -> None:
+    sides = {
+        side: folder(side, {"driver": number}, status={"values": [value], "status": word})
+        for side, number, value, word in (("base", "550", 1.0, "pass"), ("head", driver, 0.0, "failed"))
+    }
+    for side, facts in (
+        ("base", {"batch_size": "8", "workload_config": "1a"}),
+        ("head", {"batch_size": "0"}),
+    ):
+        (file,) = sides[side].iterdir()
+        [record] = json.loads(file.read_text())
+        file.write_text(json.dumps([{**record, "benchmark": {**record["benchmark"], "extra_info": facts}}]))
+    verdict = judged(sides["base"], sides["head"])
+    moved = " (also changed: driver: 550 → 560)" if driver == "560" else ""
+    assert (verdict.verdict, verdict.why) == ("broken", f"passes on base, but not on head: failed{moved}")
+
+
+def test_a_side_that_fails_now_and_then_says_so(folder, tmp_path) -> None:
+    fine, failing = {"values": [1.0], "status": "pass"}, {"values": [0.0], "status": "crashed"}
+    (tmp_path / "head").mkdir()
+    for number, status in enumerate([fine, failing, fine]):
+        folder(f"head/run-{number}", status=dict(status))
+    verdict = judged(folder("base", status=fine), tmp_path / "head")
+    assert (verdict.verdict, verdict.why) == ("unchanged", "passes on both; head fails in 1 of its 3 records")
+
+
 def test_a_case_that_fails_has_no_number_to_judge(folder) -> None:
     failing = {"values": [0.0], "status": "oom", "reason": "too large"}
     base = folder("base", status={"values": [1.0], "status": "pass"}, latency=spread(1.0))
