@@ -304,6 +304,19 @@ def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_ca
     assert "each side runs alone, but not alongside the other: head: oom: CUDA out of memory" in verdict.why
 
 
+def test_pairs_that_failed_are_told_beside_those_that_did_not(judged, a_compared_case) -> None:
+    compared = a_compared_case()
+    compared.alone.update(base=PASS, head=PASS)
+    compared.lost.append(SideFailure("head", WorkerFailure("crashed", "killed by SIGSEGV")))
+    verdict = judged(compared)["latency(ms)"]
+    assert verdict.verdict == "unchanged"
+    assert verdict.why.endswith("; 1 of 13 pairs failed: head: crashed: killed by SIGSEGV")
+    compared.lost *= 2
+    verdict = judged(compared)["status"]
+    why = "each side runs alone, but 2 of 14 pairs failed: head: crashed: killed by SIGSEGV"
+    assert (verdict.verdict, verdict.why) == ("missing", why)
+
+
 def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_compared_case) -> None:
     broken = a_compared_case(5.0)
     broken.alone.update(base=PASS, head=FAIL)
