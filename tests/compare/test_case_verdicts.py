@@ -90,6 +90,17 @@ def test_what_is_not_clear_when_the_time_is_up_says_what_would_have_been_seen(
     assert 0.03 < verdict.detectable < 0.1
 
 
+@pytest.mark.parametrize("change", [0.05, -0.05, 5.0])
+def test_pairs_that_agree_on_a_change_are_not_said_to_vary_too_much_to_show_it(
+    judged, a_case, a_pair, change: float
+) -> None:
+    """It takes more pairs, or some of base against itself."""
+    pairs = [a_pair(change + noise) for noise in (0.001, -0.001, 0.002, -0.002, 0.0, 0.001)]
+    verdict = judged(ComparedCase(a_case(), pairs))["latency(ms)"]
+    assert (verdict.verdict, verdict.candidate) == ("noisy", change > 0)
+    assert verdict.why == "the budget ran out after 6 pairs; they differ, but are too few to prove a change"
+
+
 def test_what_looks_faster_is_no_candidate(judged, a_compared_case) -> None:
     assert not judged(a_compared_case(-0.02, sd=0.05))["latency(ms)"].candidate
 

@@ -156,7 +156,8 @@ def _why_latency(
         return f"{moved}: all {pairs} pairs lie beyond the {len(compared.controls)} A/A pairs"
     if pairs < MIN_PAIRS_ALIKE:
         return f"{ended} after {counted(pairs, 'pair')}; at least {MIN_PAIRS_ALIKE} are needed"
-    if not by_likelihood and max(decision.increase, decision.decrease) > 0:
+    is_clear = decision.effect.size >= math.log1p(decision.detectable)
+    if is_clear if by_likelihood else max(decision.increase, decision.decrease) > 0:
         return f"{ended} after {pairs} pairs; they differ, but are too few to prove a change"
     return f"{ended} after {pairs} pairs; they vary by {decision.noise:.1%}, too much to detect {change}"
 
