@@ -90,6 +90,7 @@ def test_it_says_where_it_comes_from_and_has_a_number_a_run(tmp_path: Path) -> N
     ("metric", "values", "kept"),
     [
         ("latency(ms)", [[10.0], [12.0], [11.0]], {"graph_breaks": [3.0], "latency(ms)": [11.0]}),
+        ("recompiles", [[1.0], [2.0]], {"graph_breaks": [3.0], "recompiles": [1.0]}),
         ("status", [[1.0], [0.0], [1.0]], {"status": [0.0]}),
         ("status", [[1.0, 0.0, 1.0]], {"status": [0.0]}),
     ],

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from torchperf_ci import __version__, json_files
@@ -22,7 +22,15 @@ from torchperf_ci.git import Git, GitError
 from torchperf_ci.metrics import kind_of, rounded
 from torchperf_ci.records.files import replace_file
 from torchperf_ci.series.outcomes import number_of
-from torchperf_ci.series.points import CASE_FACTS, Point, Points, Series, machine_facts, measured_values
+from torchperf_ci.series.points import (
+    CASE_FACTS,
+    Point,
+    Points,
+    Series,
+    machine_facts,
+    measured_values,
+    middle,
+)
 
 _HEX_DIGITS = 12
 
@@ -139,8 +147,10 @@ def _row_of_points(series: Series, points: Sequence[Point]) -> BaselineRow:
     for point in points:
         if point.fingerprint == newest:
             numbers_of_run[point.run].append(number_of(series, point) or 0.0)
-    merge = min if kind_of(series.metric) == "outcome" else median
-    return BaselineRow(series, facts, [_rounded(merge(numbers)) for numbers in numbers_of_run.values()])
+    merge = min if kind_of(series.metric) == "outcome" else partial(middle, series.metric)
+    return BaselineRow(
+        series, facts, [_rounded(merge(numbers) or 0.0) for numbers in numbers_of_run.values()]
+    )
 
 
 def _rounded(number: float) -> float:
