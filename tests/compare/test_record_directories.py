@@ -132,7 +132,7 @@ def test_few_values_that_are_alike_are_unchanged(folder) -> None:
 
 
 @pytest.mark.parametrize(("metric", "level"), [("latency", 1.0), ("leak", 0.0)])
-@pytest.mark.parametrize("counts", [(1, 1), (1, 5), (5, 1), (2, 2), (5, 2)])
+@pytest.mark.parametrize("counts", [(1, 1), (1, 5), (5, 1), (2, 2), (5, 2), (2, 8), (40, 1)])
 def test_one_or_two_values_do_not_show_that_nothing_changed(
     folder, metric: str, level: float, counts
 ) -> None:

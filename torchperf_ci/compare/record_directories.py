@@ -102,12 +102,12 @@ def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: 
     most = 1 + rule.min_effect
     large = not 1 / most < effect.ratio < most
     beyond = min(new) > max(old) * most or min(old) > max(new) * most
+    is_alike = max(max(new) / min(old), max(old) / min(new)) < most
     return _NumbersFinding(
         direction=int(np.sign(effect.ratio - 1)),
         apart=beyond or (large and not effect.low <= 1 <= effect.high),
         sure=large and not sure.low <= 1 <= sure.high,
-        none=(1 / most < effect.low and effect.high < most)
-        or (_are_several(old, new) and max(max(new) / min(old), max(old) / min(new)) < most),
+        none=_are_several(old, new) and (is_alike or (1 / most < effect.low and effect.high < most)),
         effect=effect,
     )
 
