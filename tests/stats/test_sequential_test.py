@@ -242,3 +242,10 @@ def test_cases_share_alpha() -> None:
     confirm, refute = boundaries(10)
     assert confirm == pytest.approx(math.log(0.95 / 0.001))
     assert refute == pytest.approx(math.log(0.05 / 0.999))
+
+
+def test_pairs_that_have_nothing_in_common_are_decided_about_all_the_same() -> None:
+    """One of them in which head had to wait: what could have been detected is no number."""
+    decision = decide([0.0, 8.0], MIN_EFFECT, cases=20)
+    assert decision.word == "open"
+    assert 1e300 < decision.detectable < math.inf

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from torchperf_ci.stats.build_variance import taus
+from torchperf_ci.stats.effect import share_of_log
 from torchperf_ci.stats.effect_estimates import paired_effect
 from torchperf_ci.stats.level_grid import small_product
 from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
@@ -114,7 +115,7 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decis
         _word(x, pair_evidence, delta, cases),
         effect,
         noise,
-        math.expm1(_detectable(noise, x.size, delta, cases)),
+        share_of_log(_detectable(noise, x.size, delta, cases)),
         float(pair_evidence.increase[0, -1]),
         float(pair_evidence.decrease[0, -1]),
         -float(max(pair_evidence.least_increase[0, -1], pair_evidence.least_decrease[0, -1])),
