@@ -54,6 +54,15 @@ def test_processes_that_agree_are_proof_of_a_large_change_and_rounds_of_one_are_
     assert (verdict.verdict, verdict.candidate) == (word, word == "noisy")
 
 
+def test_processes_of_one_job_are_no_proof_where_those_of_another_job_of_the_run_disagree() -> None:
+    tonight = [
+        point(value, 30, job_id=int(value), repetitions=(value - 0.1, value, value + 0.1))
+        for value in (10.0, 20.0)
+    ]
+    (verdict,) = judged({LATENCY: row(noisy(10, 30))}, {LATENCY: tonight}).values()
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+
+
 def test_the_second_bad_night_is_nearly_proof() -> None:
     verdict = one([*noisy(10, 30), 11.0], [11.05])
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)

@@ -212,10 +212,11 @@ def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: Metri
 
 def _repetitions(pairings: Sequence[SeriesPairing]) -> Repetitions:
     """Return the lowest and highest repetition of each series' newest run."""
-    several = [
-        pairing.newest.independent if len(pairing.newest.independent) >= MIN_REPETITIONS else (nan,)
+    of_run = [
+        [value for point in of_newest_runs(pairing.new, 1) for value in point.independent]
         for pairing in pairings
     ]
+    several = [values if len(values) >= MIN_REPETITIONS else [nan] for values in of_run]
     lowest, highest = (np.array([choose(values) for values in several]) for choose in (min, max))
     return Repetitions(log_values(lowest), log_values(highest))
 
