@@ -123,6 +123,11 @@ def test_few_values_are_never_red(folder, values) -> None:
     assert judged(base, head).verdict == "noisy"
 
 
+@pytest.mark.parametrize(("new", "word"), [([0.5, 0.0, 0.9], "unchanged"), ([0.0, 0.0, 500.0], "noisy")])
+def test_few_amounts_agree_only_if_all_are_alike(folder, new: list[float], word: str) -> None:
+    assert judged(folder("base", leak=[0.0, 0.0, 0.1]), folder("head", leak=new)).verdict == word
+
+
 def test_few_values_that_are_alike_are_unchanged(folder) -> None:
     base, head = (
         folder("base", latency=spread(1.0, 3, 0.003)),
@@ -210,6 +215,7 @@ def test_what_matters_can_be_asked_for(folder) -> None:
         ([1], [2], "noisy"),
         ([1] * 5, [1, 2, 1, 1, 1], "unchanged"),
         ([0, 0, 0, 0, 2], [2] * 5, "noisy"),
+        ([1] * 3, [1, 1, 2], "noisy"),
     ],
 )
 def test_counts_are_judged_by_any_difference(folder, old, new, word) -> None:

@@ -117,8 +117,10 @@ def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) ->
     least = 0.0 if rule.kind == "count" else max(MIN_AMOUNT, rule.min_effect * abs(median(old)))
     above, below = min(new) - max(old) > least, min(old) - max(new) > least
     changed = above or below
-    is_close = abs(median(new) - median(old)) <= least
-    none = not changed and is_close and (rule.kind == "count" or _are_several(old, new))
+    difference = max(max(new) - min(old), max(old) - min(new))
+    if min(len(old), len(new)) >= MIN_VALUES:  # some of them may be off
+        difference = abs(median(new) - median(old))
+    none = difference <= least and (rule.kind == "count" or _are_several(old, new))
     return _NumbersFinding(int(above) - int(below), apart=changed, sure=changed, none=none)
 
 
