@@ -90,6 +90,7 @@ def test_it_says_where_it_comes_from_and_has_a_number_a_run(tmp_path: Path) -> N
     ("metric", "values", "kept"),
     [
         ("latency(ms)", [[10.0], [12.0], [11.0]], {"graph_breaks": [3.0], "latency(ms)": [11.0]}),
+        ("recompiles", [[1.0], [2.0]], {"graph_breaks": [3.0], "recompiles": [1.0]}),
         ("status", [[1.0], [0.0], [1.0]], {"status": [0.0]}),
         ("status", [[1.0, 0.0, 1.0]], {"status": [0.0]}),
     ],
@@ -102,6 +103,18 @@ def test_a_run_is_one_number(tmp_path: Path, metric: str, values: list[list[floa
     (one,) = baselines()
     assert {row["metric"]: row["values"] for row in one["series"]} == kept
     assert one["runs"] == 1
+
+
+def test_the_last_run_may_have_failed_before_its_batch_size_was_known(tmp_path: Path) -> None:
+    runs = measure(tmp_path / "runs", [10.0] * 3)
+    failed = record("status", [0.0], status="failed")
+    failed["benchmark"] = {**failed["benchmark"], "extra_info": {"batch_size": "0"}}
+    (runs / "run-2" / "records.json").write_text(json.dumps([failed]))
+    update(runs)
+    assert {row["metric"]: row["values"] for row in baselines()[0]["series"]} == {
+        "latency(ms)": [10.0, 10.0],
+        "status": [1.0, 1.0, 0.0],
+    }
 
 
 def test_an_update_replaces_only_its_own_fingerprint_line_by_line(tmp_path: Path) -> None:

@@ -27,6 +27,16 @@ def test_every_later_night_names_the_same_commits(nights: int, metric: str) -> N
     assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
 
 
+@pytest.mark.parametrize(("before", "new"), [(0, 6), (0, 60), (5, 10)])
+def test_many_new_runs_at_once_name_no_commit_that_was_slow_already_as_the_last_one_before(
+    before: int, new: int
+) -> None:
+    """Only the last of them are judged, and the runs since the change are counted among these and the past."""
+    verdict = one([*noisy(10, 30), *noisy(11, before, seed=1)], noisy(11, new, seed=2))
+    assert verdict.verdict == "regressed"
+    assert verdict.evidence.commits.last_old.commit == f"{29:040d}"
+
+
 def test_what_remains_of_a_larger_change_lies_after_it() -> None:
     """It is not that change: the issue about it would stay open as if nothing had been mended."""
     verdict = one([*noisy(10, 30), 40.0, 41.0], [11.0])

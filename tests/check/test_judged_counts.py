@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_points import row, series
+from made_points import point, row, series
 from made_verdicts import one
 
 from torchperf_ci.check.judging import judge_all
@@ -41,6 +41,14 @@ def test_the_nights_after_a_change_say_the_same(before: int) -> None:
         assert [int(end.commit) for end in (ends.last_old, ends.first_new)] == [before - 1, before]
     assert one([2.0] * before + [3.0] * 5, [3.0], "graph_breaks").verdict == "unchanged"
     assert one([2.0] * before + [3.0] * 2, [2.0], "graph_breaks").verdict == "unchanged"
+
+
+def test_two_counts_of_one_run_are_no_change_between_them() -> None:
+    """Two jobs of the last night have counted, and one tonight."""
+    past = [*row([0.0] * 9), *(point(count, 9, job_id=int(count)) for count in (0.0, 1.0))]
+    name = series("graph_breaks")
+    (verdict,) = judge_all({name: past}, {name: row([1.0], 10)}, default_policy())
+    assert verdict.verdict == "unchanged"
 
 
 FLICKER = [*[3.0] * 9, 4.0, *[3.0] * 6]

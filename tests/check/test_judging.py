@@ -54,6 +54,15 @@ def test_processes_that_agree_are_proof_of_a_large_change_and_rounds_of_one_are_
     assert (verdict.verdict, verdict.candidate) == (word, word == "noisy")
 
 
+def test_processes_of_one_job_are_no_proof_where_those_of_another_job_of_the_run_disagree() -> None:
+    tonight = [
+        point(value, 30, job_id=int(value), repetitions=(value - 0.1, value, value + 0.1))
+        for value in (10.0, 20.0)
+    ]
+    (verdict,) = judged({LATENCY: row(noisy(10, 30))}, {LATENCY: tonight}).values()
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+
+
 def test_the_second_bad_night_is_nearly_proof() -> None:
     verdict = one([*noisy(10, 30), 11.0], [11.05])
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
@@ -72,10 +81,11 @@ def test_the_third_bad_night_is_proof() -> None:
     assert verdict.evidence.commits.first_new.commit == f"{30:040d}"
 
 
-def test_what_the_past_has_seen_and_left_is_a_candidate_that_says_when() -> None:
-    past = noisy(10, 90)
-    past[20:24] = [11.0, 11.1, 10.9, 11.0]
-    verdict = one([*past, 11.0], [11.05])
+@pytest.mark.parametrize("new", [1, 12])
+def test_what_the_past_has_seen_and_left_is_a_candidate_that_says_when(new: int) -> None:
+    values = [*noisy(10, 101), 11.0, 11.05]
+    values[20:24] = [11.0, 11.1, 10.9, 11.0]
+    verdict = one(values[:-new], values[-new:])
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
     day = datetime.datetime.fromtimestamp(START + 23 * DAY, datetime.timezone.utc)
     assert f"so did 4 runs until {day:%Y-%m-%d}, and it recovered" in verdict.why
@@ -230,6 +240,12 @@ def test_an_amount_that_moved_once_is_not_called_unchanged() -> None:
     assert {(verdict.verdict, verdict.candidate) for verdict in said} == {("noisy", False)}
 
 
+def test_an_amount_that_moved_a_little_is_not_compared_with_a_share() -> None:
+    """10.5 KiB are 5% more than 10, and half a KiB."""
+    verdict = one([10.0, 10.01, 9.99] * 10, [10.5], "memory_leak(KiB/iter)")
+    assert (verdict.verdict, verdict.why) == ("unchanged", "the change is smaller than what matters")
+
+
 def test_a_constant_series_shows_the_smallest_change_that_matters_and_not_less() -> None:
     assert one([10.0] * 30, [10.4] * 3).verdict == "regressed"
     assert one([10.0] * 30, [10.0]).verdict == "unchanged"
@@ -265,6 +281,29 @@ def test_zeros_in_the_past_are_left_out() -> None:
     past = noisy(10, 30)
     past[5] = past[29] = 0.0
     assert one(past, [10.0]).verdict == "unchanged"
+
+
+UP = {"score": config.Rule(direction="up", min_effect=0.03)}
+
+
+@pytest.mark.parametrize(
+    ("past", "runs"), [([5.0, 0.0, 0.0, 5.0, 5.0, 5.0, 0.0], 4), ([0.0, 0.0, 5.0, 5.0], 2)]
+)
+def test_zeros_in_a_short_past_are_neither_runs_nor_its_level(past: list[float], runs: int) -> None:
+    verdict = one(past, [5.0], "score", UP)
+    assert verdict.why == f"{runs} comparable runs so far; it takes 5 to estimate the noise"
+    assert (verdict.old, verdict.effect.ratio) == (5.0, 1.0)
+
+
+def test_zeros_among_the_newest_runs_do_not_move_the_commits_of_a_change() -> None:
+    verdict = one([*noisy(10, 30), 8.0, 0.0, 0.0, 8.1], [8.05], "score", UP)
+    assert verdict.verdict == "regressed"
+    assert [
+        int(end.commit) for end in (verdict.evidence.commits.last_old, verdict.evidence.commits.first_new)
+    ] == [
+        29,
+        30,
+    ]
 
 
 def test_a_run_without_a_number_is_missing() -> None:

@@ -90,6 +90,17 @@ def test_what_is_not_clear_when_the_time_is_up_says_what_would_have_been_seen(
     assert 0.03 < verdict.detectable < 0.1
 
 
+@pytest.mark.parametrize("change", [0.05, -0.05, 5.0])
+def test_pairs_that_agree_on_a_change_are_not_said_to_vary_too_much_to_show_it(
+    judged, a_case, a_pair, change: float
+) -> None:
+    """It takes more pairs, or some of base against itself."""
+    pairs = [a_pair(change + noise) for noise in (0.001, -0.001, 0.002, -0.002, 0.0, 0.001)]
+    verdict = judged(ComparedCase(a_case(), pairs))["latency(ms)"]
+    assert (verdict.verdict, verdict.candidate) == ("noisy", change > 0)
+    assert verdict.why == "the budget ran out after 6 pairs; they differ, but are too few to prove a change"
+
+
 def test_what_looks_faster_is_no_candidate(judged, a_compared_case) -> None:
     assert not judged(a_compared_case(-0.02, sd=0.05))["latency(ms)"].candidate
 
@@ -302,6 +313,19 @@ def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_ca
     verdict = judged(ComparedCase(a_case(), alone={"base": PASS, "head": PASS}, lost=lost))["status"]
     assert verdict.verdict == "missing"
     assert "each side runs alone, but not alongside the other: head: oom: CUDA out of memory" in verdict.why
+
+
+def test_pairs_that_failed_are_told_beside_those_that_did_not(judged, a_compared_case) -> None:
+    compared = a_compared_case()
+    compared.alone.update(base=PASS, head=PASS)
+    compared.lost.append(SideFailure("head", WorkerFailure("crashed", "killed by SIGSEGV")))
+    verdict = judged(compared)["latency(ms)"]
+    assert verdict.verdict == "unchanged"
+    assert verdict.why.endswith("; 1 of 13 pairs failed: head: crashed: killed by SIGSEGV")
+    compared.lost *= 2
+    verdict = judged(compared)["status"]
+    why = "each side runs alone, but 2 of 14 pairs failed: head: crashed: killed by SIGSEGV"
+    assert (verdict.verdict, verdict.why) == ("missing", why)
 
 
 def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_compared_case) -> None:

@@ -253,7 +253,7 @@ def test_what_was_measured_is_judged_if_the_look_at_a_failed_pair_is_interrupted
     comparison.stopped = True
     verdicts = judge_cases(comparison, ComparisonPolicy(Config()), naming, judge_controls(comparison, 0.03))
     assert {(verdict.series.model, verdict.verdict, verdict.why) for verdict in verdicts} >= {
-        ("made/b", "noisy", "interrupted before its first pair"),
+        ("made/b", "noisy", "interrupted after its first pair failed: head: crashed: killed"),
         ("made/a", "noisy", "interrupted after 1 pair; at least 3 are needed"),
     }
 
@@ -264,6 +264,17 @@ def test_a_pair_that_is_lost_once_is_taken_again(run, script, a_case) -> None:
     run(comparison)
     assert not comparison.cases[0].failed
     assert len(comparison.cases[0].pairs) == 2
+
+
+def test_a_later_pair_that_is_lost_is_not_shown_as_the_one_before(
+    run, script, a_case, a_pair, capsys
+) -> None:
+    script.lost["made/a"] = 1
+    comparison = Comparison([ComparedCase(a_case("a"), [a_pair()])])
+    run(comparison, pairs={"made/a": 2})
+    lost, taken = capsys.readouterr().err.splitlines()
+    assert lost.endswith("batch 4: the pair failed")
+    assert taken.endswith("batch 4: pair 2, +0.0%, settled")
 
 
 def test_pairs_that_are_lost_again_and_again_are_given_up(run, script, a_case) -> None:

@@ -123,6 +123,11 @@ def test_few_values_are_never_red(folder, values) -> None:
     assert judged(base, head).verdict == "noisy"
 
 
+@pytest.mark.parametrize(("new", "word"), [([0.5, 0.0, 0.9], "unchanged"), ([0.0, 0.0, 500.0], "noisy")])
+def test_few_amounts_agree_only_if_all_are_alike(folder, new: list[float], word: str) -> None:
+    assert judged(folder("base", leak=[0.0, 0.0, 0.1]), folder("head", leak=new)).verdict == word
+
+
 def test_few_values_that_are_alike_are_unchanged(folder) -> None:
     base, head = (
         folder("base", latency=spread(1.0, 3, 0.003)),
@@ -132,7 +137,7 @@ def test_few_values_that_are_alike_are_unchanged(folder) -> None:
 
 
 @pytest.mark.parametrize(("metric", "level"), [("latency", 1.0), ("leak", 0.0)])
-@pytest.mark.parametrize("counts", [(1, 1), (1, 5), (5, 1), (2, 2), (5, 2)])
+@pytest.mark.parametrize("counts", [(1, 1), (1, 5), (5, 1), (2, 2), (5, 2), (2, 8), (40, 1)])
 def test_one_or_two_values_do_not_show_that_nothing_changed(
     folder, metric: str, level: float, counts
 ) -> None:
@@ -209,13 +214,15 @@ def test_what_matters_can_be_asked_for(folder) -> None:
         ([1], [1], "unchanged"),
         ([1], [2], "noisy"),
         ([1] * 5, [1, 2, 1, 1, 1], "unchanged"),
+        ([0, 0, 0, 0, 2], [2] * 5, "noisy"),
+        ([1] * 3, [1, 1, 2], "noisy"),
     ],
 )
 def test_counts_are_judged_by_any_difference(folder, old, new, word) -> None:
     verdict = judged(folder("base", graph_breaks=old), folder("head", graph_breaks=new))
     assert verdict.verdict == word
     assert "1 values" not in verdict.why
-    assert verdict.candidate == (word == "noisy")
+    assert verdict.candidate == (word == "noisy" and min(new) > max(old))
 
 
 @pytest.mark.parametrize(
@@ -286,6 +293,33 @@ def test_outcomes(folder, old, new, word) -> None:
         }
 
     assert judged(folder("base", status=status(old)), folder("head", status=status(new))).verdict == word
+
+
+@pytest.mark.parametrize("driver", ["550", "560"])
+def test_what_fails_before_its_batch_size_and_config_are_known_is_broken(folder, driver: str) -> None:
+    sides = {
+        side: folder(side, {"driver": number}, status={"values": [value], "status": word})
+        for side, number, value, word in (("base", "550", 1.0, "pass"), ("head", driver, 0.0, "failed"))
+    }
+    for side, facts in (
+        ("base", {"batch_size": "8", "workload_config": "1a"}),
+        ("head", {"batch_size": "0"}),
+    ):
+        (file,) = sides[side].iterdir()
+        [record] = json.loads(file.read_text())
+        file.write_text(json.dumps([{**record, "benchmark": {**record["benchmark"], "extra_info": facts}}]))
+    verdict = judged(sides["base"], sides["head"])
+    moved = " (also changed: driver: 550 → 560)" if driver == "560" else ""
+    assert (verdict.verdict, verdict.why) == ("broken", f"passes on base, but not on head: failed{moved}")
+
+
+def test_a_side_that_fails_now_and_then_says_so(folder, tmp_path) -> None:
+    fine, failing = {"values": [1.0], "status": "pass"}, {"values": [0.0], "status": "crashed"}
+    (tmp_path / "head").mkdir()
+    for number, status in enumerate([fine, failing, fine]):
+        folder(f"head/run-{number}", status=dict(status))
+    verdict = judged(folder("base", status=fine), tmp_path / "head")
+    assert (verdict.verdict, verdict.why) == ("unchanged", "passes on both; head fails in 1 of its 3 records")
 
 
 def test_a_case_that_fails_has_no_number_to_judge(folder) -> None:

@@ -23,3 +23,13 @@ def test_students_distribution_agrees_with_the_tables(df: int, t: float, tail: f
     np.testing.assert_allclose(tail_probability(score[:1]), tail, rtol=0.06)
     assert score[1] == -score[0]
     np.testing.assert_allclose(student_of_score(score, df), [t, -t])
+
+
+@pytest.mark.parametrize(
+    ("df", "t", "tail"), [(3, 3.182, 0.025), (3, 5.841, 0.005), (3, 10.215, 0.001), (4, 7.173, 0.001)]
+)
+def test_it_believes_no_deviation_more_than_students_distribution_does(
+    df: int, t: float, tail: float
+) -> None:
+    exact = score_of_tail(np.array([tail]))[0]
+    assert exact - (0.02 if t <= 4 else 0.06) < score_of_student(np.array(t), df) < exact + 0.003

@@ -88,6 +88,18 @@ def test_probabilities_are_probabilities_whatever_was_read(raw, one, other) -> N
         assert math.isfinite(found.one_cause)
 
 
+@pytest.mark.parametrize("pairs", [0, 6])
+@pytest.mark.parametrize("luck", [0.005, 0.015])
+def test_they_are_where_builds_differ_by_more_by_luck_than_a_change_that_matters(
+    luck: float, pairs: int
+) -> None:
+    """The first build may then be as far off as no level that was read."""
+    ends = np.zeros(pairs, np.intp), np.full(pairs, N)
+    values = np.linspace(-0.01, 0.02, pairs)
+    found = posterior(np.full(N, 1 / N), [Readings(*ends, values, luck=luck)], min_effect=0.005)
+    assert found.suspects.sum() + found.none == pytest.approx(1.0)
+
+
 def _neighbours(series: Sequence[Readings]) -> bool:
     tested = sorted({0, N, *(int(place) for one in series for place in (*one.base, *one.head))})
     pairs = set(pairwise(tested))

@@ -9,14 +9,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from torchperf_ci.stats.build_variance import TAU_COUNT, taus
 from torchperf_ci.stats.sequential_test import (
     ALPHA,
     MIN_PAIRS,
+    MULTIPLES,
+    PRIOR_DF,
     PRIOR_SIGMA,
+    WEIGHTS,
     PairEvidence,
     boundaries,
     decide,
     evidence,
+    weigh_blocks,
 )
 
 MIN_EFFECT = 0.03
@@ -242,3 +247,29 @@ def test_cases_share_alpha() -> None:
     confirm, refute = boundaries(10)
     assert confirm == pytest.approx(math.log(0.95 / 0.001))
     assert refute == pytest.approx(math.log(0.05 / 0.999))
+
+
+def test_pairs_that_have_nothing_in_common_are_decided_about_all_the_same() -> None:
+    """One of them in which head had to wait: what could have been detected is no number."""
+    decision = decide([0.0, 8.0], MIN_EFFECT, cases=20)
+    assert decision.word == "open"
+    assert 1e300 < decision.detectable < math.inf
+
+
+@pytest.mark.parametrize("luck", [0.003, 0.015, 0.04])
+def test_blocks_are_weighed_as_by_hand_however_far_builds_differ_by_luck(luck: float) -> None:
+    blocks, belief = ((0.03, 0.05, 0.04), (0.01, 0.0)), np.full(TAU_COUNT, 1 / TAU_COUNT)
+    sizes = np.concatenate([[0.0], DELTA * MULTIPLES, -DELTA * MULTIPLES])
+    offsets = np.linspace(-6, 6, 801)
+    chances = np.exp(-(offsets**2) / 2) / np.exp(-(offsets**2) / 2).sum()
+    means = sizes[:, np.newaxis, np.newaxis] + math.sqrt(2) * taus(luck)[:, np.newaxis] * offsets
+    likelihoods = np.zeros((sizes.size, TAU_COUNT))
+    for sigma in np.geomspace(1e-3, 0.3, 17):
+        each = [
+            (np.prod([(1 + ((x - means) / sigma) ** 2 / 4) ** -2.5 / sigma for x in block], axis=0) @ chances)
+            for block in blocks
+        ]
+        likelihoods += np.prod(each, axis=0) * sigma**-PRIOR_DF * math.exp(-2 * (PRIOR_SIGMA / sigma) ** 2)
+    none, *changes = likelihoods @ belief
+    up = math.log(np.dot(changes[: MULTIPLES.size], WEIGHTS) / none)
+    assert weigh_blocks(blocks, DELTA, luck, tuple(belief)).increase == pytest.approx(up, abs=0.01)

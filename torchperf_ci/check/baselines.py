@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from torchperf_ci import __version__, json_files
@@ -21,8 +21,16 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.metrics import kind_of, rounded
 from torchperf_ci.records.files import replace_file
-from torchperf_ci.series.outcomes import number_of
-from torchperf_ci.series.points import CASE_FACTS, Point, Points, Series, machine_facts, measured_values
+from torchperf_ci.series.outcomes import number_of, passed
+from torchperf_ci.series.points import (
+    CASE_FACTS,
+    Point,
+    Points,
+    Series,
+    machine_facts,
+    measured_values,
+    middle,
+)
 
 _HEX_DIGITS = 12
 
@@ -129,18 +137,20 @@ def _baseline_of_points(rows: Mapping[Series, Sequence[Point]], provenance: Mapp
 
 
 def _row_of_points(series: Series, points: Sequence[Point]) -> BaselineRow:
-    """Return the row of a series. If batch sizes differ, only the points with the newest one count.
+    """Return the row of a series. If batch sizes differ, only the points with the newest one count, and all outcomes.
 
     Several numbers of one run are judged by their median, and several outcomes by the worst.
     """
-    newest = points[-1].fingerprint
+    newest, is_outcome = points[-1].fingerprint, kind_of(series.metric) == "outcome"
     facts = {name: newest[name] for name in CASE_FACTS if name in newest}
     numbers_of_run: dict[str, list[float]] = defaultdict(list)
     for point in points:
-        if point.fingerprint == newest:
+        if point.fingerprint == newest or (is_outcome and passed(point) is not None):
             numbers_of_run[point.run].append(number_of(series, point) or 0.0)
-    merge = min if kind_of(series.metric) == "outcome" else median
-    return BaselineRow(series, facts, [_rounded(merge(numbers)) for numbers in numbers_of_run.values()])
+    merge = min if is_outcome else partial(middle, series.metric)
+    return BaselineRow(
+        series, facts, [_rounded(merge(numbers) or 0.0) for numbers in numbers_of_run.values()]
+    )
 
 
 def _rounded(number: float) -> float:

@@ -50,7 +50,7 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
     """
     points = [*pairing.old, *pairing.new]
     values = numbers(points)
-    begin, change = _last_change(values, len(pairing.old), direction)
+    begin, change = _last_change(points, len(pairing.old), direction)
     word, why = change, ""
     if _comes_and_goes(values[:begin], values[begin:]):
         begin_of_stay = max(min(begin, len(values) - RUNS_TO_SETTLE), 1)
@@ -80,10 +80,13 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
     )
 
 
-def _last_change(values: Sequence[float], past: int, direction: str) -> tuple[int, VerdictWord]:
-    """Return from which value on they are worse or better than before: the first new one, or one of the past's last."""
+def _last_change(points: Sequence[Point], past: int, direction: str) -> tuple[int, VerdictWord]:
+    """Return from which run on they are worse or better than before: the first new one, or one of the past's last."""
+    values = numbers(points)
     for begin in (past, *range(past - 1, max(past - RECENT_COUNTS, 0), -1)):
-        if (word := _beyond(values[:begin], values[begin:], direction)) != "unchanged":
+        is_of_one_run = points[begin - 1].run == points[begin].run
+        word = _beyond(values[:begin], values[begin:], direction)
+        if word != "unchanged" and not is_of_one_run:
             return begin, word
     return past, "unchanged"
 
@@ -297,7 +300,18 @@ def _judge_measured(
         elif pairing:
             pairings.append(pairing)
     suited_rules = {pairing.series: suited(rules[pairing.series], pairing.old) for pairing in pairings}
-    return verdicts + _judge_paired(pairings, suited_rules)
+    valid = [_with_valid_values(pairing, suited_rules[pairing.series]) for pairing in pairings]
+    return verdicts + _judge_paired(valid, suited_rules)
+
+
+def _with_valid_values(pairing: SeriesPairing, rule: MetricRule) -> SeriesPairing:
+    """Return the pairing; that of a ratio without zero and negative values, which are no measurements of one."""
+    if rule.kind != "ratio" or not pairing.old:
+        return pairing
+    old, new = (
+        [point for point in points if (point.value or 0.0) > 0] for points in (pairing.old, pairing.new)
+    )
+    return replace(pairing, old=old, new=new)
 
 
 def _why_no_number(metric: str, pairing: SeriesPairing | None, old: Sequence[Point], rule: MetricRule) -> str:

@@ -113,9 +113,8 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     if changed:
         return changed
     is_less = "is" if -least < low and high < least else "may be"
-    return GateFinding(
-        "unchanged", f"the change {is_less} smaller than the {rule.min_effect:.1%} that matters"
-    )
+    matters = f"the {rule.min_effect:.1%} that matters" if rule.kind == "ratio" else "what matters"
+    return GateFinding("unchanged", f"the change {is_less} smaller than {matters}")
 
 
 def _unproven_change(judged: Judged, row: int, rule: MetricRule) -> str:
@@ -213,10 +212,11 @@ def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: Metri
 
 def _repetitions(pairings: Sequence[SeriesPairing]) -> Repetitions:
     """Return the lowest and highest repetition of each series' newest run."""
-    several = [
-        pairing.newest.independent if len(pairing.newest.independent) >= MIN_REPETITIONS else (nan,)
+    of_run = [
+        [value for point in of_newest_runs(pairing.new, 1) for value in point.independent]
         for pairing in pairings
     ]
+    several = [values if len(values) >= MIN_REPETITIONS else [nan] for values in of_run]
     lowest, highest = (np.array([choose(values) for values in several]) for choose in (min, max))
     return Repetitions(log_values(lowest), log_values(highest))
 
@@ -282,8 +282,13 @@ def _matrix(pairings: Sequence[SeriesPairing]) -> RunMatrix:
     """Return the matrix whose rows are in the order of ``pairings``."""
     return run_matrix(
         {pairing.series: pairing.old for pairing in pairings},
-        {pairing.series: of_newest_runs(pairing.new, NEWEST) for pairing in pairings},
+        {pairing.series: _judged_new(pairing) for pairing in pairings},
     )
+
+
+def _judged_new(pairing: SeriesPairing) -> list[Point]:
+    """Return the points of the new runs that are judged: only the last of them, if there are many."""
+    return of_newest_runs(pairing.new, NEWEST)
 
 
 def _runs(pairing: SeriesPairing) -> int:
@@ -293,7 +298,7 @@ def _runs(pairing: SeriesPairing) -> int:
 
 def _day(pairing: SeriesPairing, ago: int) -> str:
     """Return the date of the run after which the series has ``ago`` more runs."""
-    times = list({point.run: point.timestamp for point in (*pairing.old, *pairing.new)}.values())
+    times = list({point.run: point.timestamp for point in (*pairing.old, *_judged_new(pairing))}.values())
     return day_of(times[-1 - ago]) or f"{counted(ago, 'run')} ago"
 
 
@@ -303,7 +308,7 @@ def _level(pairing: SeriesPairing) -> float:
 
 def _commit_range(pairing: SeriesPairing, window: int) -> CommitRange:
     """Return the commits of the last run before the newest ``window`` runs, and of the first of these."""
-    points = [*pairing.old, *pairing.new]
+    points = [*pairing.old, *_judged_new(pairing)]
     new = of_newest_runs(points, window)
     runs = {point.run for point in new}
     return commits_around([point for point in points if point.run not in runs], new)
@@ -350,7 +355,7 @@ def _builds_compared(pairing: SeriesPairing, verdict: Verdict) -> _BuildsCompare
         return None
     window = verdict.evidence.others["window"]
     assert isinstance(window, int)
-    newest = of_newest_runs([*pairing.old, *pairing.new], window)
+    newest = of_newest_runs([*pairing.old, *_judged_new(pairing)], window)
     runs = {point.run for point in newest}
     before = of_newest_runs([point for point in pairing.old if point.run not in runs], BASELINE)
     old, new = ({point.torch for point in some} - {""} for some in (before, newest))

@@ -23,6 +23,7 @@ from torchperf_ci.verdicts.verdict import Evidence, SuiteMean, Verdict, VerdictW
 
 if TYPE_CHECKING:
     from torchperf_ci.bench.case import Case
+    from torchperf_ci.bench.pairs import SideFailure
     from torchperf_ci.bench.process import ProcessOutcome
     from torchperf_ci.compare.compared_case import ComparedCase, Comparison, Control
     from torchperf_ci.config import Config
@@ -74,7 +75,12 @@ def judge_latency(
     With fewer than ``MIN_PAIRS`` pairs the noise is unknown, so values derived from it are left out.
     """
     if not compared.pairs:
-        return Verdict(series(LATENCY), "noisy", f"{ended} before its first pair")
+        why = (
+            f"after its first pair failed: {_last_loss(compared)}"
+            if compared.lost
+            else "before its first pair"
+        )
+        return Verdict(series(LATENCY), "noisy", f"{ended} {why}")
     decision = decided(compared, session, min_effect, last=True)
     enough = len(compared.pairs) >= MIN_PAIRS
     return Verdict(
@@ -150,7 +156,8 @@ def _why_latency(
         return f"{moved}: all {pairs} pairs lie beyond the {len(compared.controls)} A/A pairs"
     if pairs < MIN_PAIRS_ALIKE:
         return f"{ended} after {counted(pairs, 'pair')}; at least {MIN_PAIRS_ALIKE} are needed"
-    if not by_likelihood and max(decision.increase, decision.decrease) > 0:
+    is_clear = decision.effect.size >= math.log1p(decision.detectable)
+    if is_clear if by_likelihood else max(decision.increase, decision.decrease) > 0:
         return f"{ended} after {pairs} pairs; they differ, but are too few to prove a change"
     return f"{ended} after {pairs} pairs; they vary by {decision.noise:.1%}, too much to detect {change}"
 
@@ -253,11 +260,10 @@ def _outcome_word(
         configs = [outcome.answers.build and outcome.answers.build.config for outcome in (base, head)]
         if configs[0] != configs[1]:
             return "not-comparable", f"{WORKLOAD_CHANGED}: workload_config: {configs[0]} → {configs[1]}"
-        last = compared.lost[-1]
-        return (
-            "missing",
-            f"each side runs alone, but not alongside the other: {last.side}: {last.status}: {last.reason}",
-        )
+        why = "each side runs alone, but not alongside the other"
+        if compared.pairs:
+            why = f"each side runs alone, but {_lost_pairs(compared)}"
+        return "missing", f"{why}: {_last_loss(compared)}"
     if full := [one for one in (head, base) if not one.passed and is_disk_full(one.reason)]:
         return (
             "missing",
@@ -270,8 +276,18 @@ def _outcome_word(
     return "missing", f"runs on neither side: {_status_and_reason(head)}"
 
 
-def _status_and_reason(outcome: ProcessOutcome) -> str:
+def _status_and_reason(outcome: ProcessOutcome | SideFailure) -> str:
     return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
+
+
+def _lost_pairs(compared: ComparedCase) -> str:
+    lost = len(compared.lost)
+    return f"{lost} of {lost + len(compared.pairs)} pairs failed"
+
+
+def _last_loss(compared: ComparedCase) -> str:
+    last = compared.lost[-1]
+    return f"{last.side}: {_status_and_reason(last)}"
 
 
 SeriesNaming = Callable[["Case", str], "Series"]
@@ -290,7 +306,8 @@ def judge_cases(
             yield judge_outcome(series, compared)
             continue
         latency = judge_latency(series, compared, comparison.cases, policy.rule(LATENCY).min_effect, ended)
-        yield _controlled(_unless_luck(latency, comparison.luck), controls[compared.case.backend])
+        latency = _controlled(_unless_luck(latency, comparison.luck), controls[compared.case.backend])
+        yield _with_loss(latency, compared)
         if compared.pairs:
             yield from judge_steady(series, compared, policy)
 
@@ -300,6 +317,13 @@ def _controlled(latency: Verdict, control: Control) -> Verdict:
     latency = replace(latency, evidence=replace(latency.evidence, others=others))
     spoilt = control.spoils(latency.effect)
     return replace(latency, verdict="noisy", candidate=False, why=VOID) if spoilt else latency
+
+
+def _with_loss(latency: Verdict, compared: ComparedCase) -> Verdict:
+    """Return the verdict, which says whether a pair failed, although it says nothing about the time of the others."""
+    if not (compared.lost and compared.pairs):
+        return latency
+    return replace(latency, why=f"{latency.why}; {_lost_pairs(compared)}: {_last_loss(compared)}")
 
 
 def suites(comparison: Comparison) -> Iterator[SuiteMean]:

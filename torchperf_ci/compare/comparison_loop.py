@@ -95,8 +95,9 @@ class BudgetAllocation:
         return max(min(alike, changed), MIN_PAIRS_ALIKE)
 
 
-def _pair_text(compared: ComparedCase) -> str:
-    if compared.failed or not compared.pairs:
+def _pair_text(compared: ComparedCase, before: int) -> str:
+    """Return the line about a case after its next pair, of which it had so many ``before``."""
+    if compared.failed or len(compared.pairs) == before:
         words = [f"{side} {outcome.status}" for side, outcome in compared.alone.items() if not outcome.passed]
         return f"{compared.case}: {', '.join(words) or 'the pair failed'}"
     number, change = len(compared.pairs), math.expm1(compared.pairs[-1].log_ratio)
@@ -168,10 +169,11 @@ def measure_rounds(
                     comparison.out_of_time = True
                     return
                 shown.begin(compared.case)
+                before = len(compared.pairs)
                 _one_more(compared, runner, following)
                 compared.settled = allocation.is_settled(compared)
                 settled = sum(case.settled or case.failed for case in cases)
-                shown.end(_pair_text(compared), state=f"{settled} of {len(cases)} settled")
+                shown.end(_pair_text(compared, before), state=f"{settled} of {len(cases)} settled")
                 if allocation.wants_control(compared) and time.monotonic() < end:
                     runner.control(compared)
                     compared.settled = allocation.is_settled(compared)

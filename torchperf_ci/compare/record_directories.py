@@ -15,7 +15,13 @@ from torchperf_ci.metrics import MIN_AMOUNT, STATUS, UP, kind_of
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, outcome_text, passed
-from torchperf_ci.series.points import WORKLOAD_CHANGED, differing_facts, without_restating, workload_changed
+from torchperf_ci.series.points import (
+    WORKLOAD_CHANGED,
+    differing_facts,
+    machine_facts,
+    without_restating,
+    workload_changed,
+)
 from torchperf_ci.series.policy import MetricRule, recorded_direction, suited
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
@@ -96,12 +102,12 @@ def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: 
     most = 1 + rule.min_effect
     large = not 1 / most < effect.ratio < most
     beyond = min(new) > max(old) * most or min(old) > max(new) * most
+    is_alike = max(max(new) / min(old), max(old) / min(new)) < most
     return _NumbersFinding(
         direction=int(np.sign(effect.ratio - 1)),
         apart=beyond or (large and not effect.low <= 1 <= effect.high),
         sure=large and not sure.low <= 1 <= sure.high,
-        none=(1 / most < effect.low and effect.high < most)
-        or (_are_several(old, new) and max(max(new) / min(old), max(old) / min(new)) < most),
+        none=_are_several(old, new) and (is_alike or (1 / most < effect.low and effect.high < most)),
         effect=effect,
     )
 
@@ -111,8 +117,10 @@ def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) ->
     least = 0.0 if rule.kind == "count" else max(MIN_AMOUNT, rule.min_effect * abs(median(old)))
     above, below = min(new) - max(old) > least, min(old) - max(new) > least
     changed = above or below
-    is_close = _are_several(old, new) and abs(median(new) - median(old)) <= least
-    none = not changed and (rule.kind == "count" or is_close)
+    difference = max(max(new) - min(old), max(old) - min(new))
+    if min(len(old), len(new)) >= MIN_VALUES:  # some of them may be off
+        difference = abs(median(new) - median(old))
+    none = difference <= least and (rule.kind == "count" or _are_several(old, new))
     return _NumbersFinding(int(above) - int(below), apart=changed, sure=changed, none=none)
 
 
@@ -236,12 +244,12 @@ def _judge_series(
         return _new(series, new[-1])
     if not new:
         return Verdict(series, "missing", _absent(series, statuses.get(series.case)))
+    judged_by = suited(policy.rule(series.metric, recorded_direction(new)), old, new)
+    if judged_by.kind == "outcome":
+        return _judge_outcome(series, old, new)
     if differs := _differences(old, new):
         reason = WORKLOAD_CHANGED if workload_changed(differs) else "measured under different conditions"
         return Verdict(series, "not-comparable", f"{reason}: {'; '.join(differs[:3])}")
-    judged_by = suited(policy.rule(series.metric, recorded_direction(new)), old, new)
-    if judged_by.kind == "outcome":
-        return _judge_outcome(series, old[-1], new[-1])
     before, after = (_measurements(points, judged_by) for points in (old, new))
     if not before or not after:
         side, points = ("head", new) if before else ("base", old)
@@ -289,8 +297,10 @@ def _differences(old: Sequence[Point], new: Sequence[Point]) -> list[str]:
     )
 
 
-def _judge_outcome(series: Series, old: Point, new: Point) -> Verdict:
+def _judge_outcome(series: Series, base: Sequence[Point], head: Sequence[Point]) -> Verdict:
+    """Judge the last outcome of each side, whatever its conditions: a case that fails early knows few of its own."""
     word: VerdictWord
+    old, new = base[-1], head[-1]
     before, after = passed(old), passed(new)
     if after is None or before is None:
         return Verdict(
@@ -302,4 +312,13 @@ def _judge_outcome(series: Series, old: Point, new: Point) -> Verdict:
         word, why = "fixed", f"passes on head, but not on base: {outcome_text(old)}"
     else:
         word, why = "broken", f"passes on base, but not on head: {outcome_text(new)}"
+    moved = differing_facts(*(machine_facts(point.fingerprint) for point in (old, new)))
+    also = f" (also changed: {'; '.join(moved[:3])})" if moved and before != after else ""
+    why += also + _mixed("base", base) + _mixed("head", head)
     return Verdict(series, word, why, old=float(before), new=float(after))
+
+
+def _mixed(side: str, points: Sequence[Point]) -> str:
+    """Return in how many of its records a side fails if it does not in all of them."""
+    failing = sum(passed(point) is False for point in points)
+    return f"; {side} fails in {failing} of its {len(points)} records" if 0 < failing < len(points) else ""

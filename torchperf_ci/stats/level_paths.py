@@ -308,7 +308,7 @@ class _Paths:
     def slow(self) -> Flags:
         """Which levels are slow relative to that of the first build: (nodes, levels)."""
         threshold = int(np.argmax(self._grid.slow)) if self._grid.slow.any() else self._grid.levels.size
-        least = threshold + self.nodes.start
+        least = self._starts() + threshold - self._grid.origin
         return np.asarray(np.arange(self._grid.levels.size) >= least[:, np.newaxis])
 
     def _forward(self, start: Floats) -> tuple[Floats, Floats]:

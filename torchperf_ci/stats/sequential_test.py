@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from torchperf_ci.stats.build_variance import taus
+from torchperf_ci.stats.effect import share_of_log
 from torchperf_ci.stats.effect_estimates import paired_effect
 from torchperf_ci.stats.level_grid import small_product
 from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
@@ -114,7 +115,7 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decis
         _word(x, pair_evidence, delta, cases),
         effect,
         noise,
-        math.expm1(_detectable(noise, x.size, delta, cases)),
+        share_of_log(_detectable(noise, x.size, delta, cases)),
         float(pair_evidence.increase[0, -1]),
         float(pair_evidence.decrease[0, -1]),
         -float(max(pair_evidence.least_increase[0, -1], pair_evidence.least_decrease[0, -1])),
@@ -207,11 +208,10 @@ def _is_up(log_ratios: Floats, delta: float, cases: int) -> bool:
 _BLOCK_SIGMAS = np.geomspace(1e-3, 0.3, 17)
 _STEP = 1e-3
 _REACH = 0.35
-"""Logarithm beyond which the offsets of builds make no difference."""
+"""Logarithm of a change beyond which the offsets of builds are left out."""
 _AROUND = 0.15
 """Largest distance of the change from the median of all pairs, as a logarithm."""
 _LEAST = 1e-300
-_MIDDLES = np.linspace(-_REACH, _REACH, 2 * round(_REACH / _STEP) + 1)
 
 
 @dataclass(frozen=True)
@@ -288,21 +288,27 @@ def _log_likelihood(block: Floats, middles: Floats) -> Floats:
 @lru_cache(maxsize=256)
 def _of_sizes(block: tuple[float, ...], sizes: tuple[float, ...], every: tuple[float, ...]) -> Floats:
     """Return the log-likelihoods of a block for each change, summed over its offset: (sizes, taus, sigmas)."""
-    values, changes = np.array(block), np.array(sizes)
-    table = _log_likelihood(values, _MIDDLES)
+    values, changes, middles = np.array(block), np.array(sizes), _middles(every[-1])
+    table = _log_likelihood(values, middles)
     most = table.max(axis=-1, keepdims=True)
-    likelihoods = small_product(_weights(sizes, every).reshape(-1, _MIDDLES.size), np.exp(table - most).T)
+    likelihoods = small_product(_weights(sizes, every).reshape(-1, middles.size), np.exp(table - most).T)
     logs = np.log(np.maximum(likelihoods.reshape(changes.size, len(every), -1), _LEAST)) + most[:, 0]
-    far = np.abs(changes) > _REACH - 5 * every[-1] * math.sqrt(2)
+    far = np.abs(changes) > _REACH
     if far.any():
         logs[far] = _log_likelihood(values, changes[far]).T[:, np.newaxis]
     return np.asarray(logs)
+
+
+def _middles(most_tau: float) -> Floats:
+    """Return a grid of block means that holds all offsets of the changes up to :data:`_REACH`."""
+    steps = math.ceil((_REACH + 5 * most_tau * math.sqrt(2)) / _STEP)
+    return np.asarray(np.arange(-steps, steps + 1) * _STEP)
 
 
 @lru_cache(maxsize=16)
 def _weights(sizes: tuple[float, ...], every: tuple[float, ...]) -> Floats:
     """Return the probability of each block mean given the size of the change: (sizes, taus, middles)."""
     spread = np.maximum(np.array(every) * math.sqrt(2), _STEP / 2)[:, np.newaxis]
-    logs = -0.5 * ((_MIDDLES - np.array(sizes)[:, np.newaxis, np.newaxis]) / spread) ** 2
+    logs = -0.5 * ((_middles(every[-1]) - np.array(sizes)[:, np.newaxis, np.newaxis]) / spread) ** 2
     weights = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=-1, keepdims=True))
