@@ -118,6 +118,22 @@ def test_records_that_say_themselves_that_higher_is_better_are_believed(bisect, 
         assert named.effect.ratio == pytest.approx(0.5, rel=0.01)
 
 
+def test_a_benchmark_that_every_other_run_lacks_is_named_as_not_measured(bisect, history) -> None:
+    """As one that fails in every other process: nothing said that it was left out."""
+
+    def printed(name: str, number: int) -> str:
+        metric = {"name": "latency(ms)", "benchmark_values": [number]}
+        return json.dumps({"benchmark": {"name": "b"}, "model": {"name": name}, "metric": metric})
+
+    flaky = f"echo >> runs; if [ $(( $(wc -l < runs) % 2 )) = 0 ]; then echo '{printed('flaky', 1)}'; fi"
+    shas = history.costs(*(f"echo '{printed('net', number)}'; {flaky}" for number in (100, 100, 120)))
+    for _ in ("measured", "resumed"):
+        found = bisect("--good", shas[0], "--bad", shas[-1])
+        assert [one.commit for one in found.culprits] == [shas[2]]
+        [note] = (note for note in found.notes if note.startswith("not known whether slower"))
+        assert "because no pair of bad and good yields it: flaky latency(ms)" in note
+
+
 @pytest.mark.parametrize(
     ("limit", "said"),
     [

@@ -256,6 +256,37 @@ def test_series_that_are_not_slower_are_named_beside_those_that_are() -> None:
     assert told.notes == (f"not slower on this machine: {THROUGHPUT}",)
 
 
+@pytest.mark.parametrize("change", [1.07, 1.0], ids=["found", "not_reproduced"])
+def test_a_series_of_which_there_is_no_pair_or_none_that_tells_is_named(change: float) -> None:
+    """Whether or not there is a culprit of another one: the answer looked as if it held for all of them."""
+    lost = {"never": Simulated(absent=frozenset({N})), "noisy": Simulated({17: 1.03}, noise=0.3)}
+    told = concluded({LATENCY: Simulated({17: change}), **lost})
+    assert told.notes[:2] == (
+        "not known whether slower, because no pair of bad and good yields it: never",
+        "not known whether slower, because its pairs are too few or vary too much: noisy",
+    )
+
+
+def test_a_series_that_a_limit_left_open_beside_a_culprit_is_named() -> None:
+    series = {**SLOWER, "open": Simulated(noise=0.05)}
+    told = concluded(series, limits=BisectLimits(pairs=concluded(SLOWER).runs))
+    assert told.status == "found"
+    assert told.notes == ("not known whether slower, because the limit of --max-runs ended the search: open",)
+
+
+def test_what_was_not_measured_to_the_end_is_no_part_of_what_is_not_slower() -> None:
+    ended = bisected(SimulatedRange(N, {LATENCY: Simulated(), "other": Simulated({17: 1.3}, probe="q")}))
+    first = next(one for one in ended.facts.readings if one.probe == "q")
+    readings = (*(one for one in ended.facts.readings if one.probe == "p"), first)
+    facts = replace(ended.facts, readings=readings, failures=(ProbeFailure("q", N, "crashed"),))
+    told = conclude(
+        found(replace(ended, investigation=Investigation(ended.investigation.question, facts))), {}
+    )
+    assert told.status == "not-reproduced"
+    assert "the worst of 1 series got" in told.why
+    assert told.notes[-1].endswith("its pairs are too few or vary too much: other")
+
+
 def unproven(pairs: int) -> Ended:
     """The search has led to one commit, and fresh pairs of it show now this, now that."""
     ended = bisected(SimulatedRange(N, {LATENCY: Simulated({17: 1.07}, noise=0.0)}))

@@ -269,3 +269,12 @@ def test_everything_is_compiled_anew_only_if_that_is_what_is_measured(
             math.log(2.0 if not cold else 2.5)
         )
     }
+
+
+def test_a_metric_that_a_pair_does_not_yield_is_a_fact(a_laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = WorkloadProbe(WORKLOAD.case, ("latency(ms)", "peak_memory(MiB)"), "cpu")
+    monkeypatch.setattr(laboratory, "measure_pair", Mock(return_value=Pair((0.0,), 1.0, 1.0)))
+    lab = a_laboratory(probe, "under_test.py", PRODUCT, PRODUCT)
+    reading = lab.measure(PlannedPair(probe.name, 0, 1, "confirm"))
+    assert [*reading.log_ratios] == [LATENCY]
+    assert reading.missing == (LATENCY.replace("latency(ms)", "peak_memory(MiB)"),)

@@ -112,8 +112,15 @@ class SimulatedRange:
             for name, one in self.series.items()
             if one.probe == probe and one.absent.isdisjoint((base, head)) and not self._is_lost(one)
         }
+        missing = tuple(
+            name for name, one in self.series.items() if one.probe == probe and name not in ratios
+        )
         return BisectReading(
-            probe, base, head, ratios, purpose, seconds=1.0, draws=draws, head_first=step.head_first
+            *(probe, base, head, ratios, purpose),
+            seconds=1.0,
+            draws=draws,
+            head_first=step.head_first,
+            missing=missing,
         )
 
     def question(self, weights: NDArray[np.float64] | None = None) -> BisectQuestion:

@@ -49,8 +49,8 @@ class MeasurableBuild:
 class PairNumbers:
     """The results of a pair by series: ln(head/base), positive where head is worse, and base in the series' unit.
 
-    ``observed`` describes interference on the machine during the pair. ``resolution`` and ``directions`` are as in a
-    reading.
+    ``observed`` describes interference on the machine during the pair. ``resolution``, ``directions`` and ``missing``
+    are as in a reading.
     """
 
     log_ratios: Mapping[str, float]
@@ -58,6 +58,7 @@ class PairNumbers:
     observed: Mapping[str, str] = field(default_factory=dict)
     resolution: Mapping[str, float] = field(default_factory=dict)
     directions: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class WorkloadPairing:
             side: Side = "head"
             reason = f"there is no number of {', '.join(self.probe.metrics)} above 0"
             raise SideFailure(side, WorkerFailure("failed", reason))
-        return PairNumbers(ratios, self.probe.values(pair), pair.observed)
+        missing = tuple(name for name in self.probe.series if name not in ratios)
+        return PairNumbers(ratios, self.probe.values(pair), pair.observed, missing=missing)
 
     def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build that failed if it also fails alone; beside the other one, memory may have been short."""
@@ -138,7 +140,8 @@ class CommandPairing:
             ratios = measure_command_pair(run_on, *builds, head_first=head_first)
         tied = [name for name in ratios if len({costs[name] for costs in printed}) < len(printed)]
         resolution = dict.fromkeys(tied, max(units)) if max(units) else {}
-        return PairNumbers(ratios, observed=observed, resolution=resolution, directions=directions)
+        missing = tuple({name: None for costs in printed for name in costs if name not in ratios})
+        return PairNumbers(ratios, {}, observed, resolution, directions, missing)
 
     def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build whose run failed; the two never run at the same time."""
@@ -299,6 +302,7 @@ class Laboratory:
             step.head_first,
             reading.resolution,
             reading.directions,
+            reading.missing,
         )
 
     def _pair(

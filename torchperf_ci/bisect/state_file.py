@@ -64,7 +64,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
 """The smallest and the largest value of the numbers of a member; those of positions come from the plan."""
 
 _ADDED = frozenset(
-    {"values", "draw", "draws", "repeated", "head_first", "resolution", "contents", "directions"}
+    {"values", "draw", "draws", "repeated", "head_first", "resolution", "contents", "directions", "missing"}
 )
 """Members that older files may lack."""
 
