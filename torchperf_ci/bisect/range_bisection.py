@@ -175,12 +175,16 @@ def _name_commit(
 ) -> None:
     """Name the culprit or, if it is a merge, what is found inside it."""
     places = {commit.sha: place for place, commit in enumerate(commits.commits)}
-    inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
+    which = f"that the merge {culprit.set[-1][:10]} brought in"
+    try:
+        inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
+    except UsageError as error:
+        combined.name(culprit, note=f"no commit {which} is named: {error}")
+        return
     if inside is None:
         combined.name(culprit)
         return
     own_path = state_path.with_name(f"{state_path.name}.{culprit.commit}")
-    which = f"that the merge {culprit.set[-1][:10]} brought in"
     _name_inside(culprit, inside, which, "the merge itself", combined, request, own_path)
 
 
