@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import platform
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 from wheels import made_wheel
 
+from torchperf_ci.bisect import measurement_setup
 from torchperf_ci.culprits.culprit import culprits_json
+from torchperf_ci.environments.wheels import Distribution
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -347,6 +350,34 @@ def test_a_search_is_not_resumed_with_another_torch(bisect, history, tmp_path, c
     assert bisect.code(*call) == 2
     changed = 'packages changed (packages: {"torch": "2.12.0 c0ffee"} → {"torch": "2.13.0 c0ffee"})'
     assert changed in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("builder", ["worktree", "command"])
+def test_a_search_is_not_resumed_with_another_python(
+    bisect, history, quick: str, capsys, monkeypatch, builder: str
+) -> None:
+    good, bad = history.costs(100, 120)
+    build = ("--build", "true") if builder == "command" else ()
+    call = (
+        "--good",
+        good,
+        "--bad",
+        bad,
+        "--python",
+        quick,
+        *build,
+        "--max-runs",
+        "1",
+        "--on-failure",
+        "warn",
+    )
+    bisect(*call)
+    assert bisect(*call).runs == 1
+    now = ".".join(platform.python_version_tuple()[:2])
+    older = {"python": Distribution("3.9", "", requested=False)}
+    monkeypatch.setattr(measurement_setup, "installed_distributions", lambda *_: older)
+    assert bisect.code(*call) == 2
+    assert f'"python": "{now}"' in capsys.readouterr().err
 
 
 def test_a_command_that_was_wrong_can_be_put_right(bisect, history) -> None:

@@ -122,6 +122,18 @@ def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(
     assert list(temporary.iterdir()) == []
 
 
+def test_a_search_is_not_resumed_among_other_nights(nights, bisect, shelf: Path, with_pip, capsys) -> None:
+    """As many as before, but for another Python there may be those of other days."""
+    for day in (1, 2, 4):
+        nights.publish(day, 100, "Unknown")
+    nights(4, "--max-runs", "1", "--on-failure", "warn")
+    (shelf / "torch-2.14.0.dev20261102+cpu-py3-none-any.whl").unlink()
+    nights.publish(3, 100, "Unknown")
+    dates = ("--good", "2026-11-01", "--bad", "2026-11-04", "--builder", "nightly", "--wheels", str(shelf))
+    assert bisect.code(*dates, "--python", with_pip, command=COMMAND) == 2
+    assert "nightlies changed" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("ends", "message"),
     [
