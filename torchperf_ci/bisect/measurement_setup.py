@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 class BisectLimits:
     """Limits on builds and pairs, and on the time of this job; None for no limit.
 
-    Those of earlier jobs count, except for failures that are tried again.
+    Those of earlier jobs count, except for failures that are tried again. A build that is repeated only because its
+    environment is gone does not count.
     """
 
     builds: int | None = None
