@@ -176,7 +176,7 @@ def test_commits_that_the_command_does_not_run_on_end_in_a_set(bisect, history) 
 def test_a_command_that_runs_on_no_end_is_told(bisect, history, capsys) -> None:
     good, broken = history.costs(100, "echo no such operator >&2; exit 3")
     found = bisect("--good", good, "--bad", broken, code=5)
-    assert "none of the things to measure runs on the bad commit: choose a --bad" in found.why
+    assert "none of the things to measure runs on both the good and the bad commit: choose ends" in found.why
     assert found.notes[-1].endswith("on the bad commit: failed: it exited with code 3 … no such operator")
     swapped = history.costs("exit 3", 100)
     assert bisect.code("--good", swapped[0], "--bad", swapped[1], "--state", f"{bisect.state}.2") == 3

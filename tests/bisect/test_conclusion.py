@@ -227,7 +227,14 @@ def test_a_probe_that_does_not_run_on_bad_is_told() -> None:
     assert told.notes == ("q does not run on the bad commit: crashed",)
     alone = concluded({LATENCY: SLOWER[LATENCY]}, fails={"p": frozenset({N})})
     assert alone.status == "inconclusive"
-    assert "choose a --bad on which one does" in alone.why
+    assert "choose ends on which one does" in alone.why
+
+
+def test_a_probe_that_does_not_run_on_good_is_told_and_leaves_the_others_alone() -> None:
+    series = {**SLOWER, "other": Simulated({25: 1.06}, probe="q")}
+    told = concluded(series, fails={"q": frozenset({0})})
+    assert [culprit.commit for culprit in told.culprits] == [sha(17)]
+    assert told.notes == ("q does not run on the good commit: crashed",)
 
 
 def test_that_a_series_was_not_measured_at_the_culprit_that_it_is_counted_for_is_told() -> None:

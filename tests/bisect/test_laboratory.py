@@ -218,6 +218,17 @@ def test_a_good_commit_on_which_nothing_runs_is_the_users_to_change(a_laboratory
         lab.measure(PlannedPair("command", 0, 1, "confirm"))
 
 
+def test_a_probe_that_does_not_run_on_good_ends_only_a_search_that_has_no_other(
+    a_laboratory, tmp_path: Path
+) -> None:
+    lab = a_laboratory(COMMAND, "run.sh", "exit 3", "echo 1")
+    both = Laboratory(lab._sources, lab._environments, [COMMAND, WORKLOAD], lab._settings, tmp_path)
+    step = PlannedPair("command", 0, 1, "confirm")
+    assert both.measure(step) == ProbeFailure("command", 0, "failed: it exited with code 3")
+    with pytest.raises(WorkloadsFailedError, match="does not run on 0000000000 change 0"):
+        both.measure(replace(step, probe=WORKLOAD.name))
+
+
 def test_a_build_that_is_there_no_more_is_a_failure_at_its_position(a_laboratory, made) -> None:
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", None)
     assert lab.measure(PlannedPair("command", 0, 1, "locate")) == ProbeFailure(

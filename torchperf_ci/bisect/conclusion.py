@@ -62,8 +62,8 @@ def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
         return "found", ""
     if not investigation.probes:
         return "inconclusive", (
-            "none of the things to measure runs on the bad commit: choose a --bad on which one does, or measure "
-            "something else"
+            "none of the things to measure runs on both the good and the bad commit: choose ends on which one does, or "
+            "measure something else"
         )
     proofs = [series.confirmation for series in investigation.series]
     if result.ended_by:

@@ -227,6 +227,7 @@ class Laboratory:
             for probe in probes
         }
         self._observed: list[Mapping[str, str]] = []
+        self._broken: set[str] = set()  # the probes that do not run on the good commit
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -275,8 +276,8 @@ class Laboratory:
         """Measure a planned pair, or return the position at which the probe does not run.
 
         The reading says which ``draws`` were measured: where the planned draw was evicted and cannot be made again,
-        it is the first one. Raises :class:`WorkloadsFailedError` if the probe does not run on the good commit, the
-        reference for all results.
+        it is the first one. Raises :class:`WorkloadsFailedError` if no probe runs on the good commit, the reference for
+        all results.
         """
         builds = []
         for position, draw in zip((step.base, step.head), step.draws, strict=True):
@@ -319,7 +320,9 @@ class Laboratory:
     def _failed(self, failure: ProbeFailure) -> ProbeFailure:
         refuse_full_disk(failure.why)
         if failure.position == GOOD:
-            raise good_build_fails(failure.probe, self._sources[GOOD], failure.why)
+            self._broken.add(failure.probe)
+            if self._broken == {*self._pairings}:
+                raise good_build_fails(failure.probe, self._sources[GOOD], failure.why)
         return failure
 
     def _get_anew(self, source: BuildSource, draw: int) -> BuildEnvironment:

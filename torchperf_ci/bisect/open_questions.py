@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_questions(investigation: Investigation, ended_by: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield what the culprits leave unexplained, and what could not be measured on the bad commit.
+    """Yield what the culprits leave unexplained, and what could not be measured on the good or the bad commit.
 
     ``ended_by`` is the option whose limit ended the search, or empty; ``names`` are those of the builds.
     """
@@ -28,10 +28,11 @@ def open_questions(investigation: Investigation, ended_by: str, names: Sequence[
             "only for these builds (--build receives a $SEED with which it can shuffle the link order; plain Python "
             "files need no --build)"
         )
+    ends = {0: "good", investigation.question.bad: "bad"}
     for failure in investigation.facts.failures:
-        if failure.position == investigation.question.bad:
+        if end := ends.get(failure.position):
             why = first_and_last(failure.why) or "it does not say why"
-            yield f"{failure.probe} does not run on the bad commit: {why}"
+            yield f"{failure.probe} does not run on the {end} commit: {why}"
     for step in investigation.culprits:
         for series, own in series_showing(investigation, step):
             if own != step:
