@@ -322,6 +322,22 @@ def test_the_same_call_again_measures_nothing_and_says_the_same(bisect, history,
     assert again in capsys.readouterr().err
 
 
+def test_builds_of_an_earlier_call_are_announced_when_they_are_made_again(
+    bisect, history, quick: str, capsys
+) -> None:
+    """Where a build takes an hour, a log said nothing for two."""
+    good, bad = history.costs(100, 120)
+    call = ("--good", good, "--bad", bad, "--python", quick, "--build", "true", "--on-failure", "warn")
+    bisect(*call, "--max-runs", "1")
+    capsys.readouterr()
+    bisect(*call, "--max-runs", "3")
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if line.startswith("building")] == [
+        f"building {good[:10]} Change 0",
+        f"building {bad[:10]} Change 1",
+    ]
+
+
 def test_the_state_of_another_range_is_refused_and_kept(bisect, history, capsys) -> None:
     shas = history.costs(100, 120, 120)
     bisect("--good", shas[0], "--bad", shas[1])

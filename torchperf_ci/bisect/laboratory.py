@@ -251,6 +251,10 @@ class Laboratory:
         build = attempt_build(partial(get, source, draw), position, draw)
         return replace(build, repeated=build.ok and draw > 0 and self._environments.is_repeated(source, draw))
 
+    def holds(self, position: int, draw: int) -> bool:
+        """Whether the environment of a build exists; one that an earlier call has made is made again to measure it."""
+        return self._environments.holds(self._sources[position], draw)
+
     def build_good_anew(self) -> BuildAttempt:
         """Build the good commit once more; raises :class:`EnvironmentUnderTestError` if nothing can be built now."""
         for _ in range(PAIR_TRIES):

@@ -90,6 +90,8 @@ def _are_built(
 ) -> bool:
     for position, draw in _builds(step):
         if (position, draw) in state.facts.made:
+            if not laboratory.holds(position, draw):
+                progress.begin_build(position, draw)
             continue
         progress.begin_build(position, draw)
         build = laboratory.build(position, draw)
