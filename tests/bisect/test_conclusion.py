@@ -281,6 +281,18 @@ def test_a_series_that_a_limit_left_open_beside_a_culprit_is_named() -> None:
     assert told.notes == ("not known whether slower, because the limit of --max-runs ended the search: open",)
 
 
+def test_a_series_that_has_a_culprit_is_known_whatever_later_pairs_of_the_ends_show() -> None:
+    ended = bisected(SimulatedRange(N, {**SLOWER, "other": Simulated()}))
+    first = next(one for one in ended.facts.readings if one.purpose == "confirm")
+    later = [replace(first, log_ratios={LATENCY: value}) for value in (-0.5, 0.5) * 30]
+    facts = replace(ended.facts, readings=(*ended.facts.readings, *later))
+    told = conclude(
+        found(replace(ended, investigation=Investigation(ended.investigation.question, facts))), {}
+    )
+    assert [culprit.commit for culprit in told.culprits] == [sha(17)]
+    assert not any("not known" in note for note in told.notes)
+
+
 def test_what_was_not_measured_to_the_end_is_no_part_of_what_is_not_slower() -> None:
     ended = bisected(SimulatedRange(N, {LATENCY: Simulated(), "other": Simulated({17: 1.3}, probe="q")}))
     first = next(one for one in ended.facts.readings if one.probe == "q")

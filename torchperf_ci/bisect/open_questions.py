@@ -51,7 +51,8 @@ def _without_answer(investigation: Investigation, ended_by: str) -> Iterator[str
     """Yield which series may have got slower as well, beside those of which it is known."""
     if missing := investigation.missing:
         yield f"not known whether slower, because no pair of bad and good yields it: {', '.join(missing)}"
-    unclear = [one.name for one in investigation.series if one.confirmation.word in ("open", "unknown")]
+    open_ones = [one for one in investigation.series if one.confirmation.word in ("open", "unknown")]
+    unclear = [one.name for one in open_ones if not one.culprits]
     if unclear and len(unclear) < len(investigation.series):
         limit = f"the limit of {ended_by} ended the search" if ended_by else ""
         because = limit or "its pairs are too few or vary too much"
