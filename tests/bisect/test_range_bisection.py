@@ -93,13 +93,15 @@ def test_a_night_whose_commits_cannot_be_told_apart_is_named_with_the_suspects(n
     assert "the limit of --max-runs ended it" in found.notes[-1]
 
 
-def test_a_night_whose_commits_cannot_be_built_is_named_itself(nights) -> None:
+def test_a_night_whose_commits_cannot_be_built_is_named_itself(nights, capsys) -> None:
     shas = [nights.commit(cost) for cost in (100, 110, 120)]
     nights.publish(1, 100, shas[0])
     nights.publish(2, 120, shas[2])
-    found = nights(2, "--build", "echo no compiler; false")
+    found = nights(2, "--build", "seq 30; echo no compiler; false")
     assert [(one.commit, one.moved) for one in found.culprits] == [("2.14.0.dev20261102+cpu", ())]
     assert "the good commit cannot be built" in found.notes[-1]
+    assert found.notes[-1].endswith(" ended with 1: … no compiler"), "as it was cut, the reason was gone"
+    assert "\n29\n30\nno compiler\n" in capsys.readouterr().err
 
 
 def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(
