@@ -12,6 +12,7 @@ from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.bisect import laboratory
 from torchperf_ci.bisect.laboratory import with_batch_size
 from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
+from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt
 from torchperf_ci.bisect.state_file import StateFile
 from torchperf_ci.errors import WorkloadsFailedError
 
@@ -44,6 +45,23 @@ def test_it_is_found_by_the_good_build_and_kept_for_the_next_job(tmp_path: Path,
     assert case == OPEN.case
     assert settings.python == SETTINGS.python
     assert settings.cpus
+
+
+def test_what_was_measured_with_it_is_continued(tmp_path: Path, find: Mock) -> None:
+    """Readings name the size, where the plan has "auto": each call began anew."""
+    path, plan = tmp_path / "state.jsonl", {"good": "a", "suspects": 1, "probes": [OPEN.name]}
+    with StateFile.open(path, plan) as state:
+        probe = with_batch_size(OPEN, SETTINGS, "0123456789 Start", state, tmp_path)
+        for position in (0, 1):
+            state.add(BuildAttempt(position, ok=True))
+        state.add(BisectReading(probe.name, 0, 1, {"s": 0.1}, "confirm"))
+    with StateFile.open(path, plan) as state:
+        assert state.anew == ""
+        assert [reading.probe for reading in state.facts.readings] == [probe.name]
+        state.add(BisectReading(OPEN.name.replace("auto", "7"), 0, 1, {"s": 0.1}, "confirm"))
+    with StateFile.open(path, plan) as state:
+        assert "there is no such probe" in state.anew
+    find.assert_called_once()
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import platform
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 from wheels import made_wheel
 
+from torchperf_ci.bisect import measurement_setup
 from torchperf_ci.culprits.culprit import culprits_json
+from torchperf_ci.environments.wheels import Distribution
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,6 +121,22 @@ def test_records_that_say_themselves_that_higher_is_better_are_believed(bisect, 
         assert named.effect.ratio == pytest.approx(0.5, rel=0.01)
 
 
+def test_a_benchmark_that_every_other_run_lacks_is_named_as_not_measured(bisect, history) -> None:
+    """As one that fails in every other process: nothing said that it was left out."""
+
+    def printed(name: str, number: int) -> str:
+        metric = {"name": "latency(ms)", "benchmark_values": [number]}
+        return json.dumps({"benchmark": {"name": "b"}, "model": {"name": name}, "metric": metric})
+
+    flaky = f"echo >> runs; if [ $(( $(wc -l < runs) % 2 )) = 0 ]; then echo '{printed('flaky', 1)}'; fi"
+    shas = history.costs(*(f"echo '{printed('net', number)}'; {flaky}" for number in (100, 100, 120)))
+    for _ in ("measured", "resumed"):
+        found = bisect("--good", shas[0], "--bad", shas[-1])
+        assert [one.commit for one in found.culprits] == [shas[2]]
+        [note] = (note for note in found.notes if note.startswith("not known whether slower"))
+        assert "because no pair of bad and good yields it: flaky latency(ms)" in note
+
+
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
@@ -157,7 +176,7 @@ def test_commits_that_the_command_does_not_run_on_end_in_a_set(bisect, history) 
 def test_a_command_that_runs_on_no_end_is_told(bisect, history, capsys) -> None:
     good, broken = history.costs(100, "echo no such operator >&2; exit 3")
     found = bisect("--good", good, "--bad", broken, code=5)
-    assert "none of the things to measure runs on the bad commit: choose a --bad" in found.why
+    assert "none of the things to measure runs on both the good and the bad commit: choose ends" in found.why
     assert found.notes[-1].endswith("on the bad commit: failed: it exited with code 3 … no such operator")
     swapped = history.costs("exit 3", 100)
     assert bisect.code("--good", swapped[0], "--bad", swapped[1], "--state", f"{bisect.state}.2") == 3
@@ -303,6 +322,22 @@ def test_the_same_call_again_measures_nothing_and_says_the_same(bisect, history,
     assert again in capsys.readouterr().err
 
 
+def test_builds_of_an_earlier_call_are_announced_when_they_are_made_again(
+    bisect, history, quick: str, capsys
+) -> None:
+    """Where a build takes an hour, a log said nothing for two."""
+    good, bad = history.costs(100, 120)
+    call = ("--good", good, "--bad", bad, "--python", quick, "--build", "true", "--on-failure", "warn")
+    bisect(*call, "--max-runs", "1")
+    capsys.readouterr()
+    bisect(*call, "--max-runs", "3")
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if line.startswith("building")] == [
+        f"building {good[:10]} Change 0",
+        f"building {bad[:10]} Change 1",
+    ]
+
+
 def test_the_state_of_another_range_is_refused_and_kept(bisect, history, capsys) -> None:
     shas = history.costs(100, 120, 120)
     bisect("--good", shas[0], "--bad", shas[1])
@@ -331,6 +366,34 @@ def test_a_search_is_not_resumed_with_another_torch(bisect, history, tmp_path, c
     assert bisect.code(*call) == 2
     changed = 'packages changed (packages: {"torch": "2.12.0 c0ffee"} → {"torch": "2.13.0 c0ffee"})'
     assert changed in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("builder", ["worktree", "command"])
+def test_a_search_is_not_resumed_with_another_python(
+    bisect, history, quick: str, capsys, monkeypatch, builder: str
+) -> None:
+    good, bad = history.costs(100, 120)
+    build = ("--build", "true") if builder == "command" else ()
+    call = (
+        "--good",
+        good,
+        "--bad",
+        bad,
+        "--python",
+        quick,
+        *build,
+        "--max-runs",
+        "1",
+        "--on-failure",
+        "warn",
+    )
+    bisect(*call)
+    assert bisect(*call).runs == 1
+    now = ".".join(platform.python_version_tuple()[:2])
+    older = {"python": Distribution("3.9", "", requested=False)}
+    monkeypatch.setattr(measurement_setup, "installed_distributions", lambda *_: older)
+    assert bisect.code(*call) == 2
+    assert f'"python": "{now}"' in capsys.readouterr().err
 
 
 def test_a_command_that_was_wrong_can_be_put_right(bisect, history) -> None:

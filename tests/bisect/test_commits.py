@@ -206,7 +206,11 @@ def test_an_octopus_an_unrelated_history_and_an_old_commit_bring_in_no_range(his
     again = history.git("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-p", root, "-m", "Merge what is there")
     commits = read_range(history.folder, root, again)
     assert shas(commits)[2:] == [octopus, adopted, again]
-    assert [brought_in(commits, position) for position in (2, 3, 4)] == [None, None, None]
+    with pytest.raises(UsageError, match="it merges 2 branches at once"):
+        brought_in(commits, 2)
+    with pytest.raises(UsageError, match="they have no commit in common with those before it"):
+        brought_in(commits, 3)
+    assert brought_in(commits, 4) is None
 
 
 def test_changed_paths_are_whole_whatever_they_are_named(history) -> None:

@@ -96,3 +96,19 @@ def test_a_merge_is_named_also_if_what_it_brought_in_cannot_be_searched(bisect, 
     assert (
         f"no commit that the merge {merge[:10]} brought in is named: command does not run" in found.notes[-1]
     )
+
+
+def test_a_merge_of_several_branches_is_named_with_why_none_is_searched(bisect, history) -> None:
+    good = history.cost(100, "Start")
+    for name in ("one", "two"):
+        history.start(name, good)
+        history.commit(name, name)
+    history.cost(120, "Be slow")
+    history.go_to("main")
+    history.commit("Say more")
+    merge = history.merge("one", "two")
+    found = bisect("--good", good, "--bad", merge, "--full-history")
+    assert [one.commit for one in found.culprits] == [merge]
+    assert (
+        f"no commit that the merge {merge[:10]} brought in is named: it merges 2 branches" in found.notes[-1]
+    )

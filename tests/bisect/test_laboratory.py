@@ -218,6 +218,17 @@ def test_a_good_commit_on_which_nothing_runs_is_the_users_to_change(a_laboratory
         lab.measure(PlannedPair("command", 0, 1, "confirm"))
 
 
+def test_a_probe_that_does_not_run_on_good_ends_only_a_search_that_has_no_other(
+    a_laboratory, tmp_path: Path
+) -> None:
+    lab = a_laboratory(COMMAND, "run.sh", "exit 3", "echo 1")
+    both = Laboratory(lab._sources, lab._environments, [COMMAND, WORKLOAD], lab._settings, tmp_path)
+    step = PlannedPair("command", 0, 1, "confirm")
+    assert both.measure(step) == ProbeFailure("command", 0, "failed: it exited with code 3")
+    with pytest.raises(WorkloadsFailedError, match="does not run on 0000000000 change 0"):
+        both.measure(replace(step, probe=WORKLOAD.name))
+
+
 def test_a_build_that_is_there_no_more_is_a_failure_at_its_position(a_laboratory, made) -> None:
     lab = a_laboratory(COMMAND, "run.sh", "echo 1", None)
     assert lab.measure(PlannedPair("command", 0, 1, "locate")) == ProbeFailure(
@@ -269,3 +280,12 @@ def test_everything_is_compiled_anew_only_if_that_is_what_is_measured(
             math.log(2.0 if not cold else 2.5)
         )
     }
+
+
+def test_a_metric_that_a_pair_does_not_yield_is_a_fact(a_laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+    probe = WorkloadProbe(WORKLOAD.case, ("latency(ms)", "peak_memory(MiB)"), "cpu")
+    monkeypatch.setattr(laboratory, "measure_pair", Mock(return_value=Pair((0.0,), 1.0, 1.0)))
+    lab = a_laboratory(probe, "under_test.py", PRODUCT, PRODUCT)
+    reading = lab.measure(PlannedPair(probe.name, 0, 1, "confirm"))
+    assert [*reading.log_ratios] == [LATENCY]
+    assert reading.missing == (LATENCY.replace("latency(ms)", "peak_memory(MiB)"),)

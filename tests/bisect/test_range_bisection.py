@@ -93,13 +93,15 @@ def test_a_night_whose_commits_cannot_be_told_apart_is_named_with_the_suspects(n
     assert "the limit of --max-runs ended it" in found.notes[-1]
 
 
-def test_a_night_whose_commits_cannot_be_built_is_named_itself(nights) -> None:
+def test_a_night_whose_commits_cannot_be_built_is_named_itself(nights, capsys) -> None:
     shas = [nights.commit(cost) for cost in (100, 110, 120)]
     nights.publish(1, 100, shas[0])
     nights.publish(2, 120, shas[2])
-    found = nights(2, "--build", "echo no compiler; false")
+    found = nights(2, "--build", "seq 30; echo no compiler; false")
     assert [(one.commit, one.moved) for one in found.culprits] == [("2.14.0.dev20261102+cpu", ())]
     assert "the good commit cannot be built" in found.notes[-1]
+    assert found.notes[-1].endswith(" ended with 1: … no compiler"), "as it was cut, the reason was gone"
+    assert "\n29\n30\nno compiler\n" in capsys.readouterr().err
 
 
 def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(
@@ -120,6 +122,18 @@ def test_a_night_that_can_be_installed_later_narrows_the_range_of_commits(
     assert (found.good, found.bad) == ("2.14.0.dev20261101+cpu", "2.14.0.dev20261103+cpu")
     assert found.runs == len(found.readings)
     assert list(temporary.iterdir()) == []
+
+
+def test_a_search_is_not_resumed_among_other_nights(nights, bisect, shelf: Path, with_pip, capsys) -> None:
+    """As many as before, but for another Python there may be those of other days."""
+    for day in (1, 2, 4):
+        nights.publish(day, 100, "Unknown")
+    nights(4, "--max-runs", "1", "--on-failure", "warn")
+    (shelf / "torch-2.14.0.dev20261102+cpu-py3-none-any.whl").unlink()
+    nights.publish(3, 100, "Unknown")
+    dates = ("--good", "2026-11-01", "--bad", "2026-11-04", "--builder", "nightly", "--wheels", str(shelf))
+    assert bisect.code(*dates, "--python", with_pip, command=COMMAND) == 2
+    assert "nightlies changed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
 from torchperf_ci.bench.pairs import Pair
 from torchperf_ci.bisect import laboratory
+from torchperf_ci.records import files
 
 NIGHTLY = ("--builder", "nightly", "--wheels", ".")
 
@@ -58,6 +60,19 @@ def test_a_call_that_makes_no_sense_is_told(bisect, history, capsys, arguments, 
     assert message in said
     assert "building" not in said
     assert not bisect.state.exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--state"])
+def test_a_device_gets_no_files_beside_it(bisect, history, tmp_path, capsys, monkeypatch, option) -> None:
+    """``--out /dev/null`` kept the state and the profiles in ``/dev``, as far as the user might write there."""
+    good, bad = history.costs(100, 120)
+    devices = tmp_path / "dev"
+    devices.mkdir()
+    os.mkfifo(devices / "null")
+    monkeypatch.setattr(files, "DEVICES", devices)
+    assert bisect.code("--good", good, "--bad", bad, option, str(devices / "null")) == 2
+    assert "null is a device, and further files are kept beside it: name a file" in capsys.readouterr().err
+    assert [*devices.iterdir()] == [devices / "null"]
 
 
 def test_a_shard_is_not_for_a_bisection(bisect, capsys) -> None:

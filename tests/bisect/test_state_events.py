@@ -36,7 +36,7 @@ N = 6
 LATENCY = "vision/resnet18 latency(ms) (inference fp32 eager cpu)"
 PLAN = {"good": "a", "bad": "b", "suspects": N, "probes": ["p"], "min_effect": 0.03}
 MOVED = OperatorCost("aten::mm", "operator", None, 1.5, None, None)
-ADDED = ("values", "draw", "draws", "repeated", "head_first")
+ADDED = ("values", "draw", "draws", "repeated", "head_first", "missing")
 RECORDING = Path(__file__).parents[2] / "docs" / "img" / "bisection.state.jsonl"
 LOOK = ProfiledStep(3, 4, ProfileChange("p", (MOVED,)))
 
@@ -136,6 +136,7 @@ def test_a_whole_file_is_continued(path: Path, lines: list[Any]) -> None:
                 "values",
                 "draws",
                 "head_first",
+                "missing",
             )
         ),
         *(("build", name) for name in ("position", "ok", "seconds", "why", "draw", "repeated")),

@@ -160,11 +160,12 @@ def test_in_a_job_each_kind_of_machine_that_a_label_gives_goes_on_with_its_own(p
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     notes = []
     for machine in ("EPYC", "Xeon", "EPYC", "Xeon"):
-        with _opened_state(path, {**PLAN, "machine": machine}) as state:
+        plan = {**PLAN, "machine": machine, "packages": {"python": f"that of {machine}"}}
+        with _opened_state(path, plan) as state:
             state.add(BisectNote(machine))
             notes.append(state.notes)
     assert notes == [("EPYC",), ("Xeon",), ("EPYC",) * 2, ("Xeon",) * 2]
-    with _opened_state(path, {**PLAN, "bad": "c" * 40}) as state:
+    with _opened_state(path, {**plan, "machine": "EPYC", "bad": "c" * 40}) as state:
         assert "bad: " in state.anew
 
 

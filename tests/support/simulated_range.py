@@ -92,6 +92,10 @@ class SimulatedRange:
         why = "" if ok else "error: no such file"
         return BuildAttempt(position, ok, 10.0, why, draw, repeated=ok and draw in self.repeats)
 
+    def holds(self, position: int, draw: int) -> bool:
+        """Nothing is removed, and made in no time."""
+        return True
+
     def build_good_anew(self) -> BuildAttempt:
         return self.build(0)
 
@@ -112,8 +116,15 @@ class SimulatedRange:
             for name, one in self.series.items()
             if one.probe == probe and one.absent.isdisjoint((base, head)) and not self._is_lost(one)
         }
+        missing = tuple(
+            name for name, one in self.series.items() if one.probe == probe and name not in ratios
+        )
         return BisectReading(
-            probe, base, head, ratios, purpose, seconds=1.0, draws=draws, head_first=step.head_first
+            *(probe, base, head, ratios, purpose),
+            seconds=1.0,
+            draws=draws,
+            head_first=step.head_first,
+            missing=missing,
         )
 
     def question(self, weights: NDArray[np.float64] | None = None) -> BisectQuestion:

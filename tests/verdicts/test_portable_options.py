@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from torchperf_ci.options.option import batch_size
 from torchperf_ci.verdicts.reproduction import portable_options
 
 if TYPE_CHECKING:
@@ -81,3 +82,7 @@ def test_what_was_not_given_is_left_out_and_the_rest_stays_as_it_is() -> None:
     }
     assert words(**given) == ("--build", "pip install .\npip list", "--batch-size", "4", "--full-history")
     assert words(full_history=False) == ()
+
+
+def test_an_automatic_batch_size_is_written_as_it_was_given() -> None:
+    assert words(batch_size=batch_size("auto")) == ("--batch-size", "auto")

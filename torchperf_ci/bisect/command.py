@@ -21,7 +21,7 @@ from torchperf_ci.errors import JsonFileError, UsageError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.options import is_given
-from torchperf_ci.records.files import check_writable
+from torchperf_ci.records.files import check_writable, is_device
 from torchperf_ci.series import policy
 from torchperf_ci.verdicts.reproduction import PYTHON_OPTION, portable_options
 from torchperf_ci.verdicts.verdict import Judgement, read_verdicts, write_verdicts
@@ -90,8 +90,7 @@ def bisect_command(options: BisectOptions) -> int:
     out = Path(options.out)
     state = Path(options.state or out.parent / f"{out.stem}.state.jsonl")
     if not options.dry_run:
-        check_writable(out)
-        check_writable(state)
+        _check_files(out, state)
     is_nightly = bool(options.verdicts) and in_actions() and not options.dry_run
     judgement = _verdicts_to_bisect(options, state, is_nightly) if options.verdicts else None
     builder = builder_kind(options)
@@ -115,6 +114,15 @@ def bisect_command(options: BisectOptions) -> int:
     publish_bisection(bisection, out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
     return 0 if is_answered else INCONCLUSIVE
+
+
+def _check_files(*paths: Path) -> None:
+    """Raise :class:`OutputDirectoryError` for a file that cannot be written, and :class:`UsageError` for a device."""
+    for path in paths:
+        if is_device(path):
+            msg = f"{path} is a device, and further files are kept beside it: name a file (--json prints the result)"
+            raise UsageError(msg)
+        check_writable(path)
 
 
 def _threads(options: BisectOptions, judgement: Judgement | None) -> int | None:

@@ -152,16 +152,21 @@ def read_range(repo: Path, good: str, bad: str) -> LinearHistory:
 def brought_in(commits: LinearHistory, position: int) -> LinearHistory | None:
     """The commits that the merge at ``position`` (from 1) added to the commit before it, starting at their merge base.
 
-    None if the commit is not a merge of two parents, or if the other parent adds no commits.
+    None if it added none. Raises :class:`UsageError` if they are no single range.
     """
     before, merge = commits.commits[position - 1 : position + 1]
-    others = set(merge.parents) - {before.sha}
-    if len(merge.parents) != 2 or len(others) != 1:
+    others = sorted({*merge.parents} - {before.sha})
+    if not others:
         return None
-    (other,) = others
+    if len(others) > 1:
+        msg = f"it merges {len(others)} branches at once: search each by itself, with --good and --bad"
+        raise UsageError(msg)
     with _asking(commits.repo) as git:
-        parted = _common_ancestor(git, before.sha, other)
-        shas = _shas_between(git, parted, other) if parted else []
+        parted = _common_ancestor(git, before.sha, others[0])
+        if parted is None:
+            msg = UNSHALLOW if is_shallow(git) else "they have no commit in common with those before it"
+            raise UsageError(msg)
+        shas = _shas_between(git, parted, others[0])
         return _history_of(git, shas) if shas else None
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import MeasurementSetup, moved_under_good
+from torchperf_ci.bisect.open_questions import is_found, open_questions, series_showing
 from torchperf_ci.bisect.probes import CommandProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectQuestion, SuspectRange
 from torchperf_ci.config import Rule
@@ -23,7 +24,7 @@ from torchperf_ci.culprits.culprit import (
     SkippedCommit,
     Suspect,
 )
-from torchperf_ci.document import change_text, first_and_last
+from torchperf_ci.document import change_text
 from torchperf_ci.metrics import METRICS, UP
 from torchperf_ci.series import policy
 from torchperf_ci.stats.effect import Effect
@@ -57,12 +58,12 @@ class SearchResult:
 def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
     """The status of the bisection, and the reason for it; the reason is empty if culprits were found."""
     investigation = result.investigation
-    if _is_found(investigation):
+    if is_found(investigation):
         return "found", ""
     if not investigation.probes:
         return "inconclusive", (
-            "none of the things to measure runs on the bad commit: choose a --bad on which one does, or measure "
-            "something else"
+            "none of the things to measure runs on both the good and the bad commit: choose ends on which one does, or "
+            "measure something else"
         )
     proofs = [series.confirmation for series in investigation.series]
     if result.ended_by:
@@ -164,7 +165,7 @@ _SAME_CODE = ". Does the command import the commit's code? An installed copy is 
 
 
 def _not_slower(proofs: Sequence[Proof], *, is_guess: bool, is_command: bool) -> str:
-    decisions = [proof.decision for proof in proofs if proof.decision]
+    decisions = [proof.decision for proof in proofs if proof.decision and proof.word == "not slower"]
     most = max(decisions, key=lambda decision: decision.effect.ratio)
     is_better = most.word == "decrease"
     sign, what = (-1, "better") if is_better else (1, "worse")
@@ -175,45 +176,6 @@ def _not_slower(proofs: Sequence[Proof], *, is_guess: bool, is_command: bool) ->
         f"bad is not slower than good on this machine: the worst of {len(decisions)} series got {what} by {middle} "
         f"({low}…{high}), and a change of {most.detectable:.1%} should have been visible{hint}"
     )
-
-
-def open_questions(result: SearchResult) -> Iterator[str]:
-    """Yield what the culprits leave unexplained, and what could not be measured on the bad commit."""
-    investigation = result.investigation
-    if _is_found(investigation) and investigation.searches:
-        because = (
-            f"the limit of {result.ended_by} ended the search"
-            if result.ended_by
-            else "the rest could not be located"
-        )
-        yield f"the culprits do not explain all of the change: {because}"
-    if investigation.facts.repeated:
-        yield (
-            "rebuilding commits gave the same builds, byte for byte, so nothing else was rebuilt, and the result holds "
-            "only for these builds (--build receives a $SEED with which it can shuffle the link order; plain Python "
-            "files need no --build)"
-        )
-    for failure in investigation.facts.failures:
-        if failure.position == investigation.question.bad:
-            why = first_and_last(failure.why) or "it does not say why"
-            yield f"{failure.probe} does not run on the bad commit: {why}"
-    for step in investigation.culprits:
-        for series, own in _series_showing(investigation, step):
-            if own != step:
-                before, after, culprit = (
-                    result.sequence.labels[place] for place in (own.before, own.after, step.after)
-                )
-                yield (
-                    f"{series.name} got slower between {before} and {after}, and could be measured no closer: that it "
-                    f"is because of {culprit}, too, is likely but not proven"
-                )
-    quiet = [series.name for series in investigation.series if series.confirmation.word == "not slower"]
-    if quiet and investigation.regressed:
-        yield f"not slower on this machine: {', '.join(quiet)}"
-
-
-def _is_found(investigation: Investigation) -> bool:
-    return any(series.culprits for series in investigation.regressed)
 
 
 def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
@@ -238,7 +200,12 @@ def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
         culprits=tuple(_culprit(result, step, rules) for step in investigation.culprits),
         credible=_credible(result) if word == "inconclusive" else (),
         skipped=_skipped(result),
-        notes=(*result.notes, *result.setup.notes, *open_questions(result), *result.profiles.notes),
+        notes=(
+            *result.notes,
+            *result.setup.notes,
+            *open_questions(investigation, result.ended_by, result.sequence.labels),
+            *result.profiles.notes,
+        ),
         luck=_build_variance(investigation),
         readings=tuple(
             PairMeasurement(
@@ -251,7 +218,7 @@ def conclude(result: SearchResult, rules: Mapping[str, Rule]) -> Bisection:
 
 def clearest_probes(investigation: Investigation) -> Mapping[SuspectRange, str]:
     """The culprits, each with the name of the probe that shows it most clearly."""
-    return {step: _series_showing(investigation, step)[0][0].probe for step in investigation.culprits}
+    return {step: series_showing(investigation, step)[0][0].probe for step in investigation.culprits}
 
 
 def with_commit_details(culprit: Culprit, commits: Mapping[str, Commit], repo_url: str) -> Culprit:
@@ -272,7 +239,7 @@ def with_commit_details(culprit: Culprit, commits: Mapping[str, Commit], repo_ur
 
 def _culprit(result: SearchResult, step: SuspectRange, rules: Mapping[str, Rule]) -> Culprit:
     investigation = result.investigation
-    shown = _series_showing(investigation, step)
+    shown = series_showing(investigation, step)
     changes = tuple(_change(series, own, rules) for series, own in shown)
     clearest, own = shown[0]
     names = tuple(result.sequence.ids[step.before + 1 : step.after + 1])
@@ -315,19 +282,6 @@ def _build_variance(investigation: Investigation) -> KnownBuildVariance | None:
         investigation.question.luck,
         "expected" if investigation.question.luck == BisectQuestion.luck else "history",
     )
-
-
-def _series_showing(
-    investigation: Investigation, step: SuspectRange
-) -> list[tuple[SeriesEvidence, SuspectRange]]:
-    """The series that show the culprit ``step``, each with its own step; those proven on ``step`` itself come first."""
-    shown = [
-        (series, own)
-        for series in investigation.regressed
-        for own in series.culprits
-        if investigation.narrowest(own) == step
-    ]
-    return sorted(shown, key=lambda item: item[1] != step)
 
 
 def _change(series: SeriesEvidence, step: SuspectRange, rules: Mapping[str, Rule]) -> SeriesEffect:

@@ -49,8 +49,8 @@ class MeasurableBuild:
 class PairNumbers:
     """The results of a pair by series: ln(head/base), positive where head is worse, and base in the series' unit.
 
-    ``observed`` describes interference on the machine during the pair. ``resolution`` and ``directions`` are as in a
-    reading.
+    ``observed`` describes interference on the machine during the pair. ``resolution``, ``directions`` and ``missing``
+    are as in a reading.
     """
 
     log_ratios: Mapping[str, float]
@@ -58,6 +58,7 @@ class PairNumbers:
     observed: Mapping[str, str] = field(default_factory=dict)
     resolution: Mapping[str, float] = field(default_factory=dict)
     directions: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class WorkloadPairing:
             side: Side = "head"
             reason = f"there is no number of {', '.join(self.probe.metrics)} above 0"
             raise SideFailure(side, WorkerFailure("failed", reason))
-        return PairNumbers(ratios, self.probe.values(pair), pair.observed)
+        missing = tuple(name for name in self.probe.series if name not in ratios)
+        return PairNumbers(ratios, self.probe.values(pair), pair.observed, missing=missing)
 
     def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build that failed if it also fails alone; beside the other one, memory may have been short."""
@@ -138,7 +140,8 @@ class CommandPairing:
             ratios = measure_command_pair(run_on, *builds, head_first=head_first)
         tied = [name for name in ratios if len({costs[name] for costs in printed}) < len(printed)]
         resolution = dict.fromkeys(tied, max(units)) if max(units) else {}
-        return PairNumbers(ratios, observed=observed, resolution=resolution, directions=directions)
+        missing = tuple({name: None for costs in printed for name in costs if name not in ratios})
+        return PairNumbers(ratios, {}, observed, resolution, directions, missing)
 
     def fault(self, failure: SideFailure, base: MeasurableBuild, head: MeasurableBuild) -> ProbeFailure:
         """Blame the build whose run failed; the two never run at the same time."""
@@ -224,6 +227,7 @@ class Laboratory:
             for probe in probes
         }
         self._observed: list[Mapping[str, str]] = []
+        self._broken: set[str] = set()  # the probes that do not run on the good commit
 
     @property
     def remarks(self) -> Sequence[str]:
@@ -246,6 +250,10 @@ class Laboratory:
         source, get = self._sources[position], self._get_anew if draw else self._environments.get
         build = attempt_build(partial(get, source, draw), position, draw)
         return replace(build, repeated=build.ok and draw > 0 and self._environments.is_repeated(source, draw))
+
+    def holds(self, position: int, draw: int) -> bool:
+        """Whether the environment of a build exists; one that an earlier call has made is made again to measure it."""
+        return self._environments.holds(self._sources[position], draw)
 
     def build_good_anew(self) -> BuildAttempt:
         """Build the good commit once more; raises :class:`EnvironmentUnderTestError` if nothing can be built now."""
@@ -272,8 +280,8 @@ class Laboratory:
         """Measure a planned pair, or return the position at which the probe does not run.
 
         The reading says which ``draws`` were measured: where the planned draw was evicted and cannot be made again,
-        it is the first one. Raises :class:`WorkloadsFailedError` if the probe does not run on the good commit, the
-        reference for all results.
+        it is the first one. Raises :class:`WorkloadsFailedError` if no probe runs on the good commit, the reference for
+        all results.
         """
         builds = []
         for position, draw in zip((step.base, step.head), step.draws, strict=True):
@@ -299,6 +307,7 @@ class Laboratory:
             step.head_first,
             reading.resolution,
             reading.directions,
+            reading.missing,
         )
 
     def _pair(
@@ -315,7 +324,9 @@ class Laboratory:
     def _failed(self, failure: ProbeFailure) -> ProbeFailure:
         refuse_full_disk(failure.why)
         if failure.position == GOOD:
-            raise good_build_fails(failure.probe, self._sources[GOOD], failure.why)
+            self._broken.add(failure.probe)
+            if self._broken == {*self._pairings}:
+                raise good_build_fails(failure.probe, self._sources[GOOD], failure.why)
         return failure
 
     def _get_anew(self, source: BuildSource, draw: int) -> BuildEnvironment:

@@ -33,7 +33,7 @@ from torchperf_ci.environments.build_environment import (
     unused_code_note,
 )
 from torchperf_ci.environments.revisions import top_of_checkout
-from torchperf_ci.environments.wheels import TORCH, CommitWheels, installed_distributions
+from torchperf_ci.environments.wheels import PYTHON, TORCH, CommitWheels, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.devices.amd import Rocm
@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 class BisectLimits:
     """Limits on builds and pairs, and on the time of this job; None for no limit.
 
-    Those of earlier jobs count, except for failures that are tried again.
+    Those of earlier jobs count, except for failures that are tried again. A build that is repeated only because its
+    environment is gone does not count.
     """
 
     builds: int | None = None
@@ -159,9 +160,9 @@ class MeasurementSetup:
     """What to measure and where.
 
     ``notes`` list what was asked for but cannot be measured. ``levels`` are those of the verdicts, if there are any.
-    If commits are imported without being built, ``torch`` is the installed version, and ``versions`` are those of all
-    distributions that count. ``luck`` is the expected standard deviation, on the log scale, between builds of the same
-    code.
+    ``versions`` are those of the Python and, if commits are imported without being built, of all distributions that
+    count; ``torch`` is then the installed version. ``luck`` is the expected standard deviation, on the log scale,
+    between builds of the same code.
     """
 
     probes: tuple[Probe, ...]
@@ -242,7 +243,7 @@ def resolve_setup(
         name = options.device
         device = installed("cpu" if name in (None, "auto") else name)
         settings = replace(settings, device=device.torch_type, hip=isinstance(device, Rocm))
-        return MeasurementSetup((probe,), settings, versions=_torch_of(options))
+        return MeasurementSetup((probe,), settings, versions=_versions_of(options))
     selection.check_suite_files(settings)
     good = build_good()
     settings = replace(settings, python=good.python, path=good.path)
@@ -256,11 +257,12 @@ def resolve_setup(
         msg = f"on the good build, {good.description}: {error}{hint}"
         raise EnvironmentUnderTestError(msg) from error
     settings = settings.on(under_test.environment)
-    setup = MeasurementSetup((), settings)
+    there, torch = under_test.environment, ""
+    versions = {PYTHON: ".".join(there.observed[PYTHON].split(".")[:2])}
     if builder_kind(options) == "worktree":
-        there = under_test.environment
-        versions = {TORCH: f"{there.torch_version} {there.torch_commit[:10]}".strip(), **there.dependencies}
-        setup = replace(setup, torch=there.torch_version, versions=versions)
+        torch = there.torch_version
+        versions |= {TORCH: f"{torch} {there.torch_commit[:10]}".strip(), **there.dependencies}
+    setup = MeasurementSetup((), settings, torch=torch, versions=versions)
     if judgement is not None:
         setup = _setup_from_verdicts(judgement, setup, under_test, config, options.min_effect or 0.0)
     else:
@@ -271,13 +273,12 @@ def resolve_setup(
     return replace(setup, notes=(*filter(None, [unused]), *setup.notes))
 
 
-def _torch_of(options: BisectOptions) -> Mapping[str, str]:
-    """The version of torch in ``--python`` and its commit, if a command may use them and there is one."""
-    if builder_kind(options) != "worktree":
-        return {}
+def _versions_of(options: BisectOptions) -> Mapping[str, str]:
+    """The versions of ``--python`` and, if a command may use it, of its torch with its commit; those that there are."""
+    names = (PYTHON, TORCH) if builder_kind(options) == "worktree" else (PYTHON,)
     with suppress(EnvironmentUnderTestError):  # a command may need no Python
-        found = installed_distributions(selection.python_under_test(options.python), TORCH)
-        return {name: f"{torch.version} {torch.commit[:10]}".strip() for name, torch in found.items()}
+        found = installed_distributions(selection.python_under_test(options.python), *names)
+        return {name: f"{one.version} {one.commit[:10]}".strip() for name, one in found.items()}
     return {}
 
 

@@ -152,6 +152,11 @@ class WorkloadProbe:
         """Unique among the probes of a bisection."""
         return str(self.case)
 
+    @property
+    def series(self) -> Sequence[str]:
+        """The names of the series of its metrics."""
+        return [*map(self._series, self.metrics)]
+
     def log_ratios(self, pair: Pair) -> Mapping[str, float]:
         """ln(head/base) by series, positive where head is worse; without the metrics that the pair did not yield."""
         ratios = {self._series(metric): pair.worsening(metric) for metric in self.metrics}

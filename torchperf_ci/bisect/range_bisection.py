@@ -30,7 +30,7 @@ from torchperf_ci.bisect.search import search
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit import Bisection, Culprit, DependencyChange, MachineTime
 from torchperf_ci.culprits.culprit_text import versions
-from torchperf_ci.document import change_text
+from torchperf_ci.document import change_text, first_and_last
 from torchperf_ci.environments.wheels import (
     TORCH,
     Nightlies,
@@ -175,12 +175,16 @@ def _name_commit(
 ) -> None:
     """Name the culprit or, if it is a merge, what is found inside it."""
     places = {commit.sha: place for place, commit in enumerate(commits.commits)}
-    inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
+    which = f"that the merge {culprit.set[-1][:10]} brought in"
+    try:
+        inside = brought_in(commits, places[culprit.commit]) if culprit.commit else None
+    except UsageError as error:
+        combined.name(culprit, note=_why_unnamed(which, error))
+        return
     if inside is None:
         combined.name(culprit)
         return
     own_path = state_path.with_name(f"{state_path.name}.{culprit.commit}")
-    which = f"that the merge {culprit.set[-1][:10]} brought in"
     _name_inside(culprit, inside, which, "the merge itself", combined, request, own_path)
 
 
@@ -200,12 +204,11 @@ def _name_inside(
     if combined.is_spent:
         combined.name(culprit, note=f"the limits do not reach the commits {which}: give more, and call again")
         return
-    note = f"no commit {which} is named: "
     say(f"searching the commits {which}")
     try:
         within = bisect_range(commits, request, state_path, combined.left)
     except (EnvironmentUnderTestError, UsageError, WorkloadsFailedError) as error:
-        combined.name(culprit, note=f"{note}{error}")
+        combined.name(culprit, note=_why_unnamed(which, error))
         return
     combined.add_up(within)
     bisection = within.bisection
@@ -216,7 +219,13 @@ def _name_inside(
         combined.name(*(_brought_by(culprit, suspect) for suspect in bisection.culprits), note=note)
         return
     suspect = "" if bisection.status == "inconclusive" else f"; suspect is {others}"
-    combined.name(culprit, note=f"{note}{bisection.why}{suspect}")
+    combined.name(culprit, note=f"no commit {which} is named: {bisection.why}{suspect}")
+
+
+def _why_unnamed(which: str, error: Exception) -> str:
+    """A note with what failed, and mostly why; the log gets all of it."""
+    say(*f"no commit {which} is named: {error}".splitlines())
+    return f"no commit {which} is named: {first_and_last(str(error))}"
 
 
 def _brought_by(culprit: Culprit, suspect: Culprit) -> Culprit:
@@ -379,7 +388,7 @@ def _name_nightly(
         culprit = replace(culprit, moved=nights.moved(before, after))
         commits = nights.commits(before, after)
     except (EnvironmentUnderTestError, UsageError) as error:
-        combined.name(culprit, note=f"no commit {which} is named: {error}")
+        combined.name(culprit, note=_why_unnamed(which, error))
         return
     own_path = state_path.with_name(f"{state_path.name}.{before.version}-{after.version}")
     builder = "command" if request.options.build else "worktree"

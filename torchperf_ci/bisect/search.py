@@ -90,6 +90,8 @@ def _are_built(
 ) -> bool:
     for position, draw in _builds(step):
         if (position, draw) in state.facts.made:
+            if not laboratory.holds(position, draw):
+                progress.begin_build(position, draw)
             continue
         progress.begin_build(position, draw)
         build = laboratory.build(position, draw)
@@ -252,7 +254,7 @@ def _opened_state(path: Path, plan: Mapping[str, object]) -> StateFile:
     except ResumeError as error:
         if not in_actions():
             raise
-        if isinstance(error, OtherPlanError) and [*error.changed] == ["machine"]:
+        if isinstance(error, OtherPlanError) and "machine" in error.changed:
             machine = hashlib.sha256(f"{plan['machine']}".encode()).hexdigest()
             path = path.with_name(f"{path.name}.{machine[:16]}")
     return StateFile.open(path, plan, forget_others=True)
@@ -298,6 +300,8 @@ def _state_plan(
             asked["directions"] = probe.configured
     if setup.versions:
         asked["packages"] = setup.versions
+    if builder_kind(options) == "nightly":
+        asked["nightlies"] = [*sequence.ids]
     if options.verdicts:
         asked["metrics"] = [[*probe.metrics] for probe in setup.probes if isinstance(probe, WorkloadProbe)]
     return {

@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, NoReturn
 import msgspec
 
 from torchperf_ci import json_files
+from torchperf_ci.bench.case import AUTO_BATCH
 from torchperf_ci.bisect.reasoning.evidence import (
     BisectFacts,
     BisectNote,
@@ -64,7 +65,7 @@ _BOUNDS: Mapping[str, tuple[float, float]] = {
 """The smallest and the largest value of the numbers of a member; those of positions come from the plan."""
 
 _ADDED = frozenset(
-    {"values", "draw", "draws", "repeated", "head_first", "resolution", "contents", "directions"}
+    {"values", "draw", "draws", "repeated", "head_first", "resolution", "contents", "directions", "missing"}
 )
 """Members that older files may lack."""
 
@@ -78,7 +79,7 @@ class StateReader:
 
     def __init__(self, plan: Mapping[str, object]) -> None:
         probes, last = plan.get("probes"), plan.get("suspects")
-        self._probes = frozenset(probes) if isinstance(probes, list) else None
+        self._probes = {*probes} if isinstance(probes, list) else None
         positions = (0, last if isinstance(last, int) else math.inf)
         self._bounds = {**_BOUNDS, **dict.fromkeys(("position", "positions", "base", "head"), positions)}
         self._built: set[tuple[int, int]] = set()
@@ -109,8 +110,12 @@ class StateReader:
             case BisectReading():
                 self._check_probe(event.probe)
                 self._check_reading(event)
-            case ProbeFailure() | ProbeBatchSize():
+            case ProbeFailure():
                 self._check_probe(event.probe)
+            case ProbeBatchSize():
+                self._check_probe(event.probe)
+                if self._probes:  # it is called by its size from now on
+                    self._probes.add(f"{event.probe.removesuffix(AUTO_BATCH)}{event.size}")
             case ProfiledStep():
                 self._check_probe(event.inside.probe)
                 if event.inside.files or event.inside.commands:

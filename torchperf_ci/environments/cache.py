@@ -124,6 +124,10 @@ class EnvironmentCache(Generic[Build]):
         self._make_room()
         return held.environment
 
+    def holds(self, build: Build, draw: int = 0) -> bool:
+        """Whether an environment exists, so that :meth:`get` makes none."""
+        return (build, draw) in self._held
+
     def try_anew(self, build: Build) -> None:
         """Make an environment of a build again, and remove it; raises :class:`EnvironmentUnderTestError`."""
         with self._opened(build):

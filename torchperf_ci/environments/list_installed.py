@@ -1,11 +1,12 @@
 """Print as JSON what is installed in an environment, or only the distributions that the arguments name.
 
-It is run by the environment's Python, with the standard library only.
+``python`` names the environment's Python itself, which runs this with the standard library only.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 import re
 import sys
 from importlib import metadata
@@ -40,6 +41,9 @@ def _installed(names: list[str | None]) -> dict[str, dict[str, str | bool]]:
                 "requested": distribution.read_text("REQUESTED") is not None,
             }
             installed.setdefault(_normalised(name), facts)  # of duplicates, the first on the path is imported
+    if "python" in names:
+        version = ".".join(platform.python_version_tuple()[:2])
+        installed["python"] = {"version": version, "commit": "", "requested": False}
     return installed
 
 

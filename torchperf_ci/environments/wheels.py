@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
+PYTHON = "python"
 LOOK_SECONDS = 60.0
 _LISTING = Path(__file__).with_name("list_installed.py")
 
@@ -48,7 +49,8 @@ class Distribution:
 def installed_distributions(python: str, *names: str) -> Mapping[str, Distribution]:
     """The distributions installed in ``python``, or those of these names, by normalised name; none is imported.
 
-    Raises :class:`EnvironmentUnderTestError`.
+    The name :data:`PYTHON` stands for the interpreter, whose version has two parts. Raises
+    :class:`EnvironmentUnderTestError`.
     """
     try:
         done = subprocess.run(

@@ -128,7 +128,7 @@ def check_writable(path: Path) -> None:
     Call it before whatever takes long. Missing directories count as writable if they can be created.
     """
     existing = next((folder for folder in path.absolute().parents if folder.exists()), Path("/"))
-    if _is_device(path):
+    if is_device(path):
         return
     try:
         if path.is_dir():
@@ -146,7 +146,7 @@ def _unwritable(path: Path, error: OSError) -> OutputDirectoryError:
     )
 
 
-def _is_device(path: Path) -> bool:
+def is_device(path: Path) -> bool:
     """Whether it is ``/dev/null``, ``/dev/stdout`` or the like, which other programs need as it is."""
     return path.absolute().is_relative_to(DEVICES) and is_irregular(path)
 
@@ -156,7 +156,7 @@ def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
 
     A device is written to.
     """
-    if _is_device(path):
+    if is_device(path):
         with path.open("wb") as device:
             write(device)
         return

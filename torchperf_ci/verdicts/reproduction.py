@@ -122,7 +122,9 @@ def portable_options(options: Mapping[str, object], names: Sequence[str]) -> Por
 
 
 def _option_words(name: str, value: Any, home: Path, folder: Path) -> Iterator[str]:
-    texts = _option_texts(value)
+    texts = (
+        ["auto"] if name == "batch_size" and value == 0 else _option_texts(value)
+    )  # as the option reads it
     if value is True or texts:
         yield f"--{name.replace('_', '-')}"
     for text in texts:

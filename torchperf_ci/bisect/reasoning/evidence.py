@@ -67,7 +67,7 @@ class BisectReading:
     ``seconds`` is the duration of the pair. ``values`` are those of base, in the unit of each series, where known.
     ``head_first`` means that head, and not base, went first in each turn. ``resolution`` is how far ln(head/base) may
     be off because readings are equal for want of digits, by series. ``directions`` are the better ones that records
-    say themselves, by metric.
+    say themselves, by metric. ``missing`` are the series that were asked for or that some runs had, but not the pair.
     """
 
     probe: str
@@ -81,6 +81,7 @@ class BisectReading:
     head_first: bool = False
     resolution: Mapping[str, float] = field(default_factory=dict)
     directions: Mapping[str, str] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,13 @@ class Investigation:
         known = {name: reading.probe for reading in ends for name in reading.log_ratios}
         return [SeriesEvidence(self.question, self.facts, name, probe) for name, probe in known.items()]
 
+    @property
+    def missing(self) -> Sequence[str]:
+        """The series that were asked for, or that some runs of bad and good had, but no pair of them has yielded."""
+        ends = self.facts.by_ends.get((0, self.question.bad), ())
+        yielded = {series.name for series in self.series}
+        return sorted({name for reading in ends for name in reading.missing} - yielded)
+
     @cached_property
     def probes(self) -> Sequence[str]:
         """The probes that run on both ends of the range."""
