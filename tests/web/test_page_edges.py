@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
-from dashboard_nights import series_id
+from dashboard_nights import document, series_id
 from routed_pages import ADDRESS, route_pages
 from watched_page import Watched, comparison, identities, watching
 
@@ -68,6 +68,16 @@ HAS_COLOR = """
 """
 """Whether the chart has a pixel of a color of the style sheet."""
 
+NOTE_TEXTS = """
+window.texts = [];
+const fill = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+  texts.push(text);
+  fill.call(this, text, ...more);
+};
+"""
+"""Notes all texts that are drawn."""
+
 
 def drawn(watched: Watched, series: str, content: Any, *changes: Any) -> Page:
     """The chart of a series with this document, point by point, and with these changes only."""
@@ -94,6 +104,28 @@ def test_a_missing_value_is_a_gap_in_the_chart(watched: Watched, site: Path) -> 
     for key in ("Home", *["ArrowRight"] * 10):
         page.keyboard.press(key)
     assert "no value, oom: too large" in page.locator(".said").inner_text()
+
+
+@pytest.mark.parametrize(("kind", "told"), [("outcome", "passes"), ("count", "0.0")])
+def test_a_series_that_is_always_zero_is_drawn(watched: Watched, site: Path, kind: str, told: str) -> None:
+    """A case that never passed, or never had a graph break, was an empty chart without numbers."""
+    slow = identities(site, "slow")[0]
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"]["value"] = [0.0] * len(content["points"]["value"])
+    watched.page.add_init_script(NOTE_TEXTS)
+    assert told in drawn(watched, slow, {**content, "kind": kind}).evaluate("texts")
+
+
+def test_the_time_axis_of_a_single_run_is_days_long(watched: Watched, site: Path) -> None:
+    """It reached three years into the future."""
+    slow, index = series_id(site, "slow"), document(site, "index.json")
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"] = {name: column[:1] for name, column in content["points"].items()}
+    content["last"] = [run["id"] for run in index["runs"] if run["device"] == "cuda"][-1]
+    watched.page.add_init_script(NOTE_TEXTS)
+    texts = drawn(watched, slow, content).evaluate("texts")
+    assert "09-22 00:00" in texts
+    assert not any(text.startswith("20") for text in texts)
 
 
 def test_an_axis_names_each_of_its_numbers(watched: Watched) -> None:
@@ -168,11 +200,7 @@ def test_charts_and_tables_are_downloaded_as_pictures_and_json(watched: Watched,
 
 def test_a_picture_of_several_series_names_them(watched: Watched, site: Path) -> None:
     """Nobody could tell afterwards which color was which."""
-    watched.page.add_init_script(
-        "window.texts = []; const fill = CanvasRenderingContext2D.prototype.fillText;"
-        "CanvasRenderingContext2D.prototype.fillText = "
-        "function (text, ...more) { texts.push(text); fill.call(this, text, ...more); }"
-    )
+    watched.page.add_init_script(NOTE_TEXTS)
     page = watched.open(f"series/?s={','.join(series_id(site, model) for model in ('slow', 'tiny'))}")
     page.wait_for_selector(".canvas canvas")
     downloaded(page, "PNG of the chart")

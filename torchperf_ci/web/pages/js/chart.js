@@ -8,7 +8,8 @@ const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const MAX_SPREADS = 1500;
 const HEIGHT = 360;
 const NARROW = 600;
-const MONTH = 28 * 86_400;
+const DAY = 86_400;
+const MONTH = 28 * DAY;
 
 const css = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 const colour = (place) => css(`--c${place % COLOURS}`);
@@ -63,28 +64,28 @@ function drawn(frame, said, rows, relative) {
     return column;
   });
   const size = () => ({ width: frame.clientWidth, height: HEIGHT });
-  const plot = new uPlot({ ...size(), ...options(rows, relative, times.length, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
+  const plot = new uPlot({ ...size(), ...options(rows, relative, times, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
   new ResizeObserver(() => plot.setSize(size())).observe(frame);
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", () => plot.redraw());
   frame.addEventListener("keydown", (event) => walk(event, plot));
 }
 
-function options(rows, relative, runs, narrow, said) {
+function options(rows, relative, times, narrow, said) {
   const axis = { stroke: () => css("--quiet"), grid: { stroke: () => css("--faint"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
   const value = relative ? ticks((number) => (number - 1) * 100, (text, sign) => `${sign}${text}%`)
     : rows.every((row) => row.kind === "outcome") ? (numbers) => numbers.map((number) => ["fails", "passes"][number] ?? "") : ticks((number) => number, (text, sign) => `${sign === "−" ? sign : ""}${text}`);
-  const moment = (time, step) => (step < 86_400 ? minute(time).slice(5) : step < MONTH ? day(time).slice(narrow ? 5 : 0) : day(time).slice(0, 7));
+  const moment = (time, step) => (step < DAY ? minute(time).slice(5) : step < MONTH ? day(time).slice(narrow ? 5 : 0) : day(time).slice(0, 7));
   return {
     legend: { show: false }, padding: [22, 44, 0, 0], tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
     axes: [
       { ...axis, size: 32, space: narrow ? 56 : 80, values: (_, moments, __, ___, step) => moments.map((time) => moment(time, step)) },
       { ...axis, size: (_, texts) => 16 + 8 * Math.max(...(texts ?? []).map((text) => text.length), 3), values: (_, numbers, __, ___, step) => value(numbers, step) },
     ],
-    scales: { y: { range: (_, low, high) => reach(low, high) } },
+    scales: { x: times.length === 1 ? { range: [times[0] - DAY, times[0] + DAY] } : {}, y: { range: (_, low, high) => reach(low, high) } },
     series: [{}, ...rows.map((row, index) => ({
       stroke: () => colour(index), fill: null, width: 1, dash: dash(index), alpha: row.levels.length ? 0.6 : 0.9,
       paths: row.levels.length ? () => null : undefined, // a series with levels is drawn by these
-      points: { show: true, size: runs < 100 ? 7 : runs < 500 ? 5 : 3, fill: () => colour(index), width: 0 },
+      points: { show: true, size: times.length < 100 ? 7 : times.length < 500 ? 5 : 3, fill: () => colour(index), width: 0 },
     }))],
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },
     hooks: { drawAxes: [(plot) => unit(plot, relative ? "" : rows[0].unit)], drawClear: [(plot) => beneath(plot, rows)], draw: [(plot) => above(plot, rows)], setCursor: [(plot) => told(plot, said, rows)] },
@@ -111,7 +112,7 @@ export function ticks(scaled, said) {
 /** The range of the value axis: the values with a margin of at least 2%, so that mere noise does not fill the chart. */
 function reach(low, high) {
   if (low === null || high === null) return [0, 1];
-  const margin = Math.max((high - low) * 0.1, Math.abs(high) * 0.02);
+  const margin = Math.max((high - low) * 0.1, Math.abs(high) * 0.02) || 1;
   return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
 }
 
