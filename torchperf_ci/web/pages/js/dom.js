@@ -91,8 +91,8 @@ export function seriesName(names) {
 
 export const machineName = (names) => [names.device, names.arch].filter(Boolean).join(" · ");
 
-/** Whether series or runs are of several repositories, which are then named. */
-export const severalRepos = (all) => all.some((one) => one.repo !== all[0].repo);
+/** Whether series or runs differ in a field, such as their repository, which is then named. */
+export const differ = (all, field) => all.some((one) => one[field] !== all[0][field]);
 
 /** The name of a benchmark, with its repository if there are several. */
 export const benchmarkName = (names, several) => (several ? `${names.repo} ${names.benchmark}` : names.benchmark);

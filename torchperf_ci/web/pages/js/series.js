@@ -1,7 +1,7 @@
 // The page of series over time: up to twenty, chosen in a search field.
 
 import { catalogue, wholeSeries } from "./data.js";
-import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
+import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, differ, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
@@ -62,13 +62,13 @@ async function shown(chosen, state, all, add) {
   const from = Math.max(0, newest - (Number(state.from) || Infinity) * DAY);
   const spans = !from || SPANS.some(([days]) => days === state.from) ? SPANS : [...SPANS, [state.from, `${state.from} days`]];
   const rows = await Promise.all(chosen.map(async (series) => cut(series, await wholeSeries(series, from), from)));
-  const several = new Set(rows.map((row) => machineName(row.of))).size > 1;
-  if (rows.length > 1) rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
+  const apart = [(series) => benchmarkName(series, differ(chosen, "repo")), machineName].filter((name) => new Set(chosen.map(name)).size > 1);
+  if (rows.length > 1) rows.forEach((row) => { row.label = [row.name, ...apart.map((name) => name(row.of))].join(", "); });
   const mixed = new Set(rows.map((row) => row.unit)).size > 1;
   const relative = mixed || state.scale === "relative";
   const [first] = rows;
-  const again = chosen.map(measureAgain).filter(Boolean);
-  const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${several ? "" : `, ${machineName(first.of)}`}`;
+  const again = [...new Set(chosen.map(measureAgain))].filter(Boolean);
+  const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${apart.includes(machineName) ? "" : `, ${machineName(first.of)}`}`;
   return [
     rows.length === 1 ? figures(...about(first)) : null,
     ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
