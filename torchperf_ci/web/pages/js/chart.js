@@ -1,5 +1,6 @@
 // Charts of series over time: points with their spread, levels, changes, machines and noise. uPlot draws each once it is visible.
 
+import { onTrunk } from "./data.js";
 import { SIGNS, TONES, change, commitName, day, h, link, minute, number, reading, short } from "./dom.js";
 import { save } from "./table.js";
 
@@ -58,19 +59,20 @@ function photograph(canvas, title, rows) {
 function drawn(frame, said, rows, relative) {
   const times = [...new Set(rows.flatMap((row) => row.points.map((point) => point.time)))].sort((a, b) => a - b);
   const place = new Map(times.map((time, index) => [time, index]));
-  const columns = rows.map((row) => {
+  const lines = rows.flatMap((row, index) => [true, false].map((judged) => ({ row, index, judged, points: row.points.filter((point) => onTrunk(row, point) === judged) }))).filter(({ points }) => points.length);
+  const columns = lines.map(({ row, points }) => {
     const column = new Array(times.length).fill(undefined); // undefined: the series had no run then, and its line has no gap
-    for (const point of row.points) column[place.get(point.time)] = point.value === null || row.by === null ? null : point.value * row.by;
+    for (const point of points) column[place.get(point.time)] = point.value === null || row.by === null ? null : point.value * row.by;
     return column;
   });
   const size = () => ({ width: frame.clientWidth, height: HEIGHT });
-  const plot = new uPlot({ ...size(), ...options(rows, relative, times, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
+  const plot = new uPlot({ ...size(), ...options(rows, lines, relative, times, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
   new ResizeObserver(() => plot.setSize(size())).observe(frame);
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", () => plot.redraw());
   frame.addEventListener("keydown", (event) => walk(event, plot));
 }
 
-function options(rows, relative, times, narrow, said) {
+function options(rows, lines, relative, times, narrow, said) {
   const axis = { stroke: () => css("--quiet"), grid: { stroke: () => css("--faint"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
   const value = relative ? ticks((number) => (number - 1) * 100, (text, sign) => `${sign}${text}%`)
     : rows.every((row) => row.kind === "outcome") ? (numbers) => numbers.map((number) => ["fails", "passes"][number] ?? "") : ticks((number) => number, (text, sign) => `${sign === "−" ? sign : ""}${text}`);
@@ -82,10 +84,10 @@ function options(rows, relative, times, narrow, said) {
       { ...axis, size: (_, texts) => 16 + 8 * Math.max(...(texts ?? []).map((text) => text.length), 3), values: (_, numbers, __, ___, step) => value(numbers, step) },
     ],
     scales: { x: times.length === 1 ? { range: [times[0] - DAY, times[0] + DAY] } : {}, y: { range: (_, low, high) => reach(low, high) } },
-    series: [{}, ...rows.map((row, index) => ({
+    series: [{}, ...lines.map(({ row, index, judged }) => ({
       stroke: () => colour(index), fill: null, width: 1, dash: dash(index), alpha: row.levels.length ? 0.6 : 0.9,
-      paths: row.levels.length ? () => null : undefined, // a series with levels is drawn by these
-      points: { show: true, size: times.length < 100 ? 7 : times.length < 500 ? 5 : 3, fill: () => colour(index), width: 0 },
+      paths: row.levels.length || !judged ? () => null : undefined, // a series with levels is drawn by these
+      points: { show: true, size: times.length < 100 ? 7 : times.length < 500 ? 5 : 3, fill: () => (judged ? colour(index) : css("--paper")), width: judged ? 0 : 1 },
     }))],
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },
     hooks: { drawAxes: [(plot) => unit(plot, relative ? "" : rows[0].unit)], drawClear: [(plot) => beneath(plot, rows)], draw: [(plot) => above(plot, rows)], setCursor: [(plot) => told(plot, said, rows)] },
@@ -226,7 +228,7 @@ function sentence(row, point) {
   const changed = row.changes.find((entry) => entry.time === point.time);
   const spread = point.n > 1 ? ` (${number(point.low)} to ${number(point.high)}, ${point.n} repetitions)` : "";
   const value = point.value === null ? `no value, ${point.why}` : `${reading(point.value, row.of, row.unit)}${point.why && `, ${point.why}`}${spread}`;
-  return `${row.label ?? row.name}: ${value}, commit ${commitName(point)}${["", row.trunk].includes(point.branch) ? "" : `, branch ${point.branch}`}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
+  return `${row.label ?? row.name}: ${value}, commit ${commitName(point)}${onTrunk(row, point) ? "" : `, branch ${point.branch}`}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
 }
 
 function walk(event, plot) {

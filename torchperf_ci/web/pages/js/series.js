@@ -1,6 +1,6 @@
 // The page of series over time: up to twenty, chosen in a search field.
 
-import { catalogue, wholeSeries } from "./data.js";
+import { catalogue, onTrunk, wholeSeries } from "./data.js";
 import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, differ, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
@@ -77,6 +77,7 @@ async function shown(chosen, state, all, add) {
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
     rows.length === 1 ? bands(first) : null,
+    rows.some((row) => !row.points.every((point) => onTrunk(row, point))) ? h("p", { class: "quiet" }, "Hollow points are of other branches, which are not judged.") : null,
     h("div", { class: "picker" }, choice("from", "Time", spans, state.from ?? "", "all"), mixed ? h("span", { class: "quiet" }, "Units differ: each series is relative to its first level.") : choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
     changes(rows),
     ...rows.map(machines),
