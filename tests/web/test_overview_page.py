@@ -273,7 +273,10 @@ def test_the_number_of_a_trend_is_against_the_same_machine(context: BrowserConte
 
 def test_no_trend_says_whether_latencies_are_missing_or_days(context: BrowserContext) -> None:
     found = made(GROUPS[0])
-    for day, told in (([], "No latency(ms) is measured here"), ([START], "it starts on the second day")):
+    for day, told in (
+        ([], "No run here has a latency(ms) and a time"),
+        ([START], "it starts on the second day"),
+    ):
         trend = Trend(day, [1.0 for _ in day], [1 for _ in day])
         page = shown(context, "", replace(found, entry=replace(found.entry, trend=trend)))
         assert told in page.locator(".card").inner_text()

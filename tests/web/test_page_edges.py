@@ -40,6 +40,34 @@ def test_pages_opened_from_a_folder_say_what_serves_them(browser: Browser, site:
     page.close()
 
 
+def test_a_series_without_a_name_can_be_opened_and_a_long_one_hides_no_column(
+    watched: Watched, site: Path
+) -> None:
+    """The first was a link without a text, which screen readers skip; the second pushed the rest off the screen."""
+    index, run = document(site, "index.json"), comparison(site)[1]
+    other = {"slow": "", "tiny": "x" * 300}
+    index["names"]["model"] = [other.get(name, name) for name in index["names"]["model"]]
+    index["names"] |= {field: [""] for field in ("mode", "dtype", "backend")}
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    for path in ("series/", f"run/?id={run}"):
+        page = watched.open(path)
+        assert page.get_by_text("without a name", exact=True).count() > 0, path
+        assert page.evaluate("[...document.querySelectorAll('main a')].every((one) => one.innerText)"), path
+        over = "[...document.querySelectorAll('.scroll')].map((one) => one.scrollWidth - one.clientWidth)"
+        assert set(page.evaluate(over)) == {0}, path
+    page.get_by_role("link", name="without a name").first.click()
+    page.wait_for_selector(".canvas canvas")
+    assert page.title() == "without a name: latency(ms) · Series · torchperf"
+
+
+def test_a_run_without_a_fingerprint_says_so(watched: Watched, site: Path) -> None:
+    """Below the heading was nothing."""
+    run = comparison(site)[1]
+    content = {**document(site, f"run/{run}.json"), "machine": {}}
+    watched.page.route(f"**/run/{run}.json", lambda route: route.fulfill(json=content))
+    assert watched.open(f"run/?id={run}").get_by_text("Its fingerprint is not recorded.").is_visible()
+
+
 WIDEST = """
 () => {
   const canvas = document.querySelector(".canvas canvas");

@@ -86,7 +86,7 @@ export const plural = (count, noun, nouns = `${noun}s`) => `${count.toLocaleStri
 
 /** The name of a series, with the most specific part first. */
 export function seriesName(names) {
-  return [names.model, names.mode, names.dtype, names.backend].filter(Boolean).join(" ");
+  return [names.model, names.mode, names.dtype, names.backend].filter(Boolean).join(" ") || "without a name";
 }
 
 export const machineName = (names) => [names.device, names.arch].filter(Boolean).join(" · ");

@@ -57,7 +57,7 @@ function card(group, many) {
   return h("section", { class: "card" },
     h("h3", {}, machineName(run)),
     h("p", { class: "quiet" }, benchmarkName(run, many)),
-    drawing ?? h("p", { class: "quiet" }, group.trend.day.length ? "No latency trend yet: it starts on the second day." : "No latency(ms) is measured here, so there is no trend."),
+    drawing ?? h("p", { class: "quiet" }, group.trend.day.length ? "No latency trend yet: it starts on the second day." : "No run here has a latency(ms) and a time, so there is no trend."),
     h("dl", {},
       row("Regressions", group.open
         ? link("regressions", { ...where, state: "open" }, badge("bad", `${group.open} open`))

@@ -50,7 +50,7 @@ function models(all) {
     counts.set(series.model, row);
   }
   return table("models", plural(counts.size, "model"), [
-    { head: "model", value: (row) => row.model, cell: (row) => link("series", { q: row.model }, row.model) },
+    { head: "model", prose: true, value: (row) => row.model, cell: (row) => (row.model ? link("series", { q: row.model }, row.model) : "without a name") },
     { head: "metrics", prose: true, value: (row) => [...row.metrics].sort().join(", ") },
     { head: "machines", prose: true, value: (row) => [...row.machines].sort().join(", "), cell: (row) => (row.machines.size > 2 ? plural(row.machines.size, "machine") : [...row.machines].sort().join(", ")) },
     { head: "series", number: true, value: (row) => row.count },
@@ -129,7 +129,7 @@ const share = (value) => `${(value * 100).toPrecision(2)}%`;
 function bands(row) {
   if (row.kind === "outcome") return h("p", { class: "quiet" }, "Whether the case passes: any failure counts, so there is no noise to show.");
   if (row.kind !== "ratio") return h("p", { class: "quiet" }, "Counts, and values that may be zero, are judged by their differences, so there is no noise in percent to show.");
-  if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs on this machine to estimate their noise, so no change is judged yet.");
+  if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs with a value on this machine to estimate their noise, so no change is judged yet.");
   return h("p", { class: "quiet" }, "Each point is a run with the range of its repetitions; the lines are levels. ",
     h("span", { class: "band" }), " is the noise, two standard deviations either way; ", row.detectable === null ? "" : [h("span", { class: "band wide" }), " holds changes that two runs usually do not reveal; "], `${share(row.min_effect)} is the smallest change that matters.`);
 }
