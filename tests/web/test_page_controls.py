@@ -225,6 +225,23 @@ def test_the_run_of_a_pull_request_is_not_how_things_are_now(watched: Watched, s
     assert ": passes, commit 3838383838. " in page.locator(".said").inner_text()
 
 
+def test_the_arrow_keys_stay_where_the_chart_is_zoomed_to(watched: Watched, site: Path) -> None:
+    """They left it for good: from beyond the edge, no key came back."""
+    page = watched.open(f"series/?s={series_id(site, 'slow')}")
+    page.wait_for_selector(".canvas canvas")
+    place = page.locator(".u-over").bounding_box()
+    assert place
+    for share, act in ((0.4, page.mouse.down), (0.6, page.mouse.up)):
+        page.mouse.move(place["x"] + place["width"] * share, place["y"] + 100, steps=3)
+        act()
+    page.locator(".canvas").focus()
+    days = []
+    for key in ("Home", "ArrowLeft", "ArrowRight", "End", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+        days.append(page.locator(".said").inner_text()[5:10])
+    assert days == ["10-08", "10-08", "10-09", "10-15", "10-15", "10-14"]
+
+
 @pytest.mark.parametrize(
     "path",
     [

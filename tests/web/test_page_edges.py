@@ -58,6 +58,7 @@ def test_a_series_without_a_name_can_be_opened_and_a_long_one_hides_no_column(
     page.get_by_role("link", name="without a name").first.click()
     page.wait_for_selector(".canvas canvas")
     assert page.title() == "without a name: latency(ms) · Series · torchperf"
+    assert watched.open("run/").title() == "Runs · torchperf"
 
 
 def test_a_run_without_a_fingerprint_says_so(watched: Watched, site: Path) -> None:

@@ -233,11 +233,13 @@ function sentence(row, point) {
 
 function walk(event, plot) {
   const times = plot.data[0];
-  const at = plot.cursor.idx ?? -1;
-  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: times.length - 1 }[event.key];
+  const { min, max } = plot.scales.x; // where it is zoomed to
+  const [first, last] = [times.findIndex((time) => time >= min), times.findLastIndex((time) => time <= max)];
+  const at = plot.cursor.idx ?? first - 1;
+  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: first, End: last }[event.key];
   if (next === undefined) return;
   event.preventDefault();
-  const index = Math.min(Math.max(next, 0), times.length - 1);
+  const index = Math.min(Math.max(next, first), last);
   const value = plot.data.slice(1).map((column) => column[index]).find((one) => one !== null && one !== undefined);
   const top = value === undefined ? 0 : plot.valToPos(value, "y");
   plot.setCursor({ left: plot.valToPos(times[index], "x"), top });

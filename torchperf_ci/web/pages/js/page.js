@@ -34,7 +34,7 @@ async function drawn(main, title, draw) {
     if (mine !== turn) return;
     const focused = main.contains(document.activeElement) ? controlKey(document.activeElement) : null;
     main.replaceChildren(...[parts].flat(2).filter(Boolean));
-    document.title = [main.querySelector("h1")?.textContent, title, "torchperf"].filter(Boolean).join(" · ");
+    document.title = [...new Set([main.querySelector("h1")?.textContent ?? title, title, "torchperf"])].join(" · ");
     if (focused) ([...main.querySelectorAll("a, button, input, select")].find((one) => controlKey(one) === focused) ?? main).focus();
     document.dispatchEvent(new Event("drawn"));
   } catch (error) {
