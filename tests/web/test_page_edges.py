@@ -61,6 +61,21 @@ def test_a_series_without_a_name_can_be_opened_and_a_long_one_hides_no_column(
     assert watched.open("run/").title() == "Runs · torchperf"
 
 
+def test_a_printed_comparison_of_long_values_is_as_wide_as_its_page(watched: Watched, site: Path) -> None:
+    """Those of throughputs pushed its last columns off the paper."""
+    base, head = comparison(site)
+    index, content = document(site, "index.json"), document(site, f"compare/{base}/{head}.json")
+    index["units"]["latency(ms)"] = "samples/s"
+    for column in ("base", "head"):
+        content["rows"][column] = [value and 1e6 + value for value in content["rows"][column]]
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    watched.page.route("**/data/compare/**", lambda route: route.fulfill(json=content))
+    watched.page.set_viewport_size({"width": 703, "height": 1032})
+    page = watched.open(f"compare/?base={base}&head={head}&show=all")
+    page.emulate_media(media="print")
+    assert page.locator(".scroll").evaluate("(table) => table.scrollWidth - table.clientWidth") <= 1
+
+
 def test_a_run_without_a_fingerprint_says_so(watched: Watched, site: Path) -> None:
     """Below the heading was nothing."""
     run = comparison(site)[1]
