@@ -177,6 +177,7 @@ def test_an_axis_names_each_of_its_numbers(watched: Watched) -> None:
     axes = [
         ([0, 5, 10], 5, ["0", "5", "10"]),
         ([1000, 1002.5, 1005], 2.5, ["1,000.0", "1,002.5", "1,005.0"]),
+        ([980_000, 1_000_000], 20_000, ["980,000", "1,000,000"]),
         ([0.0002, 0.0002002], 2e-7, ["0.0002000", "0.0002002"]),
         ([0, 2e-7, 4e-7], 2e-7, ["0", "2e-7", "4e-7"]),
         ([9e-13, 1e-12, 1.1e-12], 1e-13, ["9e-13", "1e-12", "1.1e-12"]),
@@ -189,6 +190,13 @@ def test_an_axis_names_each_of_its_numbers(watched: Watched) -> None:
         f"async ([values, step]) => (await import('./js/chart.js')).ticks((one) => one, {text})(values, step)"
     )
     assert [page.evaluate(script, axis[:2]) for axis in axes] == [told for *_, told in axes]
+
+
+def test_a_number_is_written_as_on_the_terminal(watched: Watched) -> None:
+    """A throughput of a million was 1.000e+6, beside one of 849,048."""
+    numbers = {1_000_123.4: "1,000,123", 849_048.2: "849,048", 12.3456: "12.35", 3: "3", 3e30: "3.000e+30"}
+    script = "async (all) => { const { number } = await import('./js/dom.js'); return all.map((one) => number(one)); }"
+    assert watched.open("").evaluate(script, [*numbers]) == [*numbers.values()]
 
 
 def test_a_change_that_rounds_to_zero_has_no_direction(watched: Watched) -> None:

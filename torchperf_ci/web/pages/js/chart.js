@@ -94,7 +94,7 @@ function options(rows, lines, relative, times, narrow, said) {
   };
 }
 
-/** Formats the numbers of an axis with as many decimals as its steps need; very large and very small ones with an exponent, as `number` does. */
+/** Formats the numbers of an axis with as many decimals as its steps need; very large and very small ones with an exponent. */
 export function ticks(scaled, said) {
   return (numbers, step) => {
     let digits = 0;
@@ -102,7 +102,7 @@ export function ticks(scaled, said) {
     while (digits < 12 && Math.abs(size(digits) - Math.round(size(digits))) > 1e-6 * size(digits)) digits += 1;
     const values = numbers.map(scaled);
     const largest = Math.max(...values.map(Math.abs));
-    const text = largest >= 1e6 || largest < 1e-4 ? (value) => (value ? Number(value.toPrecision(6)).toExponential() : "0")
+    const text = largest >= 1e9 || largest < 1e-4 ? (value) => (value ? Number(value.toPrecision(6)).toExponential() : "0")
       : (value) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
     return values.map((value) => {
       const rounded = Math.abs(value) < size(-3) ? 0 : value;

@@ -36,10 +36,10 @@ export function outward(url, text) {
   return /^https?:\/\//.test(url ?? "") ? h("a", { href: url, rel: "noreferrer" }, text) : text;
 }
 
-/** Formats a value with four significant digits, never rounded to zero; a missing value is a dash. */
+/** Formats a value as the terminal does, with at least four significant digits, never rounded to zero; a missing value is a dash. */
 export function number(value, unit = "") {
   if (value === null || value === undefined) return "–";
-  const digits = Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential(3) : plain(value);
+  const digits = Math.abs(value) >= 1e15 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential(3) : plain(value);
   return unit ? `${digits} ${unit}` : digits;
 }
 
