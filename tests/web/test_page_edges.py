@@ -76,6 +76,13 @@ def test_a_printed_comparison_of_long_values_is_as_wide_as_its_page(watched: Wat
     assert page.locator(".scroll").evaluate("(table) => table.scrollWidth - table.clientWidth") <= 1
 
 
+def test_half_a_screen_is_wide_enough_for_the_cause_of_a_regression(watched: Watched) -> None:
+    """It was beyond the edge, where many systems show no scroll bar."""
+    watched.page.set_viewport_size({"width": 768, "height": 900})
+    page = watched.open("regressions/")
+    assert page.locator(".scroll").last.evaluate("(table) => table.scrollWidth - table.clientWidth") == 0
+
+
 def test_a_run_without_a_fingerprint_says_so(watched: Watched, site: Path) -> None:
     """Below the heading was nothing."""
     run = comparison(site)[1]
