@@ -72,6 +72,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
+def axe() -> str:
+    """The source of axe, to be evaluated: a script element would be against the pages' policy."""
+    path = PROJECT / ".cache/npm/node_modules/axe-core/axe.min.js"
+    assert path.exists(), "axe is missing: `make .cache/npm`"
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
 def torch_environment() -> Path:
     """The environment under test, which holds torch and nothing of ours."""
     python = Path(os.environ.get("TORCHPERF_TEST_TORCH_PYTHON", PROJECT / ".venv/torch/bin/python"))

@@ -161,7 +161,10 @@ def test_a_page_needs_nothing_beside_itself() -> None:
     assert "❌&nbsp;regressed" in text
     assert len(html["h3"]) == len(html["details"]) == len(html["blockquote"]) == 2
     assert "<thead><tr><th>case</th><th>change</th><th>why</th></tr></thead>" in text
-    assert "<pre><code>git fetch origin\ntorchperf run --filter &#x27;a  b&#x27;\n</code></pre>" in text
+    assert (
+        '<pre tabindex="0"><code>git fetch origin\ntorchperf run --filter &#x27;a  b&#x27;\n</code></pre>'
+        in text
+    )
 
 
 def test_a_page_draws_charts() -> None:

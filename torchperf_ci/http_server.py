@@ -104,12 +104,13 @@ CONNECTIONS = 1024
 FINISH_SECONDS = 60
 """Most seconds at shutdown to finish requests in progress: to receive, store and answer them."""
 
-SAFETY_HEADERS = [
+BROWSER_HEADERS = [
     ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("content-security-policy", "frame-ancestors 'none'"),
+    ("cache-control", "no-cache"),
 ]
-"""Headers of every response of the application, by which browsers guard its pages."""
+"""Headers of the application's responses, by which browsers guard its pages, and ask each time whether they changed."""
 
 _MANY_FILES = 2**20
 
@@ -136,7 +137,7 @@ class HttpServer:
             proxy_headers=bool(trusted_proxy),
             forwarded_allow_ips=trusted_proxy,
             server_header=False,
-            headers=SAFETY_HEADERS,
+            headers=BROWSER_HEADERS,
             access_log=False,
             log_config=None,
             log_level="error",

@@ -99,6 +99,8 @@ summary { cursor: pointer }
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """No script can run in the page, whatever its texts contain: https://www.w3.org/TR/CSP3/"""
 
+_SCROLLED = 'tabindex="0"'
+"""The attribute of what may be wider than the screen, so that a keyboard can scroll it in every browser."""
 
 _WIDTH, _HEIGHT = 760, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 40, 45
@@ -113,8 +115,8 @@ def page(title: str, documents: Iterable[Document], about: Words = "") -> str:
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-        f"{body}\n</body>\n</html>\n"
+        f"<title>{_text(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"{body}\n</main>\n</body>\n</html>\n"
     )
 
 
@@ -141,7 +143,7 @@ def _block(block: Block) -> str:
             return f"<ul>{_each('li', items)}</ul>{_more(len(block.items) - len(items))}"
         case Commands():
             lines = (printable(line, keep="\n") for line in block.lines)
-            return f"<pre><code>{escape(chr(10).join(lines))}\n</code></pre>"
+            return f"<pre {_SCROLLED}><code>{escape(chr(10).join(lines))}\n</code></pre>"
         case Table():
             return _table(block)
         case Chart():
@@ -159,7 +161,7 @@ def _table(table: Table) -> str:
     shown = table.rows[: table.most]
     head = f"<tr>{_each('th', [column.head for column in table.columns])}</tr>"
     rows = "\n".join(f"<tr>{_each('td', row)}</tr>" for row in shown)
-    body = f"<table>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
+    body = f"<table {_SCROLLED}>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table>"
     return f"{title}{body}{_more(len(table.rows) - len(shown))}"
 
 

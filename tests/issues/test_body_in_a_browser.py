@@ -99,7 +99,7 @@ def test_nothing_hostile_becomes_an_element(window: BrowserContext, tmp_path: Pa
     assert page.locator("table").first.locator("tbody tr").count() == 1
 
 
-def test_the_page_on_disk_shows_the_same(window: BrowserContext, tmp_path: Path) -> None:
+def test_the_page_on_disk_shows_the_same(window: BrowserContext, axe: str, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text(page_of("issues", issues()))
     page = window.new_page()
     asked: list[str] = []
@@ -113,6 +113,11 @@ def test_the_page_on_disk_shows_the_same(window: BrowserContext, tmp_path: Path)
     page.screenshot(path=tmp_path / "dark.png", full_page=True)
     dark = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(dark) == "rgb(13, 17, 23)"
+    page.set_viewport_size({"width": 375, "height": 800})
+    page.evaluate("document.querySelectorAll('details').forEach((folded) => { folded.open = true; })")
+    page.evaluate(axe)
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert [one["nodes"][0]["html"] for one in found["violations"]] == []
 
 
 @pytest.mark.parametrize(("media", "width"), [("screen", 1280), ("print", 688)], ids=["screen", "A4"])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from github_api import MEASURING, REPOSITORY, Pull
+from made_night import BERT, RESNET, a_regression
 from nights import judged, located, regressed, series
 
 from torchperf_ci.cli import main
@@ -180,11 +181,25 @@ def test_a_page_draws_the_pairs_of_a_comparison(job: Job) -> None:
     assert main(["report", "--verdicts", str(verdicts), "--to", str(job.folder / "page")]) == 0
     html, text = (job.folder / "page/report.html").read_text(), (job.folder / "page/report.md").read_text()
     assert html.count("<svg") == 1
-    assert html.index("Performance: 1 regressed") < html.index("<svg") < html.index("<table>")
+    assert html.index("Performance: 1 regressed") < html.index("<svg") < html.index("<table")
     assert "resnet18 latency: 2 of base against itself, then 3 of head against base" in html
     assert [f"<title>{value}</title>" in html for value in ("0", "2.02013", "22.1403")] == [True] * 3
     assert "Blue: each pair. Red: the level before and after." in html
     assert 'x-axis "pairs, the last is 0" -4 --> 0' in text
+
+
+def test_the_chart_of_a_page_is_of_a_regression_if_there_is_one(job: Job) -> None:
+    """It was of a larger change that one run does not prove."""
+    unproven = replace(a_regression(BERT, 1.0, 1.3), verdict="noisy", candidate=True)
+    verdicts, html = job.folder / "verdicts.json", job.folder / "page/report.html"
+    for found, model in (
+        ((unproven, a_regression(RESNET, 1.0, 1.1)), RESNET.model),
+        ((unproven,), BERT.model),
+    ):
+        write_verdicts(verdicts, judged(*found))
+        assert main(["report", "--verdicts", str(verdicts), "--to", str(html.parent)]) == 0
+        title = html.read_text().partition('<text class="title"')[2].partition("</text>")[0]
+        assert f">{model} latency" in title
 
 
 @pytest.mark.parametrize("pairs", [None, "many", [], [1e9]])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +20,7 @@ from torchperf_ci.web.documents import Documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from playwright.sync_api import Browser
 
@@ -64,11 +64,3 @@ def watched(browser: Browser, address: str) -> Iterator[Watched]:
     """A page of the site."""
     with watching(browser, address) as found:
         yield found
-
-
-@pytest.fixture(scope="session")
-def axe() -> str:
-    """The source of axe, to be evaluated: a script element would be against the pages' policy."""
-    path = Path(__file__).parents[2] / ".cache/npm/node_modules/axe-core/axe.min.js"
-    assert path.exists(), "axe is missing: `make .cache/npm`"
-    return path.read_text(encoding="utf-8")

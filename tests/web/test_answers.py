@@ -5,14 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dashboard_nights import night_records, put_nights
+from dashboard_nights import HOSTILE, night_records, put_nights
 
 from torchperf_ci import config
 from torchperf_ci.culprits.culprit import Bisection, Culprit, culprits_json
 from torchperf_ci.places import open_place
 from torchperf_ci.series.from_store import points_of_store
+from torchperf_ci.series.past_values import past_of_store
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.store.ingest import ingest_place
 from torchperf_ci.store.judged_files import add_judged_files
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from torchperf_ci.series.points import Points, SeriesGroup
+    from torchperf_ci.series.points import Points, Series, SeriesGroup
     from torchperf_ci.store.client import Store
 
 
@@ -103,6 +104,24 @@ def test_documents_are_cached_up_to_a_limit(nights: str, monkeypatch: pytest.Mon
         kept.document("regressions.json")
         kept.document("overview.json")
         assert (kept.document("index.json") is index, kept.document("index.json") == index) == (False, True)
+
+
+def test_a_comparison_reads_the_past_only_of_what_its_runs_measured(
+    nights: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It read every series that had ever ended as a whole."""
+    models: set[str] = set()
+
+    def reading(store: Store, group: SeriesGroup, begun: Mapping[Series, int], **more: Any) -> Any:
+        models.update(series.model for series in begun)
+        return past_of_store(store, group, begun, **more)
+
+    monkeypatch.setattr(documents, "past_of_store", reading)
+    with open_store(nights) as store:
+        told = Documents(store, config.Config())
+        newest = json.loads(told.document("index.json"))["runs"][0]["id"]
+        told.document(f"compare/{newest}/{newest}.json")
+    assert models == {"slow", "tiny", "failing", HOSTILE}  # "gone" is not in the newest run
 
 
 def test_only_where_something_is_new_is_judged_again(

@@ -164,3 +164,15 @@ def test_what_is_copied_is_the_field_itself(browser: Browser, documents: dict[st
         page.keyboard.press("Control+V")
         pasted = page.locator("textarea").input_value()
         assert pasted.split() == (button.get_attribute("title") or "").split()
+
+
+def test_a_chart_of_two_repositories_names_them(browser: Browser, documents: dict[str, bytes]) -> None:
+    """Its legend said the same of both."""
+    index = json.loads(documents["index.json"])
+    metric, repo = index["names"]["metric"].index("latency(ms)"), index["names"]["repo"].index("octo/models")
+    chosen = [row for row in index["series"] if row[9] == metric]
+    with watching(browser, ADDRESS) as watched:
+        route_pages(watched.page, documents.get)
+        page = watched.open(f"series/?s={','.join(row[0] for row in chosen)}")
+        named = ["octo/models" in text for text in page.locator(".legend li").all_inner_texts()]
+        assert named == [row[1] == repo for row in chosen]

@@ -231,6 +231,16 @@ def test_several_repositories_are_named_and_filtered_by(context: BrowserContext)
     assert "latency(ms), octo/other, cuda" in row
 
 
+def test_several_benchmarks_are_named(context: BrowserContext) -> None:
+    """The same model of two benchmarks was two rows that said the same."""
+    groups = [SeriesGroup("octo/models", benchmark, "cuda", "H100") for benchmark in ("nightly", "weekly")]
+    both = [made(group, first_commit=group.benchmark) for group in groups]
+    for path, names in (("", "{}, cuda"), ("regressions/", "latency(ms), {}, cuda")):
+        page = shown(context, path, *both)
+        for group in groups:
+            assert page.locator("tbody tr", has_text=names.format(group.benchmark)).count() == 1
+
+
 def test_the_trend_is_broken_where_the_machine_changed(context: BrowserContext) -> None:
     found = made(GROUPS[0])
     page = shown(context, "", found)
@@ -263,7 +273,10 @@ def test_the_number_of_a_trend_is_against_the_same_machine(context: BrowserConte
 
 def test_no_trend_says_whether_latencies_are_missing_or_days(context: BrowserContext) -> None:
     found = made(GROUPS[0])
-    for day, told in (([], "No latency(ms) is measured here"), ([START], "it starts on the second day")):
+    for day, told in (
+        ([], "No run here has a latency(ms) and a time"),
+        ([START], "it starts on the second day"),
+    ):
         trend = Trend(day, [1.0 for _ in day], [1 for _ in day])
         page = shown(context, "", replace(found, entry=replace(found.entry, trend=trend)))
         assert told in page.locator(".card").inner_text()

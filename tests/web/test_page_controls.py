@@ -197,20 +197,49 @@ def test_an_outcome_is_announced_as_a_word(watched: Watched, site: Path) -> None
 
 
 def test_the_run_of_a_pull_request_is_not_how_things_are_now(watched: Watched, site: Path) -> None:
-    """The newest run is moved to its branch: the failure there is in the table and the chart only."""
+    """The newest run is moved to its branch: the failure there is in the table, and a hollow point of the chart."""
+    watched.page.add_init_script(
+        "window.filled = new Set(); const fill = CanvasRenderingContext2D.prototype.fill;"
+        "CanvasRenderingContext2D.prototype.fill = "
+        "function (...more) { filled.add(this.fillStyle); fill.apply(this, more); }"
+    )
+    series = series_id(site, "failing", "status")
+    page = watched.open(f"series/?s={series}")
+    page.wait_for_selector(".canvas canvas")
+    assert page.evaluate("[...filled]") == ["#2563eb"]
+    assert page.get_by_text("Hollow points").count() == 0
     index = json.loads((site / "data/index.json").read_text())
     index["runs"] = [
         {**run, "branch": "gh/ada/1"} if run["commit"] == "39" * 20 else run for run in index["runs"]
     ]
     watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
-    page = watched.open(f"series/?s={series_id(site, 'failing', 'status')}")
+    watched.open(f"series/?s={series}")
     page.wait_for_selector(".canvas canvas")
+    assert page.evaluate("[...filled]") == ["#2563eb", "#ffffff"]
+    assert page.get_by_text("Hollow points are of other branches").is_visible()
     assert page.locator(".figures dd").first.inner_text() == "passes"
     page.locator(".canvas").focus()
     page.keyboard.press("End")
     assert ": fails, commit 3939393939, branch gh/ada/1" in page.locator(".said").inner_text()
     page.keyboard.press("ArrowLeft")
     assert ": passes, commit 3838383838. " in page.locator(".said").inner_text()
+
+
+def test_the_arrow_keys_stay_where_the_chart_is_zoomed_to(watched: Watched, site: Path) -> None:
+    """They left it for good: from beyond the edge, no key came back."""
+    page = watched.open(f"series/?s={series_id(site, 'slow')}")
+    page.wait_for_selector(".canvas canvas")
+    place = page.locator(".u-over").bounding_box()
+    assert place
+    for share, act in ((0.4, page.mouse.down), (0.6, page.mouse.up)):
+        page.mouse.move(place["x"] + place["width"] * share, place["y"] + 100, steps=3)
+        act()
+    page.locator(".canvas").focus()
+    days = []
+    for key in ("Home", "ArrowLeft", "ArrowRight", "End", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+        days.append(page.locator(".said").inner_text()[5:10])
+    assert days == ["10-08", "10-08", "10-09", "10-15", "10-15", "10-14"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
-from dashboard_nights import series_id
+from dashboard_nights import document, series_id
 from routed_pages import ADDRESS, route_pages
 from watched_page import Watched, comparison, identities, watching
 
@@ -40,6 +40,57 @@ def test_pages_opened_from_a_folder_say_what_serves_them(browser: Browser, site:
     page.close()
 
 
+def test_a_series_without_a_name_can_be_opened_and_a_long_one_hides_no_column(
+    watched: Watched, site: Path
+) -> None:
+    """The first was a link without a text, which screen readers skip; the second pushed the rest off the screen."""
+    index, run = document(site, "index.json"), comparison(site)[1]
+    other = {"slow": "", "tiny": "x" * 300}
+    index["names"]["model"] = [other.get(name, name) for name in index["names"]["model"]]
+    index["names"] |= {field: [""] for field in ("mode", "dtype", "backend")}
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    for path in ("series/", f"run/?id={run}"):
+        page = watched.open(path)
+        assert page.get_by_text("without a name", exact=True).count() > 0, path
+        assert page.evaluate("[...document.querySelectorAll('main a')].every((one) => one.innerText)"), path
+        over = "[...document.querySelectorAll('.scroll')].map((one) => one.scrollWidth - one.clientWidth)"
+        assert set(page.evaluate(over)) == {0}, path
+    page.get_by_role("link", name="without a name").first.click()
+    page.wait_for_selector(".canvas canvas")
+    assert page.title() == "without a name: latency(ms) · Series · torchperf"
+    assert watched.open("run/").title() == "Runs · torchperf"
+
+
+def test_a_printed_comparison_of_long_values_is_as_wide_as_its_page(watched: Watched, site: Path) -> None:
+    """Those of throughputs pushed its last columns off the paper."""
+    base, head = comparison(site)
+    index, content = document(site, "index.json"), document(site, f"compare/{base}/{head}.json")
+    index["units"]["latency(ms)"] = "samples/s"
+    for column in ("base", "head"):
+        content["rows"][column] = [value and 1e6 + value for value in content["rows"][column]]
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    watched.page.route("**/data/compare/**", lambda route: route.fulfill(json=content))
+    watched.page.set_viewport_size({"width": 703, "height": 1032})
+    page = watched.open(f"compare/?base={base}&head={head}&show=all")
+    page.emulate_media(media="print")
+    assert page.locator(".scroll").evaluate("(table) => table.scrollWidth - table.clientWidth") <= 1
+
+
+def test_half_a_screen_is_wide_enough_for_the_cause_of_a_regression(watched: Watched) -> None:
+    """It was beyond the edge, where many systems show no scroll bar."""
+    watched.page.set_viewport_size({"width": 768, "height": 900})
+    page = watched.open("regressions/")
+    assert page.locator(".scroll").last.evaluate("(table) => table.scrollWidth - table.clientWidth") == 0
+
+
+def test_a_run_without_a_fingerprint_says_so(watched: Watched, site: Path) -> None:
+    """Below the heading was nothing."""
+    run = comparison(site)[1]
+    content = {**document(site, f"run/{run}.json"), "machine": {}}
+    watched.page.route(f"**/run/{run}.json", lambda route: route.fulfill(json=content))
+    assert watched.open(f"run/?id={run}").get_by_text("Its fingerprint is not recorded.").is_visible()
+
+
 WIDEST = """
 () => {
   const canvas = document.querySelector(".canvas canvas");
@@ -67,6 +118,16 @@ HAS_COLOR = """
 }
 """
 """Whether the chart has a pixel of a color of the style sheet."""
+
+NOTE_TEXTS = """
+window.texts = [];
+const fill = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+  texts.push(text);
+  fill.call(this, text, ...more);
+};
+"""
+"""Notes all texts that are drawn."""
 
 
 def drawn(watched: Watched, series: str, content: Any, *changes: Any) -> Page:
@@ -96,11 +157,34 @@ def test_a_missing_value_is_a_gap_in_the_chart(watched: Watched, site: Path) -> 
     assert "no value, oom: too large" in page.locator(".said").inner_text()
 
 
+@pytest.mark.parametrize(("kind", "told"), [("outcome", "passes"), ("count", "0.0")])
+def test_a_series_that_is_always_zero_is_drawn(watched: Watched, site: Path, kind: str, told: str) -> None:
+    """A case that never passed, or never had a graph break, was an empty chart without numbers."""
+    slow = identities(site, "slow")[0]
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"]["value"] = [0.0] * len(content["points"]["value"])
+    watched.page.add_init_script(NOTE_TEXTS)
+    assert told in drawn(watched, slow, {**content, "kind": kind}).evaluate("texts")
+
+
+def test_the_time_axis_of_a_single_run_is_days_long(watched: Watched, site: Path) -> None:
+    """It reached three years into the future."""
+    slow, index = series_id(site, "slow"), document(site, "index.json")
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"] = {name: column[:1] for name, column in content["points"].items()}
+    content["last"] = [run["id"] for run in index["runs"] if run["device"] == "cuda"][-1]
+    watched.page.add_init_script(NOTE_TEXTS)
+    texts = drawn(watched, slow, content).evaluate("texts")
+    assert "09-22 00:00" in texts
+    assert not any(text.startswith("20") for text in texts)
+
+
 def test_an_axis_names_each_of_its_numbers(watched: Watched) -> None:
     """However small or large: microseconds in a metric of seconds were all 0."""
     axes = [
         ([0, 5, 10], 5, ["0", "5", "10"]),
         ([1000, 1002.5, 1005], 2.5, ["1,000.0", "1,002.5", "1,005.0"]),
+        ([980_000, 1_000_000], 20_000, ["980,000", "1,000,000"]),
         ([0.0002, 0.0002002], 2e-7, ["0.0002000", "0.0002002"]),
         ([0, 2e-7, 4e-7], 2e-7, ["0", "2e-7", "4e-7"]),
         ([9e-13, 1e-12, 1.1e-12], 1e-13, ["9e-13", "1e-12", "1.1e-12"]),
@@ -113,6 +197,13 @@ def test_an_axis_names_each_of_its_numbers(watched: Watched) -> None:
         f"async ([values, step]) => (await import('./js/chart.js')).ticks((one) => one, {text})(values, step)"
     )
     assert [page.evaluate(script, axis[:2]) for axis in axes] == [told for *_, told in axes]
+
+
+def test_a_number_is_written_as_on_the_terminal(watched: Watched) -> None:
+    """A throughput of a million was 1.000e+6, beside one of 849,048."""
+    numbers = {1_000_123.4: "1,000,123", 849_048.2: "849,048", 12.3456: "12.35", 3: "3", 3e30: "3.000e+30"}
+    script = "async (all) => { const { number } = await import('./js/dom.js'); return all.map((one) => number(one)); }"
+    assert watched.open("").evaluate(script, [*numbers]) == [*numbers.values()]
 
 
 def test_a_change_that_rounds_to_zero_has_no_direction(watched: Watched) -> None:
@@ -168,11 +259,7 @@ def test_charts_and_tables_are_downloaded_as_pictures_and_json(watched: Watched,
 
 def test_a_picture_of_several_series_names_them(watched: Watched, site: Path) -> None:
     """Nobody could tell afterwards which color was which."""
-    watched.page.add_init_script(
-        "window.texts = []; const fill = CanvasRenderingContext2D.prototype.fillText;"
-        "CanvasRenderingContext2D.prototype.fillText = "
-        "function (text, ...more) { texts.push(text); fill.call(this, text, ...more); }"
-    )
+    watched.page.add_init_script(NOTE_TEXTS)
     page = watched.open(f"series/?s={','.join(series_id(site, model) for model in ('slow', 'tiny'))}")
     page.wait_for_selector(".canvas canvas")
     downloaded(page, "PNG of the chart")

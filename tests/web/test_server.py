@@ -244,6 +244,15 @@ def test_those_who_run_it_see_how_it_does(url: str) -> None:
     assert get(url, "").headers["x-content-type-options"] == "nosniff"
 
 
+def test_browsers_ask_each_time_whether_a_page_has_changed(url: str) -> None:
+    """Else they guess how long a script is current, and after an upgrade mix old ones with new ones."""
+    for path in ("", "js/page.js", "data/index.json"):
+        first = get(url, path)
+        again = get(url, path, headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status_code, again.headers["cache-control"]) == (304, "no-cache"), path
+        assert first.headers["cache-control"] == "no-cache", path
+
+
 def test_every_page_is_drawn_from_the_server(url: str, browser: Browser, site: Path) -> None:
     base, head = comparison(site)
     paths = {

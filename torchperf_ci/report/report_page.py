@@ -43,7 +43,8 @@ def write_page(inputs: ReportInputs, folder: Path, options: ReportOptions) -> No
     groups = grouped(inputs.verdicts)
     changed = (verdict for group in ("regressed", "candidate", "improved") for verdict in groups[group])
     charts = [chart for verdict in changed if (chart := pair_chart(verdict))][:_MAX_CHARTS]
-    if first := charts[0] if charts else clearest_chart(inputs.verdicts):
+    first = charts[0] if charts else clearest_chart(groups["regressed"]) or clearest_chart(inputs.verdicts)
+    if first:
         documents[0] = replace(documents[0], blocks=[first, *documents[0].blocks])
     if charts[1:]:
         documents.append(Document("Pair by pair", charts[1:]))

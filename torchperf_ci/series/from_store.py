@@ -85,7 +85,7 @@ def points_of_store(
             machines = _machines(store.rows(store.statement("machines"), parameters))
         columns = store.columns(store.statement("newest" if last else "history"), parameters)
     points = _points_of_columns(columns, machines)
-    return {wanted: row for wanted, row in points.items() if wanted in series} if series else points
+    return {wanted: points[wanted] for wanted in series if wanted in points} if series else points
 
 
 def points_of_runs(

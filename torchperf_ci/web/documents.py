@@ -157,16 +157,18 @@ class Documents:
         if base.group != head.group:
             raise UnknownDocumentError
         older, known = min(base, head, key=lambda run: run.time), self.groups[base.group]
+        results = self._results_of_runs(base, head)
+        cases = {series.case for run in (base, head) for series in results.get(run.name, ())}
         past = past_of_store(
             self._store,
             base.group,
-            {series: span.first for series, span in known.series},
+            {series: span.first for series, span in known.series if series.case in cases},
             branch=older.branch,
             since=[older, *known.recent(older, BASELINE - 1)][-1].time,
             stop=older.period[1] + 1,
             machines=known.machines,
         )
-        return compare_document(base, head, self._results_of_runs(base, head), past, self._policy)
+        return compare_document(base, head, results, past, self._policy)
 
     def _run_entry(self, run_id: str) -> RunEntry:
         if run := self._run_by_id.get(run_id):

@@ -102,7 +102,7 @@ class Endpoints:
         """Respond with a document of the store, or with 304 if the client already has this version."""
         packed = await self._in_thread(self._service.document, request.path_params["path"])
         etag = f'"{hashlib.sha256(packed).hexdigest()[:32]}"'
-        headers = {"ETag": etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
+        headers = {"ETag": etag, "Vary": "Accept-Encoding"}
         if etag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if not _accepts_gzip(request):

@@ -1,5 +1,6 @@
 // Charts of series over time: points with their spread, levels, changes, machines and noise. uPlot draws each once it is visible.
 
+import { onTrunk } from "./data.js";
 import { SIGNS, TONES, change, commitName, day, h, link, minute, number, reading, short } from "./dom.js";
 import { save } from "./table.js";
 
@@ -8,7 +9,8 @@ const DASHES = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 const MAX_SPREADS = 1500;
 const HEIGHT = 360;
 const NARROW = 600;
-const MONTH = 28 * 86_400;
+const DAY = 86_400;
+const MONTH = 28 * DAY;
 
 const css = (variable) => getComputedStyle(document.documentElement).getPropertyValue(variable).trim();
 const colour = (place) => css(`--c${place % COLOURS}`);
@@ -57,41 +59,42 @@ function photograph(canvas, title, rows) {
 function drawn(frame, said, rows, relative) {
   const times = [...new Set(rows.flatMap((row) => row.points.map((point) => point.time)))].sort((a, b) => a - b);
   const place = new Map(times.map((time, index) => [time, index]));
-  const columns = rows.map((row) => {
+  const lines = rows.flatMap((row, index) => [true, false].map((judged) => ({ row, index, judged, points: row.points.filter((point) => onTrunk(row, point) === judged) }))).filter(({ points }) => points.length);
+  const columns = lines.map(({ row, points }) => {
     const column = new Array(times.length).fill(undefined); // undefined: the series had no run then, and its line has no gap
-    for (const point of row.points) column[place.get(point.time)] = point.value === null || row.by === null ? null : point.value * row.by;
+    for (const point of points) column[place.get(point.time)] = point.value === null || row.by === null ? null : point.value * row.by;
     return column;
   });
   const size = () => ({ width: frame.clientWidth, height: HEIGHT });
-  const plot = new uPlot({ ...size(), ...options(rows, relative, times.length, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
+  const plot = new uPlot({ ...size(), ...options(rows, lines, relative, times, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
   new ResizeObserver(() => plot.setSize(size())).observe(frame);
   for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", () => plot.redraw());
   frame.addEventListener("keydown", (event) => walk(event, plot));
 }
 
-function options(rows, relative, runs, narrow, said) {
+function options(rows, lines, relative, times, narrow, said) {
   const axis = { stroke: () => css("--quiet"), grid: { stroke: () => css("--faint"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
   const value = relative ? ticks((number) => (number - 1) * 100, (text, sign) => `${sign}${text}%`)
     : rows.every((row) => row.kind === "outcome") ? (numbers) => numbers.map((number) => ["fails", "passes"][number] ?? "") : ticks((number) => number, (text, sign) => `${sign === "−" ? sign : ""}${text}`);
-  const moment = (time, step) => (step < 86_400 ? minute(time).slice(5) : step < MONTH ? day(time).slice(narrow ? 5 : 0) : day(time).slice(0, 7));
+  const moment = (time, step) => (step < DAY ? minute(time).slice(5) : step < MONTH ? day(time).slice(narrow ? 5 : 0) : day(time).slice(0, 7));
   return {
     legend: { show: false }, padding: [22, 44, 0, 0], tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
     axes: [
       { ...axis, size: 32, space: narrow ? 56 : 80, values: (_, moments, __, ___, step) => moments.map((time) => moment(time, step)) },
       { ...axis, size: (_, texts) => 16 + 8 * Math.max(...(texts ?? []).map((text) => text.length), 3), values: (_, numbers, __, ___, step) => value(numbers, step) },
     ],
-    scales: { y: { range: (_, low, high) => reach(low, high) } },
-    series: [{}, ...rows.map((row, index) => ({
+    scales: { x: times.length === 1 ? { range: [times[0] - DAY, times[0] + DAY] } : {}, y: { range: (_, low, high) => reach(low, high) } },
+    series: [{}, ...lines.map(({ row, index, judged }) => ({
       stroke: () => colour(index), fill: null, width: 1, dash: dash(index), alpha: row.levels.length ? 0.6 : 0.9,
-      paths: row.levels.length ? () => null : undefined, // a series with levels is drawn by these
-      points: { show: true, size: runs < 100 ? 7 : runs < 500 ? 5 : 3, fill: () => colour(index), width: 0 },
+      paths: row.levels.length || !judged ? () => null : undefined, // a series with levels is drawn by these
+      points: { show: true, size: times.length < 100 ? 7 : times.length < 500 ? 5 : 3, fill: () => (judged ? colour(index) : css("--paper")), width: judged ? 0 : 1 },
     }))],
     cursor: { drag: { x: true, y: false }, points: { size: 9 } },
     hooks: { drawAxes: [(plot) => unit(plot, relative ? "" : rows[0].unit)], drawClear: [(plot) => beneath(plot, rows)], draw: [(plot) => above(plot, rows)], setCursor: [(plot) => told(plot, said, rows)] },
   };
 }
 
-/** Formats the numbers of an axis with as many decimals as its steps need; very large and very small ones with an exponent, as `number` does. */
+/** Formats the numbers of an axis with as many decimals as its steps need; very large and very small ones with an exponent. */
 export function ticks(scaled, said) {
   return (numbers, step) => {
     let digits = 0;
@@ -99,7 +102,7 @@ export function ticks(scaled, said) {
     while (digits < 12 && Math.abs(size(digits) - Math.round(size(digits))) > 1e-6 * size(digits)) digits += 1;
     const values = numbers.map(scaled);
     const largest = Math.max(...values.map(Math.abs));
-    const text = largest >= 1e6 || largest < 1e-4 ? (value) => (value ? Number(value.toPrecision(6)).toExponential() : "0")
+    const text = largest >= 1e9 || largest < 1e-4 ? (value) => (value ? Number(value.toPrecision(6)).toExponential() : "0")
       : (value) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
     return values.map((value) => {
       const rounded = Math.abs(value) < size(-3) ? 0 : value;
@@ -111,7 +114,7 @@ export function ticks(scaled, said) {
 /** The range of the value axis: the values with a margin of at least 2%, so that mere noise does not fill the chart. */
 function reach(low, high) {
   if (low === null || high === null) return [0, 1];
-  const margin = Math.max((high - low) * 0.1, Math.abs(high) * 0.02);
+  const margin = Math.max((high - low) * 0.1, Math.abs(high) * 0.02) || 1;
   return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
 }
 
@@ -225,16 +228,18 @@ function sentence(row, point) {
   const changed = row.changes.find((entry) => entry.time === point.time);
   const spread = point.n > 1 ? ` (${number(point.low)} to ${number(point.high)}, ${point.n} repetitions)` : "";
   const value = point.value === null ? `no value, ${point.why}` : `${reading(point.value, row.of, row.unit)}${point.why && `, ${point.why}`}${spread}`;
-  return `${row.label ?? row.name}: ${value}, commit ${commitName(point)}${["", row.trunk].includes(point.branch) ? "" : `, branch ${point.branch}`}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
+  return `${row.label ?? row.name}: ${value}, commit ${commitName(point)}${onTrunk(row, point) ? "" : `, branch ${point.branch}`}${changed ? `, ${changed.word}${changed.ratio ? ` by ${change(changed.ratio)}` : ""} since ${day(changed.time)}` : ""}`;
 }
 
 function walk(event, plot) {
   const times = plot.data[0];
-  const at = plot.cursor.idx ?? -1;
-  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: times.length - 1 }[event.key];
+  const { min, max } = plot.scales.x; // where it is zoomed to
+  const [first, last] = [times.findIndex((time) => time >= min), times.findLastIndex((time) => time <= max)];
+  const at = plot.cursor.idx ?? first - 1;
+  const next = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: first, End: last }[event.key];
   if (next === undefined) return;
   event.preventDefault();
-  const index = Math.min(Math.max(next, 0), times.length - 1);
+  const index = Math.min(Math.max(next, first), last);
   const value = plot.data.slice(1).map((column) => column[index]).find((one) => one !== null && one !== undefined);
   const top = value === undefined ? 0 : plot.valToPos(value, "y");
   plot.setCursor({ left: plot.valToPos(times[index], "x"), top });

@@ -64,6 +64,9 @@ export const kindOf = ({ repo, benchmark, device, arch }) => JSON.stringify([rep
 
 export const sameMachine = (left, right) => ["repo", "benchmark", "device", "arch"].every((name) => left[name] === right[name]);
 
+/** Whether a point counts for the levels of its series: if its branch is the trunk, or unknown. */
+export const onTrunk = ({ trunk }, { branch }) => ["", trunk].includes(branch);
+
 /** The items with these IDs. Throws `Changed` if one of them is not in the index. */
 export function named(byId, ids) {
   const items = ids.map((id) => byId.get(id));
@@ -101,7 +104,7 @@ function joined(parts, index, series) {
   const newest = parts[parts.length - 1];
   const runs = [...index.runs].reverse();
   const points = parts.flatMap((part) => pointsOf(part, placed(runs, series, part.points.run, part.last)));
-  const last = points.filter(({ branch }) => ["", newest.trunk].includes(branch)).pop() ?? points[points.length - 1];
+  const last = points.filter((point) => onTrunk(newest, point)).pop() ?? points[points.length - 1];
   const levels = new Map(parts.flatMap((part) => part.levels).map((level) => [level.start, level]));
   return {
     ...newest,

@@ -36,10 +36,10 @@ export function outward(url, text) {
   return /^https?:\/\//.test(url ?? "") ? h("a", { href: url, rel: "noreferrer" }, text) : text;
 }
 
-/** Formats a value with four significant digits, never rounded to zero; a missing value is a dash. */
+/** Formats a value as the terminal does, with at least four significant digits, never rounded to zero; a missing value is a dash. */
 export function number(value, unit = "") {
   if (value === null || value === undefined) return "–";
-  const digits = Math.abs(value) >= 1e6 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential(3) : plain(value);
+  const digits = Math.abs(value) >= 1e15 || (value !== 0 && Math.abs(value) < 1e-4) ? value.toExponential(3) : plain(value);
   return unit ? `${digits} ${unit}` : digits;
 }
 
@@ -86,13 +86,13 @@ export const plural = (count, noun, nouns = `${noun}s`) => `${count.toLocaleStri
 
 /** The name of a series, with the most specific part first. */
 export function seriesName(names) {
-  return [names.model, names.mode, names.dtype, names.backend].filter(Boolean).join(" ");
+  return [names.model, names.mode, names.dtype, names.backend].filter(Boolean).join(" ") || "without a name";
 }
 
 export const machineName = (names) => [names.device, names.arch].filter(Boolean).join(" · ");
 
-/** Whether series or runs are of several repositories, which are then named. */
-export const severalRepos = (all) => all.some((one) => one.repo !== all[0].repo);
+/** Whether series or runs differ in a field, such as their repository, which is then named. */
+export const differ = (all, field) => all.some((one) => one[field] !== all[0][field]);
 
 /** The name of a benchmark, with its repository if there are several. */
 export const benchmarkName = (names, several) => (several ? `${names.repo} ${names.benchmark}` : names.benchmark);

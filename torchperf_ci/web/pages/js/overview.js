@@ -1,7 +1,7 @@
 // The overview: open regressions, the state of each kind of machine, and the newest culprits.
 
 import { load } from "./data.js";
-import { badge, benchmarkName, change, changeOf, day, evidence, h, link, machineName, minute, plural, seriesName, severalRepos, short, svg } from "./dom.js";
+import { badge, benchmarkName, change, changeOf, day, differ, evidence, h, link, machineName, minute, plural, seriesName, short, svg } from "./dom.js";
 import { nothingYet, page } from "./page.js";
 import { save, table } from "./table.js";
 
@@ -9,7 +9,7 @@ page("", "Overview", async () => {
   const overview = await load("overview.json");
   const causes = overview.causes.map((cause) => ({ ...cause.worst, ...cause }));
   if (!overview.groups.length) return nothingYet();
-  const many = severalRepos(overview.groups.map((group) => group.run));
+  const [many, benchmarks] = ["repo", "benchmark"].map((field) => differ(overview.groups.map((group) => group.run), field));
   const told = new Set(causes.flatMap((cause) => cause.culprits.map((culprit) => culprit.commit)));
   const others = overview.culprits.filter((culprit) => !told.has(culprit.commit));
   const old = overview.time > 0 && overview.groups.every(isOld); // 0 where no record has a time
@@ -17,7 +17,7 @@ page("", "Overview", async () => {
     h("h1", { class: old && overview.tone === "good" ? "warning" : overview.tone }, overview.sentence),
     h("p", { class: old ? "note" : "quiet" }, `Newest result: ${minute(overview.time)} UTC${old ? `, ${plural(Math.floor((Date.now() / 1000 - overview.time) / 86_400), "day")} ago: nothing has reported since` : ""}.`),
     ...overview.groups.filter(isAhead).map(({ run }) => h("p", { class: "note" }, `The newest run on ${machineName(run)} is of ${minute(run.end)}, which is yet to come: its clock is wrong, and machines whose clocks are right may count as silent.`)),
-    causes.length ? table("open", "Open regressions by cause", CAUSES, causes.map((cause) => ({ ...cause, repo: many ? cause.name.repo : "" })), 5) : null,
+    causes.length ? table("open", "Open regressions by cause", CAUSES, causes.map((cause) => ({ ...cause, repo: many ? cause.name.repo : "", benchmark: benchmarks ? cause.name.benchmark : "" })), 5) : null,
     h("h2", {}, "Machines"),
     h("div", { class: "cards" }, ...overview.groups.map((group) => card(group, many))),
     ...(others.length ? [h("h2", {}, causes.length ? "Other culprits, the newest" : "Newest culprits"), h("ul", {}, ...others.map((culprit) => h("li", {}, evidence(culprit))))] : []),
@@ -38,10 +38,10 @@ const CAUSES = [
   {
     head: "what", prose: true, value: (cause) => `${seriesName(cause.name)} ${cause.name.metric}`,
     cell: (cause) => [link("series", { s: cause.series.join(",") }, `${seriesName(cause.name)} ${cause.name.metric}`),
-      cause.count > 1 ? ` and ${cause.count - 1} more` : "", h("small", {}, [cause.repo, machines(cause)].filter(Boolean).join(", "))],
+      cause.count > 1 ? ` and ${cause.count - 1} more` : "", h("small", {}, [cause.repo, cause.benchmark, machines(cause)].filter(Boolean).join(", "))],
   },
   { head: "regressions", hidden: true, value: (cause) => cause.count }, { head: "machines", hidden: true, value: machines },
-  { head: "repository", hidden: true, rare: true, value: (cause) => cause.repo },
+  { head: "repository", hidden: true, rare: true, value: (cause) => cause.repo }, { head: "benchmark", hidden: true, rare: true, value: (cause) => cause.benchmark },
   ...["old", "new"].map((head) => ({ head, hidden: true, value: (cause) => cause[head] })),
   { head: "worst change", number: true, value: (cause) => cause.ratio, cell: (cause) => badge("bad", changeOf(cause, cause.name, cause.unit)) },
   {
@@ -57,7 +57,7 @@ function card(group, many) {
   return h("section", { class: "card" },
     h("h3", {}, machineName(run)),
     h("p", { class: "quiet" }, benchmarkName(run, many)),
-    drawing ?? h("p", { class: "quiet" }, group.trend.day.length ? "No latency trend yet: it starts on the second day." : "No latency(ms) is measured here, so there is no trend."),
+    drawing ?? h("p", { class: "quiet" }, group.trend.day.length ? "No latency trend yet: it starts on the second day." : "No run here has a latency(ms) and a time, so there is no trend."),
     h("dl", {},
       row("Regressions", group.open
         ? link("regressions", { ...where, state: "open" }, badge("bad", `${group.open} open`))

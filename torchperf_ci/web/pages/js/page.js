@@ -10,7 +10,7 @@ export function page(name, title, draw) {
   document.title = `${title} · torchperf`;
   const main = h("main", { id: "main", tabindex: "-1" });
   document.body.replaceChildren(header(name), main, h("footer", {}, "Times are UTC, intervals 95%. A missing value is a gap, never zero; values are compared on one machine only."));
-  const redraw = () => drawn(main, () => draw(state(), main));
+  const redraw = () => drawn(main, title, () => draw(state(), main));
   addEventListener("popstate", redraw);
   addEventListener("statechange", redraw);
   redraw();
@@ -21,7 +21,7 @@ const controlKey = (element) => `${element.tagName} ${element.name || element.id
 
 let turn = 0;
 
-async function drawn(main, draw) {
+async function drawn(main, title, draw) {
   turn += 1;
   const mine = turn;
   main.setAttribute("aria-busy", "true");
@@ -34,6 +34,7 @@ async function drawn(main, draw) {
     if (mine !== turn) return;
     const focused = main.contains(document.activeElement) ? controlKey(document.activeElement) : null;
     main.replaceChildren(...[parts].flat(2).filter(Boolean));
+    document.title = [...new Set([main.querySelector("h1")?.textContent ?? title, title, "torchperf"])].join(" · ");
     if (focused) ([...main.querySelectorAll("a, button, input, select")].find((one) => controlKey(one) === focused) ?? main).focus();
     document.dispatchEvent(new Event("drawn"));
   } catch (error) {

@@ -1,7 +1,7 @@
 // The page of all changes of level and all culprits.
 
 import { load } from "./data.js";
-import { TONES, againColumn, badge, changed, copying, day, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, severalRepos, short } from "./dom.js";
+import { TONES, againColumn, badge, changed, copying, day, differ, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, short } from "./dom.js";
 import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -10,8 +10,7 @@ page("regressions", "Regressions", async (state) => {
   if (!changes.length && !culprits.length && !(await load("overview.json")).groups.length) return nothingYet();
   const all = changes.map((entry) => ({ ...entry, state: stateOf(entry), year: day(entry.time).slice(0, 4) }));
   const picks = { year: (row) => row.year, repo: (row) => row.name.repo, device: (row) => row.name.device, arch: (row) => row.name.arch, benchmark: (row) => row.name.benchmark, metric: (row) => row.name.metric, state: (row) => row.state };
-  const several = severalRepos(all.map((row) => row.name));
-  all.forEach((row) => { row.repo = several ? row.name.repo : ""; });
+  for (const field of ["repo", "benchmark"].filter((one) => differ(all.map((row) => row.name), one))) all.forEach((row) => { row[field] = row.name[field]; });
   const shown = matching(all, picks, state);
   const proven = culprits.map((entry) => ({ ...entry, ...entry.culprit, state: culpritState(entry, all, picks, state) })).filter((row) => row.state);
   return [
@@ -43,8 +42,8 @@ function culpritState(entry, all, picks, filter) {
 const COLUMNS = [
   { head: "since", short: true, value: (row) => day(row.time) },
   { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state], row.recovered ? `recovered ${day(row.recovered)}` : row.state === "no longer measured" ? `no result since ${day(row.ended)}` : row.state) },
-  seriesColumn((row) => [row.name.metric, row.repo, machineName(row.name)].filter(Boolean).join(", ")),
-  { head: "repository", hidden: true, rare: true, value: (row) => row.repo },
+  seriesColumn((row) => [row.name.metric, row.repo, row.benchmark, machineName(row.name)].filter(Boolean).join(", ")),
+  { head: "repository", hidden: true, rare: true, value: (row) => row.repo }, { head: "benchmark", hidden: true, rare: true, value: (row) => row.benchmark },
   { head: "metric", hidden: true, value: (row) => row.name.metric },
   { head: "change", number: true, value: (row) => row.ratio, cell: changed },
   { head: "95% interval", hidden: true, value: (row) => interval(row.low, row.high) },

@@ -33,7 +33,7 @@ async function oneRun(id) {
   const { machine, differs, notes, counts, failed, not_run: missing } = document;
   const [run, previous] = [id, document.previous].map((one) => index.runById.get(one));
   if (!run) throw new Changed();
-  const caseColumn = { head: "case", prose: true, value: (one) => seriesName(one.name), cell: (one) => link("series", { q: `${seriesName(one.name)} ${run.device} ${run.arch}` }, seriesName(one.name)) };
+  const caseColumn = { head: "case", prose: true, value: (one) => seriesName(one.name), cell: (one) => link("series", { q: [...Object.values(one.name), run.device, run.arch].join(" ") }, seriesName(one.name)) };
   const again = againColumn((one) => ({ ...one.name, device: run.device }));
   return [
     h("h1", {}, sentence(counts, missing.length)),
@@ -51,6 +51,7 @@ async function oneRun(id) {
     missing.length ? table("not-run", `${plural(missing.length, "case")} of the five runs before that did not run`, [caseColumn, again], missing.map((name) => ({ name }))) : null,
     table("measured", "What was measured", [...VALUES, again], measured(document, placed(index.all, run, document.series, document.last))),
     h("h2", {}, "The machine"),
+    Object.keys(machine).length ? null : h("p", {}, "Its fingerprint is not recorded."),
     h("dl", { class: "facts" }, ...Object.entries(machine).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)))),
   ];
 }

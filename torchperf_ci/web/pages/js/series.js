@@ -1,7 +1,7 @@
 // The page of series over time: up to twenty, chosen in a search field.
 
-import { catalogue, wholeSeries } from "./data.js";
-import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
+import { catalogue, onTrunk, wholeSeries } from "./data.js";
+import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, differ, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
@@ -50,7 +50,7 @@ function models(all) {
     counts.set(series.model, row);
   }
   return table("models", plural(counts.size, "model"), [
-    { head: "model", value: (row) => row.model, cell: (row) => link("series", { q: row.model }, row.model) },
+    { head: "model", prose: true, value: (row) => row.model, cell: (row) => (row.model ? link("series", { q: row.model }, row.model) : "without a name") },
     { head: "metrics", prose: true, value: (row) => [...row.metrics].sort().join(", ") },
     { head: "machines", prose: true, value: (row) => [...row.machines].sort().join(", "), cell: (row) => (row.machines.size > 2 ? plural(row.machines.size, "machine") : [...row.machines].sort().join(", ")) },
     { head: "series", number: true, value: (row) => row.count },
@@ -62,13 +62,13 @@ async function shown(chosen, state, all, add) {
   const from = Math.max(0, newest - (Number(state.from) || Infinity) * DAY);
   const spans = !from || SPANS.some(([days]) => days === state.from) ? SPANS : [...SPANS, [state.from, `${state.from} days`]];
   const rows = await Promise.all(chosen.map(async (series) => cut(series, await wholeSeries(series, from), from)));
-  const several = new Set(rows.map((row) => machineName(row.of))).size > 1;
-  if (rows.length > 1) rows.forEach((row) => { row.label = several ? `${row.name}, ${machineName(row.of)}` : row.name; });
+  const apart = [(series) => benchmarkName(series, differ(chosen, "repo")), machineName].filter((name) => new Set(chosen.map(name)).size > 1);
+  if (rows.length > 1) rows.forEach((row) => { row.label = [row.name, ...apart.map((name) => name(row.of))].join(", "); });
   const mixed = new Set(rows.map((row) => row.unit)).size > 1;
   const relative = mixed || state.scale === "relative";
   const [first] = rows;
-  const again = chosen.map(measureAgain).filter(Boolean);
-  const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${several ? "" : `, ${machineName(first.of)}`}`;
+  const again = [...new Set(chosen.map(measureAgain))].filter(Boolean);
+  const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${apart.includes(machineName) ? "" : `, ${machineName(first.of)}`}`;
   return [
     rows.length === 1 ? figures(...about(first)) : null,
     ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
@@ -77,6 +77,7 @@ async function shown(chosen, state, all, add) {
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
     rows.length === 1 ? bands(first) : null,
+    rows.some((row) => !row.points.every((point) => onTrunk(row, point))) ? h("p", { class: "quiet" }, "Hollow points are of other branches, which are not judged.") : null,
     h("div", { class: "picker" }, choice("from", "Time", spans, state.from ?? "", "all"), mixed ? h("span", { class: "quiet" }, "Units differ: each series is relative to its first level.") : choice("scale", "Scale", [["relative", "relative to the first level"]], relative ? "relative" : "", "absolute"), add),
     changes(rows),
     ...rows.map(machines),
@@ -128,7 +129,7 @@ const share = (value) => `${(value * 100).toPrecision(2)}%`;
 function bands(row) {
   if (row.kind === "outcome") return h("p", { class: "quiet" }, "Whether the case passes: any failure counts, so there is no noise to show.");
   if (row.kind !== "ratio") return h("p", { class: "quiet" }, "Counts, and values that may be zero, are judged by their differences, so there is no noise in percent to show.");
-  if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs on this machine to estimate their noise, so no change is judged yet.");
+  if (row.noise === null) return h("p", { class: "quiet" }, "There are too few runs with a value on this machine to estimate their noise, so no change is judged yet.");
   return h("p", { class: "quiet" }, "Each point is a run with the range of its repetitions; the lines are levels. ",
     h("span", { class: "band" }), " is the noise, two standard deviations either way; ", row.detectable === null ? "" : [h("span", { class: "band wide" }), " holds changes that two runs usually do not reveal; "], `${share(row.min_effect)} is the smallest change that matters.`);
 }
