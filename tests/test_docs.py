@@ -101,6 +101,14 @@ def test_the_badges_say_what_is_so() -> None:
     assert torch.removesuffix("-blue") == f"≥ {oldest}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_dependency_is_installed_by_hand_in_a_version_that_the_project_takes(page: Path) -> None:
+    project = (PROJECT / "pyproject.toml").read_text("utf-8")
+    for package, versions in re.findall(r"'([a-z0-9-]+)([<>=][^']+)'", page.read_text("utf-8")):
+        if f'"{package}>=' in project:
+            assert f'"{package}{versions}"' in project
+
+
 def test_the_verdict_on_the_pictured_runs_is_the_one_on_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
