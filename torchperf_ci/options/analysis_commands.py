@@ -223,7 +223,7 @@ class ReportOptions:
     )
     night: str | None = option(
         "--night",
-        "Night to report: issues count nights, and reporting the same night again changes nothing",
+        "Night to report: issues count nights, and the same night again changes something only if its results do",
         night,
         metavar="DATE",
         otherwise="today, in UTC",
