@@ -73,8 +73,8 @@ class CheckOptions:
         "--branch",
         "Branch of the history",
         metavar="NAME",
-        otherwise="in a store, the branch that the job's pull request or merge queue merges into, else the records' "
-        "branch, else the job's; otherwise all",
+        otherwise="all of a given directory or file, else the branch that the job's pull request or merge "
+        "queue merges into, else the records' branch, else the job's",
     )
     repo_name: str | None = option(
         "--repo-name",
