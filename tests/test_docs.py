@@ -91,6 +91,16 @@ def test_every_page_opens_with_an_example(page: Path) -> None:
     assert re.search(r"^```|!\[|<img ", opening, re.MULTILINE)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_markdown_changes_no_formula(page: Path) -> None:
+    """GitHub reads a formula in dollars as Markdown first, which makes ``\\,`` a comma. It leaves ```math alone."""
+    for token in tokens(page):
+        text = "".join("\n" if child.type == "softbreak" else child.content for child in token.children or [])
+        written = re.sub(r"(`+).*?\1", "", token.content) if token.children else ""
+        for formula in re.findall(r"\$.*?\$", written, re.DOTALL):
+            assert formula in text
+
+
 def test_the_badges_say_what_is_so() -> None:
     badges = re.findall(r"img\.shields\.io/badge/([^)]+)\)\]", (PROJECT / "README.md").read_text("utf-8"))
     project = (PROJECT / "pyproject.toml").read_text("utf-8")
@@ -99,6 +109,14 @@ def test_the_badges_say_what_is_so() -> None:
     assert f'license = "{license_name.removesuffix("-blue")}"' in project
     oldest = min(re.findall(r"(?m)^VERSIONS := ([\d.]+)\.\d+ ", (PROJECT / "Makefile").read_text("utf-8")))
     assert torch.removesuffix("-blue") == f"≥ {oldest}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_a_dependency_is_installed_by_hand_in_a_version_that_the_project_takes(page: Path) -> None:
+    project = (PROJECT / "pyproject.toml").read_text("utf-8")
+    for package, versions in re.findall(r"'([a-z0-9-]+)([<>=][^']+)'", page.read_text("utf-8")):
+        if f'"{package}>=' in project:
+            assert f'"{package}{versions}"' in project
 
 
 def test_the_verdict_on_the_pictured_runs_is_the_one_on_the_page(

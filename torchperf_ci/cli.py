@@ -316,7 +316,7 @@ COMMANDS = (
     Command(
         "ingest",
         "Ingest records into the store, each exactly once no matter how often it runs.",
-        "torchperf ingest s3://bucket/v3 --store clickhouse://user@host/benchmark",
+        "torchperf ingest s3://bucket --store clickhouse://user@host/benchmark",
         "storage_commands:IngestOptions",
         "web.command:ingest_command",
     ),

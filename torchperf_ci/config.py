@@ -98,7 +98,7 @@ class Rule:
 class Upload:
     """Where the records go: at most one of ``to``, ``lambda`` and ``branch``."""
 
-    to: str | None = key(Text(), None, "As in `torchperf upload --to`: `s3://BUCKET`, or a directory.")
+    to: str | None = key(Text(), None, "As in `torchperf upload --to`, such as `s3://BUCKET` or a directory.")
     lambda_: str | None = key(_URL, None, "The URL of an upload API, instead of `to`.")
     branch: str | None = key(Text(), None, "A branch of this repository, instead of `to`.")
     role: str | None = key(_ROLE, None, "The role to assume through OIDC for `s3://`.")

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 EXIT_CODES = """\
 exit codes:
   0   done, nothing wrong
-  1   a regression is confirmed; with doctor --strict, a check did not pass
-  2   usage or configuration error
+  1   something regressed or is broken; with doctor --strict, a check did not pass
+  2   usage or configuration error, or something that is needed is missing
   3   some workloads or records failed or were refused, or init skipped existing files; the rest is done and kept
-  4   not delivered; spooled, and can be resumed
+  4   not delivered, or no answer from the store or GitHub; an upload is spooled, and can be resumed
   5   inconclusive
   70  a bug in torchperf
   130 stopped by Ctrl-C, 143 by SIGTERM; prints what is kept and the command that continues

@@ -125,7 +125,7 @@ def _stand_guard() -> None:
     A line of standard input is ``+ MARK`` for a group that is about to start, ``+ MARK GROUP`` once it was started, and
     ``- MARK`` once it has ended.
     """
-    # Signals that stop the parent (Ctrl-C, a cancelled job) must not stop the guard.
+    # Signals that stop the parent (Ctrl-C, a canceled job) must not stop the guard.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     left: dict[str, list[int]] = {}

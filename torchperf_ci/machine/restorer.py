@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    # Signals that stop the parent (Ctrl-C, a cancelled job) must not stop the restorer.
+    # Signals that stop the parent (Ctrl-C, a canceled job) must not stop the restorer.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     undos: list[tuple[str, Undo]] = []

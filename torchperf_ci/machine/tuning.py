@@ -208,7 +208,7 @@ class CannotRestoreError(Exception):
 class Restorer:
     """Remembers states of the machine and restores them on request, or when this process dies in any way.
 
-    It runs as a process in its own session, so that neither Ctrl-C nor the end of a cancelled job stops it early.
+    It runs as a process in its own session, so that neither Ctrl-C nor the end of a canceled job stops it early.
     """
 
     def __init__(self) -> None:

@@ -73,8 +73,8 @@ class CheckOptions:
         "--branch",
         "Branch of the history",
         metavar="NAME",
-        otherwise="in a store, the branch that the job's pull request or merge queue merges into, else the records' "
-        "branch, else the job's; otherwise all",
+        otherwise="all of a given directory or file, else the branch that the job's pull request or merge "
+        "queue merges into, else the records' branch, else the job's",
     )
     repo_name: str | None = option(
         "--repo-name",
@@ -223,7 +223,7 @@ class ReportOptions:
     )
     night: str | None = option(
         "--night",
-        "Night to report: issues count nights, and reporting the same night again changes nothing",
+        "Night to report: issues count nights, and the same night again changes something only if its results do",
         night,
         metavar="DATE",
         otherwise="today, in UTC",

@@ -70,16 +70,26 @@ PYTHON = Option(
     otherwise="the one that runs torchperf",
 )
 MODE = Option(
-    "--mode", "inference, training", metavar="MODE", otherwise="inference", choices=MODES, many=True
+    "--mode",
+    "inference, training",
+    metavar="MODE",
+    otherwise="the suite's in the config, else inference",
+    choices=MODES,
+    many=True,
 )
 DTYPE = Option(
-    "--dtype", "fp32, tf32, bf16, fp16, amp", metavar="DTYPE", otherwise="fp32", choices=DTYPES, many=True
+    "--dtype",
+    "fp32, tf32, bf16, fp16, amp",
+    metavar="DTYPE",
+    otherwise="the suite's in the config, else fp32",
+    choices=DTYPES,
+    many=True,
 )
 BACKEND = Option(
     "--backend",
     "eager, inductor, or inductor:MODE with a mode of torch.compile",
     metavar="BACKEND",
-    otherwise="eager",
+    otherwise="the suite's in the config, else eager",
     choices=BACKENDS,
     many=True,
 )
@@ -185,7 +195,7 @@ class ListOptions:
     """The options of ``torchperf list``."""
 
     config: str | None = shared(CONFIG)
-    suite: Sequence[str] = shared(SUITE)
+    suite: Sequence[str] = shared(replace(SUITE, help=f"What to list: {_SUITES}", otherwise="every workload"))
     filter: Sequence[str] = shared(FILTER)
     device: str | None = shared(DEVICE)
     python: str | None = shared(PYTHON)

@@ -203,7 +203,7 @@ def _listed(client: GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> 
 
 
 MARKER = "<!-- torchperf report -->"
-"""Marker of a comment that was not created by a workflow, or before each workflow had its own marker."""
+"""Marker of a comment that was not written by a workflow."""
 COMMENT_LIMIT = 65_536
 """Most characters of a comment on GitHub. It is applied to bytes, which are never fewer than characters."""
 _RED = "### ❌ "
@@ -294,7 +294,7 @@ def _put_once(client: GitHubClient, issue: Issue, text: str, revised: Callable[[
 
 
 def _our_comments(client: GitHubClient, issue: Issue, login: str, mark: str) -> list[IssueComment]:
-    """Return our comments with ``mark``, oldest first, or else those from before each workflow had its own marker.
+    """Return our comments with ``mark``, oldest first, or else those not written by a workflow.
 
     Comments by others are ignored: a marker in them is a quotation or an attack.
     """
