@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from torchperf_ci.records.record import parsed_json
@@ -17,6 +19,8 @@ from torchperf_ci.records.record import parsed_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from email.message import Message
+
+    from torchperf_ci.deadline import Deadline
 
 _ANSWER_LIMIT = 64 * 1024
 _MESSAGE_LENGTH = 200
@@ -37,11 +41,32 @@ class HttpAnswer:
         return " ".join(str(self.body.get("message", "")).split())[:_MESSAGE_LENGTH]
 
 
-def json_answer(request: urllib.request.Request, seconds: float) -> HttpAnswer:
-    """Return the response, whatever its status, even a redirect. Each network operation may take ``seconds``.
+def json_answer(request: urllib.request.Request, seconds: float, deadline: Deadline) -> HttpAnswer:
+    """Return the response, whatever its status, even a redirect.
 
-    Raises :class:`OSError` or :class:`http.client.HTTPException` if there is no response.
+    Each network operation may take ``seconds``, and all of them until ``deadline``, also if a server sends a byte at a
+    time. Raises :class:`OSError` or :class:`http.client.HTTPException` if there is no response.
     """
+    answers: Queue[HttpAnswer | Exception] = Queue(1)
+
+    def ask() -> None:
+        try:
+            answers.put(_requested(request, seconds))
+        except Exception as error:  # noqa: BLE001  # raised below
+            answers.put(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        answer = answers.get(timeout=deadline.left)
+    except Empty:
+        msg = "timed out"
+        raise TimeoutError(msg) from None
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def _requested(request: urllib.request.Request, seconds: float) -> HttpAnswer:
     # A proxy would see the secret of an unencrypted request, which is for this machine only.
     direct = [urllib.request.ProxyHandler({})] if request.type == "http" else []
     try:
