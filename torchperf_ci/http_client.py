@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
-from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
 from torchperf_ci.records.record import parsed_json
@@ -47,23 +45,7 @@ def json_answer(request: urllib.request.Request, seconds: float, deadline: Deadl
     Each network operation may take ``seconds``, and all of them until ``deadline``, also if a server sends a byte at a
     time. Raises :class:`OSError` or :class:`http.client.HTTPException` if there is no response.
     """
-    answers: Queue[HttpAnswer | Exception] = Queue(1)
-
-    def ask() -> None:
-        try:
-            answers.put(_requested(request, seconds))
-        except Exception as error:  # noqa: BLE001  # raised below
-            answers.put(error)
-
-    threading.Thread(target=ask, daemon=True).start()
-    try:
-        answer = answers.get(timeout=deadline.left)
-    except Empty:
-        msg = "timed out"
-        raise TimeoutError(msg) from None
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
+    return deadline.wait_for(lambda: _requested(request, seconds))
 
 
 def _requested(request: urllib.request.Request, seconds: float) -> HttpAnswer:
