@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "metrics": set(),
     "document": set(),
     "deadline": set(),
-    "http_client": {"records"},
+    "http_client": {"deadline", "records"},
     "processes": set(),
     "request_log": set(),
     "config_kinds": set(),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -32,6 +33,20 @@ def test_a_deadline_that_is_never_reached_is_one_until_which_a_program_can_be_wa
 ) -> None:
     left = Deadline.after(seconds).left
     subprocess.run([sys.executable, "-c", ""], timeout=left, capture_output=True, check=True)
+
+
+def test_what_takes_longer_is_left_to_itself() -> None:
+    ended = threading.Event()
+    with pytest.raises(TimeoutError):
+        Deadline.after(0.1).wait_for(ended.wait)
+    ended.set()
+
+
+def test_what_ends_in_time_is_waited_for_whatever_its_end() -> None:
+    deadline = Deadline.after(60)
+    assert deadline.wait_for(lambda: "result") == "result"
+    with pytest.raises(ZeroDivisionError):
+        deadline.wait_for(lambda: 1 / 0)
 
 
 def test_after_the_deadline_there_is_one_try_left_to_refuse(pauses: list[float]) -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
+from concurrent.futures import Future, wait
+from contextvars import copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+_Result = TypeVar("_Result")
 
 FIRST_PAUSE = 0.1
 MAX_PAUSE = 10.0
@@ -34,6 +39,26 @@ class Deadline:
     def end(self) -> None:
         """Let it pass now, so that other threads stop trying."""
         self.moment = 0.0
+
+    def wait_for(self, call: Callable[[], _Result]) -> _Result:
+        """Return the result of ``call``, or raise its exception. Raises :class:`TimeoutError` if it takes longer.
+
+        It is then left to itself. Libraries limit the time of each network operation, but not of all operations of a
+        request: a server that sends a byte at a time would be waited for without end.
+        """
+        future: Future[_Result] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001  # raised below
+                future.set_exception(error)
+
+        threading.Thread(target=copy_context().run, args=[run], daemon=True).start()
+        if not wait([future], self.left).done:
+            msg = "timed out"
+            raise TimeoutError(msg)
+        return future.result()
 
     def tries(self, most: int | None = None) -> Iterator[int]:
         """Yield the numbers of attempts from 1 while there is time, pausing before each except the first.

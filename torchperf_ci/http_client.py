@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from email.message import Message
 
+    from torchperf_ci.deadline import Deadline
+
 _ANSWER_LIMIT = 64 * 1024
 _MESSAGE_LENGTH = 200
 """Most characters of a server's message that are shown to people."""
@@ -37,11 +39,16 @@ class HttpAnswer:
         return " ".join(str(self.body.get("message", "")).split())[:_MESSAGE_LENGTH]
 
 
-def json_answer(request: urllib.request.Request, seconds: float) -> HttpAnswer:
-    """Return the response, whatever its status, even a redirect. Each network operation may take ``seconds``.
+def json_answer(request: urllib.request.Request, seconds: float, deadline: Deadline) -> HttpAnswer:
+    """Return the response, whatever its status, even a redirect.
 
-    Raises :class:`OSError` or :class:`http.client.HTTPException` if there is no response.
+    Each network operation may take ``seconds``, and all of them until ``deadline``, also if a server sends a byte at a
+    time. Raises :class:`OSError` or :class:`http.client.HTTPException` if there is no response.
     """
+    return deadline.wait_for(lambda: _requested(request, seconds))
+
+
+def _requested(request: urllib.request.Request, seconds: float) -> HttpAnswer:
     # A proxy would see the secret of an unencrypted request, which is for this machine only.
     direct = [urllib.request.ProxyHandler({})] if request.type == "http" else []
     try:

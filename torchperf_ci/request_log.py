@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 import traceback
+from contextlib import suppress
 
 
 def log(client: str, *lines: str) -> None:
@@ -14,8 +15,10 @@ def log(client: str, *lines: str) -> None:
     """
     now = datetime.datetime.now(datetime.timezone.utc)
     begin = f"{now:%Y-%m-%dT%H:%M:%SZ} {_printable(client)}"
-    sys.stderr.write("".join(f"{begin} {_printable(line)}\n" for line in lines))
-    sys.stderr.flush()
+    # On a full disk, or to a program that has ended, a server without a log is better than none.
+    with suppress(OSError):
+        sys.stderr.write("".join(f"{begin} {_printable(line)}\n" for line in lines))
+        sys.stderr.flush()
 
 
 def log_bug(client: str) -> None:

@@ -23,14 +23,14 @@ from torchperf_ci.errors import (
     PlaceUnreadableError,
     UsageError,
 )
-from torchperf_ci.git import Git, GitSetting
+from torchperf_ci.git import Git, GitError, GitSetting
 from torchperf_ci.places import branch, open_place
 from torchperf_ci.places.data_repository import DataRepository, Remote
 from torchperf_ci.places.place import PlaceAccess
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
     Run = Callable[..., str]
@@ -165,6 +165,28 @@ def test_a_server_that_is_overloaded_is_asked_again_and_one_that_refuses_is_not(
         with pytest.raises(NotDeliveredError, match="error: 403"):
             open_place(f"branch:x@{script.url}/o/r", PlaceAccess(deadline=300)).put("a", b"1")
     assert len(script.requests) == 3
+
+
+def test_an_overloaded_server_is_asked_again_for_what_is_read(git: Run) -> None:
+    with scripted_server() as script:
+        script.answers = [(503, b""), (429, b""), (403, b"")]
+        with pytest.raises(PlaceUnreadableError, match="error: 403"):
+            list(open_place(f"branch:x@{script.url}/o/r").keys())
+    assert len(script.requests) == 3
+
+
+def test_contents_are_asked_for_again_if_the_connection_broke(remote: Path, monkeypatch) -> None:
+    place = open_place(f"branch:perf-data@{remote}")
+    place.put("a", b"1")
+    broken, bring = iter(["the remote end hung up unexpectedly"]), DataRepository.bring
+
+    def bring_later(repository: DataRepository, blobs: Collection[str]) -> None:
+        for why in broken:
+            raise GitError(why)
+        bring(repository, blobs)
+
+    monkeypatch.setattr(DataRepository, "bring", bring_later)
+    assert contents(place) == {"a": b"1"}
 
 
 def test_a_server_that_is_not_there_is_tried_until_the_deadline(

@@ -163,6 +163,28 @@ def test_a_server_that_never_answers(aws_keys: None, monkeypatch: pytest.MonkeyP
             open_place("s3://bucket", PlaceAccess(endpoint=url)).put("key", b"x")
 
 
+def test_a_server_that_answers_a_byte_at_a_time_is_left_at_the_deadline(aws_keys: None) -> None:
+    left, bytes_to_send = threading.Event(), iter(b"x" * 100)
+
+    def answer(server: socket.socket) -> None:
+        with server.accept()[0] as connection:
+            connection.recv(1 << 16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nETag: ")
+            while not left.wait(0.05) and next(bytes_to_send, 0):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answering = threading.Thread(target=answer, args=[server])
+        answering.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(NotDeliveredError, match="did not finish in time"):
+            open_place("s3://bucket", PlaceAccess(endpoint=url, deadline=1)).put("key", b"x")
+        left.set()
+        socket.create_connection(server.getsockname()).close()  # nothing may have come in time
+        answering.join()
+    assert next(bytes_to_send, 0)
+
+
 @pytest.mark.parametrize(
     "passing",
     [CONFLICTING, s3_error(503, "SlowDown"), s3_error(500, "InternalError"), (502, b"<html>Bad gateway")],

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -127,6 +127,17 @@ def test_a_bug_is_a_500_without_details_and_the_server_goes_on(address, monkeypa
     assert "inner secret" not in answer["message"]
     assert "| KeyError: 'inner secret'\n" in capfd.readouterr().err
     assert post(address, body())[0] == 200
+
+
+def test_a_log_that_nobody_reads_any_more_fails_no_upload(address, monkeypatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", buffering=1) as unread, monkeypatch.context() as logging:
+        logging.setattr(sys, "stderr", unread)
+        statuses = [post(address, sent)[0] for sent in (body(), b"{}")]
+        with suppress(BrokenPipeError):
+            unread.close()
+    assert statuses == [200, 401]
 
 
 REQUEST_LINES = st.sampled_from([b"POST / HTTP/1.1", b"POST / HTTP/1.0", b"GET /"]) | st.binary(max_size=50)

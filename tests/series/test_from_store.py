@@ -104,6 +104,9 @@ FILES = {
             "name": "flops", "benchmark_values": [16777216],
             "extra_info": {"benchmark_values_exact": "[16777217]"},
         }),
+        record("in rounds", metric={
+            "name": "latency(ms)", "benchmark_values": [1.5, 2.5], "extra_info": {"independent": "false"},
+        }),
         record("anchored", metric=ANCHORED, benchmark={"name": "suite", "extra_info": {"threads": 1}}),
         outcome("pass", 1.0, "plain"),
         record("failed", 0.0),
@@ -141,7 +144,7 @@ def by_model(points: Points) -> dict[str, list[float | None]]:
 
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
     files, stored = points_of_records([folder]).points, points_of_store(store)
-    assert len(stored) == 28
+    assert len(stored) == 29
     assert stored == files
     assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
     (nameless,) = (row for series, row in stored.items() if series.model == "nameless")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -233,6 +234,21 @@ def test_the_deadline_holds_for_all_together(server: Any, tmp_path: Path) -> Non
     assert all(isinstance(result, NotDeliveredError) for result in told.values())
     assert "the time was up before its turn" in str(told["v3/19.json"])
     assert len(server.seen) < 10
+
+
+def test_a_server_that_sends_a_byte_at_a_time_is_left_at_the_deadline(server: Any, tmp_path: Path) -> None:
+    left, bytes_to_send = threading.Event(), iter(b"x" * 100)
+
+    def one_at_a_time(handler: Scripted) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nname: ")
+        while not left.wait(0.05) and next(bytes_to_send, 0):
+            handler.wfile.write(b"x")
+
+    server.script = [one_at_a_time]
+    told = outcome(client(f"http://127.0.0.1:{server.server_port}", tmp_path, seconds=0.3))
+    left.set()
+    assert "it cannot be reached (timed out)" in str(told)
+    assert next(bytes_to_send, 0)
 
 
 def test_no_secret_reaches_the_disk(api: UploadApi, server: Any, tmp_path: Path) -> None:

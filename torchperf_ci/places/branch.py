@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from torchperf_ci.places.place import PlaceAccess
 
 _Result = TypeVar("_Result")
+_READS = 5
+"""How often reading is tried while the remote is overloaded or cannot be reached."""
 _READ_AT_ONCE = 500
 """Files that share one deadline when they are read."""
 
@@ -137,7 +139,8 @@ class BranchPlace(RecordPlace):
         )
         blobs = {key: snapshot.files[key].blob for key in regular}
         try:
-            snapshot.repository.until(self._deadline()).bring(blobs.values())
+            deadline = self._deadline()
+            _read(lambda: snapshot.repository.until(deadline).bring(blobs.values()), deadline)
             for start in range(0, len(regular), _READ_AT_ONCE):  # the consumer may be slow
                 part = regular[start : start + _READ_AT_ONCE]
                 contents = snapshot.repository.until(self._deadline()).read_all([blobs[key] for key in part])
@@ -173,8 +176,9 @@ class BranchPlace(RecordPlace):
         with ExitStack() as stack:
             folder = stack.enter_context(scratch_folder())
             try:
-                repository = DataRepository.create(folder, self._branch, self._remote, self._deadline())
-                tip = repository.fetch()
+                deadline = self._deadline()
+                repository = DataRepository.create(folder, self._branch, self._remote, deadline)
+                tip = _read(repository.fetch, deadline)
                 snapshot = BranchSnapshot(repository, repository.files(tip) if tip else {})
             except GitError as error:
                 msg = f"{self.name}: {error}; {_advice(error, 'read')}"
@@ -225,6 +229,19 @@ class BranchPlace(RecordPlace):
                 files.add(key)
                 folders |= _folders(key)
         return outcomes
+
+
+def _read(read: Callable[[], _Result], deadline: Deadline) -> _Result:
+    """Return what ``read`` returns, which is tried a few times if the remote may answer soon."""
+    problem = GitError()
+    for _ in deadline.tries(_READS):
+        try:
+            return read()
+        except GitError as error:
+            if not error.may_pass:
+                raise
+            problem = error
+    raise problem
 
 
 def _on_top(

@@ -111,10 +111,10 @@ def job_token(environ: Mapping[str, str]) -> str:
         f"{url}{'&' if '?' in url else '?'}audience={AUDIENCE}",
         headers={"Authorization": f"Bearer {request_token}", "Accept": "application/json"},
     )
-    problem = ""
-    for _ in Deadline.after(TOTAL).tries(most=5):
+    problem, deadline = "", Deadline.after(TOTAL)
+    for _ in deadline.tries(most=5):
         try:
-            answer = json_answer(request, TIMEOUT)
+            answer = json_answer(request, TIMEOUT, deadline)
         except (OSError, HTTPException) as error:
             problem = failure_reason(error)
             continue

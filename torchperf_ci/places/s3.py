@@ -172,8 +172,8 @@ def _with_retries(request: Callable[[], _T], deadline: Deadline) -> _T:
     problem: Exception = OutOfTimeError()
     for _ in deadline.tries():
         try:
-            return request()
-        except OutOfTimeError:
+            return deadline.wait_for(request)
+        except (OutOfTimeError, TimeoutError):
             break
         except EndpointConnectionError:
             raise

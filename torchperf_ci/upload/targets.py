@@ -109,7 +109,7 @@ class UploadApi:
             sent_before = self._tried.may_be_there(key, body)
             self._tried.note(key, body, "sending")
             try:
-                answer = json_answer(request, min(_SECONDS_A_REQUEST, self._deadline.left))
+                answer = json_answer(request, min(_SECONDS_A_REQUEST, self._deadline.left), self._deadline)
             except (OSError, http.client.HTTPException) as error:
                 # A try that the deadline cut short says less than the one before.
                 if self._deadline.left or not problem:

@@ -7,8 +7,8 @@ SELECT
     torch_device, batch_size, threads, workload_config,
     CAST(
         arrayFilter(info -> info.2 != '', arrayMap(name -> (name, metric_info[name]), [
-            'anchor', 'benchmark_values', 'benchmark_values_exact', 'direction', 'disturbed', 'not_measured', 'reason',
-            'seconds', 'status'
+            'anchor', 'benchmark_values', 'benchmark_values_exact', 'direction', 'disturbed', 'independent',
+            'not_measured', 'reason', 'seconds', 'status'
         ])),
         'Map(String, String)'
     ) AS metric_info
