@@ -115,7 +115,7 @@ class Worker:
         self._idle = False
         self._oom_kills = oom_kills()
         self._socket, theirs = socket.socketpair()
-        log.unlink(missing_ok=True)
+        log.write_bytes(b"")
         with theirs, log.open("ab") as output:
             try:
                 self._group = ProcessGroup(
