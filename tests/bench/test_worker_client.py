@@ -114,6 +114,15 @@ def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
         worker.ask("describe", 30, EnvironmentUnderTest)
 
 
+def test_a_worker_that_answers_out_of_protocol_is_not_asked_again(tmp_path: Path) -> None:
+    answers = 'echo garbage >&"$2"; sleep 0.2; echo \'{"ok": null}\' >&"$2"; exec sleep 60'
+    talking = python_that(tmp_path, f'#!/bin/bash\nread -r request <&"$2"; {answers}\n')
+    with Worker(talking, tmp_path / "log", {}) as worker:
+        with pytest.raises(WorkerFailure, match="out of protocol"):
+            worker.ask("peak", 30, Done)
+        assert not worker.alive
+
+
 def test_the_environment_under_test_sees_nothing_of_the_toolkits(tmp_path: Path) -> None:
     """In a fresh virtual environment the worker's own package loads, and the toolkit's numpy does not."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True, timeout=60)

@@ -178,6 +178,7 @@ class Worker:
                 raise WorkerFailure(error["status"], error["reason"], error["traceback"])
             return msgspec.convert(answer["ok"], kind)
         except (ValueError, KeyError, TypeError):
+            self._group.end()  # its next answer would be that to this request
             reason = f"the worker answered out of protocol: {line[:80]!r}"
             raise self._failure(status="crashed", reason=reason) from None
 
