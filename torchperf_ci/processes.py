@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 GRACE_SECONDS = 3.0
 _MARK = "TORCHPERF_GROUP"
 """Environment variable with the mark of the group, which identifies descendants that left its session."""
-_NOT_THE_GUARDS = (_MARK, "RUNNER_TRACKING_ID")
-"""Variables by which an outer torchperf or a GitHub runner would find and kill the guard, too."""
+MARKS = (_MARK, "RUNNER_TRACKING_ID")
+"""Variables by which an outer torchperf or a GitHub runner finds and kills a process that must outlive this one."""
 _ROUNDS = 100
 _PAUSE = 0.01
 """Seconds between two searches: a process may have started another one just before it was killed."""
@@ -67,7 +67,7 @@ def _guard() -> subprocess.Popen[bytes]:
     """Return this process's guard, starting it if needed; it runs by path, so nothing of the package is imported."""
     me = os.getpid()
     if me not in _guards:
-        environment = {name: value for name, value in os.environ.items() if name not in _NOT_THE_GUARDS}
+        environment = {name: value for name, value in os.environ.items() if name not in MARKS}
         _guards[me] = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__],
             stdin=subprocess.PIPE,

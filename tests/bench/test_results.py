@@ -116,6 +116,16 @@ def test_a_resumed_run_whose_cache_is_gone_does_not_call_a_cold_compilation_warm
     assert "warm_compile_time(s)" not in found
 
 
+def test_a_compilation_without_a_cache_is_cold_each_time() -> None:
+    """As with TORCHINDUCTOR_FORCE_DISABLE_CACHES=1, where inductor counts neither hits nor misses."""
+    process = passing(0.1, first=True, hits=0)
+    assert process.answers.compilation
+    process.answers.compilation = replace(process.answers.compilation, cache_misses=0)
+    found = values(CaseResult(replace(CASE, backend="inductor"), [process, process]))
+    assert found["compile_time(s)"] == [9.0, 9.0]
+    assert "warm_compile_time(s)" not in found
+
+
 @pytest.mark.parametrize("status", ["failed", "oom", "timeout", "crashed", "unsupported"])
 def test_a_failed_case_has_its_word_and_no_number(status: str) -> None:
     result = CaseResult(CASE, [passing(0.1, first=True), ProcessOutcome(status, "why", "the log")])

@@ -73,6 +73,20 @@ def test_a_worker_whose_log_is_removed_meanwhile_is_a_failure_without_a_log(tmp_
     assert failure.value.log == ""
 
 
+def test_what_a_workload_prints_at_each_step_does_not_fill_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torchperf_ci.bench.worker_client.MAX_LOG_BYTES", 1000)
+    step = 'read -r request <&"$2"; printf "%0800d\\n" $n; echo \'{"ok": null}\' >&"$2"'
+    printing = python_that(tmp_path, f"#!/bin/bash\nfor n in {{1..9}}; do {step}; done\n")
+    log = tmp_path / "log"
+    with Worker(printing, log, {}) as worker:
+        for _ in range(9):
+            worker.ask("block", 30, Done)
+    assert last_lines(log).endswith("9")
+    assert log.stat().st_size < 2000
+
+
 @pytest.mark.parametrize("answers", [0, 1])
 def test_a_worker_that_has_not_answered_yet_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: int
@@ -98,6 +112,15 @@ def test_an_answer_without_an_end_is_cut_off(tmp_path: Path) -> None:
         pytest.raises(WorkerFailure, match="does not end"),
     ):
         worker.ask("describe", 30, EnvironmentUnderTest)
+
+
+def test_a_worker_that_answers_out_of_protocol_is_not_asked_again(tmp_path: Path) -> None:
+    answers = 'echo garbage >&"$2"; sleep 0.2; echo \'{"ok": null}\' >&"$2"; exec sleep 60'
+    talking = python_that(tmp_path, f'#!/bin/bash\nread -r request <&"$2"; {answers}\n')
+    with Worker(talking, tmp_path / "log", {}) as worker:
+        with pytest.raises(WorkerFailure, match="out of protocol"):
+            worker.ask("peak", 30, Done)
+        assert not worker.alive
 
 
 def test_the_environment_under_test_sees_nothing_of_the_toolkits(tmp_path: Path) -> None:

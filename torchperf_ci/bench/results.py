@@ -291,8 +291,8 @@ def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
 def _compilation(result: CaseResult) -> Iterator[Metric]:
     counts = result.answers(lambda answers: answers.compilation)
     processes = list(zip(result.answers(lambda answers: answers.first_step), counts, strict=True))
-    cold = [(first, counted) for first, counted in processes if counted.cache_misses]
-    warm = [(first, counted) for first, counted in processes if not counted.cache_misses]
+    cold = [process for process in processes if not process[1].all_cached]
+    warm = [process for process in processes if process[1].all_cached]
     yield from _compile_time(COMPILE_TIME, COMPILE_CPU_TIME, cold)
     yield from _compile_time(WARM_COMPILE_TIME, WARM_COMPILE_CPU_TIME, warm)
     extra = {

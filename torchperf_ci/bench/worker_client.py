@@ -78,6 +78,8 @@ LOOK_SECONDS = 0.25
 GRACE_SECONDS = 3.0
 MAX_LINE_LENGTH = 16 * 2**20
 """Most bytes of an answer; the longest valid one, all samples of a process, is a hundredth of it."""
+MAX_LOG_BYTES = 64 * 2**20
+"""A longer log is emptied, because only its last lines are read, and what each step prints would fill the disk."""
 LOG_TAIL_LINES = 20
 CRASH_LINES = 6
 """Lines of a crash's traceback that are kept: its heading and five calls."""
@@ -113,7 +115,8 @@ class Worker:
         self._idle = False
         self._oom_kills = oom_kills()
         self._socket, theirs = socket.socketpair()
-        with theirs, log.open("wb") as output:
+        log.write_bytes(b"")
+        with theirs, log.open("ab") as output:
             try:
                 self._group = ProcessGroup(
                     [python, str(BOOTSTRAP), str(theirs.fileno())],
@@ -175,6 +178,7 @@ class Worker:
                 raise WorkerFailure(error["status"], error["reason"], error["traceback"])
             return msgspec.convert(answer["ok"], kind)
         except (ValueError, KeyError, TypeError):
+            self._group.end()  # its next answer would be that to this request
             reason = f"the worker answered out of protocol: {line[:80]!r}"
             raise self._failure(status="crashed", reason=reason) from None
 
@@ -195,6 +199,7 @@ class Worker:
         self._socket.settimeout(LOOK_SECONDS)
         line = bytearray()
         while not line.endswith(b"\n"):
+            self._shorten_log()
             if time.monotonic() >= deadline:
                 self._process.send_signal(signal.SIGUSR1)  # it then writes to its log where it is, and ends
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -220,6 +225,11 @@ class Worker:
                 self._group.end()
                 raise self._failure(status="crashed", reason=f"the worker's answer to {verb} does not end")
         return bytes(line)
+
+    def _shorten_log(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            if self._log.stat().st_size > MAX_LOG_BYTES:
+                os.truncate(self._log, 0)
 
     def _enforce_memory_limit(self, verb: str) -> None:
         if self._memory_limit and (used := resident_memory(self.pid)) > self._memory_limit:

@@ -26,6 +26,7 @@ from torchperf_ci.machine.devices.system_files import (
     siblings,
     text,
 )
+from torchperf_ci.processes import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,8 +40,6 @@ EFFICIENT_SHARE = 0.75
 """A CPU with less than this share of the largest capacity is an efficiency core."""
 PROGRAM = Path(__file__).with_name("restorer.py")
 ANSWER_SECONDS = 30.0
-RUNNER_MARK = "RUNNER_TRACKING_ID"
-"""The variable by which a GitHub runner finds and kills processes that a job left running."""
 SILENT = "the restoring process does not answer"
 
 _held: dict[str, int] = {}
@@ -212,7 +211,7 @@ class Restorer:
     """
 
     def __init__(self) -> None:
-        environment = {name: value for name, value in os.environ.items() if name != RUNNER_MARK}
+        environment = {name: value for name, value in os.environ.items() if name not in MARKS}
         self._process = subprocess.Popen(
             [sys.executable, str(PROGRAM)],
             stdin=subprocess.PIPE,

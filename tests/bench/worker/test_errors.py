@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
+from torchperf_ci.bench.worker.session import _answer_to
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError, status_of
 
 if TYPE_CHECKING:
@@ -50,6 +51,15 @@ def raised_again() -> None:
 )
 def test_what_torch_lacks_is_unsupported(run: Callable[[], object]) -> None:
     assert status(run) == "unsupported"
+
+
+def test_of_what_a_compiler_says_the_end_is_told() -> None:
+    """Each of its megabytes would be in the case's records."""
+    told = _answer_to(raising(RuntimeError("\n".join(["C++ compile error", *["error"] * 2**20, "2 errors"]))))
+    error = told["error"]
+    assert error["reason"] == "RuntimeError: C++ compile error"
+    assert error["traceback"].endswith("\nerror\n2 errors\n")
+    assert len(error["traceback"]) < 2**15
 
 
 def test_a_missing_compiler_is_unsupported() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import gc
-from collections import UserDict
+from collections import UserDict, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
@@ -186,6 +186,17 @@ def test_a_step_is_built_when_the_one_before_it_is_gone(
         session.block(1)
         assert compilation_counts().graphs == before + count * compiled
     gc.unfreeze()
+
+
+@pytest.mark.filterwarnings("default")  # a compiler's are its own
+def test_recompilations_are_counted_however_many_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._dynamo import utils
+
+    monkeypatch.setattr(utils, "_compilation_metrics", deque(maxlen=utils.DEFAULT_COMPILATION_METRICS_LIMIT))
+    build_step(net, StepRequest("inference", "fp32", "aot_eager", 4), CPU)
+    utils._compilation_metrics.extend([utils.CompilationMetrics(recompile_reason="shape")] * 1000)
+    counts = compilation_counts()
+    assert (counts.recompiles, len(counts.recompile_reasons)) == (1000, 64)
 
 
 def test_parameters_are_counted() -> None:

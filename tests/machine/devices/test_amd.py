@@ -32,6 +32,14 @@ def test_the_name_is_the_last_that_rocminfo_prints():
     assert marketing_name("Marketing Name:   \n  Vendor Name: AMD\n") == ""
 
 
+@pytest.mark.parametrize(
+    ("seen", "name"), [("AMD Instinct MI300X OAM",) * 2, ("gfx942", "AMD Radeon Graphics")]
+)
+def test_the_name_is_that_of_torchs_gpu_where_the_last_one_is_in_the_processor(seen, name):
+    graphics = "Agent 3\n  Name:   gfx1036\n  Marketing Name:   AMD Radeon Graphics\n"
+    assert marketing_name(ROCMINFO + graphics, seen) == name
+
+
 @pytest.mark.usefixtures("amdsmi")
 def test_rocminfo_names_the_device(monkeypatch, tmp_path):
     (tmp_path / "answer").write_text(ROCMINFO)

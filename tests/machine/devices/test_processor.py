@@ -52,6 +52,13 @@ def test_arm_models_are_named_by_lscpu(server, monkeypatch, indent):
     assert read_processor(server).model == "Neoverse-V1"
 
 
+def test_arm_models_are_told_apart_without_lscpu(server, monkeypatch):
+    monkeypatch.setattr(platform, "system", lambda: "Linux")
+    monkeypatch.setattr(module, "program_output", lambda *_: "")
+    (server / "proc/cpuinfo").write_text("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n")
+    assert read_processor(server).type == "Arm_0x41_0xd40_4c"
+
+
 def test_agrees_with_lscpu_on_this_machine():
     if platform.system() == "Darwin":
         expected = subprocess.check_output(["sysctl", "-n", "hw.physicalcpu"], text=True).strip()

@@ -178,6 +178,11 @@ class Compilation:
     cudagraph_skips: int
 
     @property
+    def all_cached(self) -> bool:
+        """Whether every graph came from the cache. If the cache is switched off, graphs are neither hits nor misses."""
+        return self.cache_hits > 0 and not self.cache_misses
+
+    @property
     def by_metric(self) -> Mapping[str, float]:
         """The values to record."""
         return {GRAPH_BREAKS: float(self.graph_breaks), RECOMPILES: float(self.recompiles)}

@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from torchperf_ci.suite.workload import Workload
 
 
+MAX_TRACEBACK_LENGTH = 2**14
+"""Most characters of a traceback that are told, the last ones: those of a compiler may quote megabytes of output."""
+
+
 def serve(channel_fd: int) -> None:
     """Answer requests until the parent closes the channel. A forked child that tries to answer on it exits instead."""
     os.set_inheritable(channel_fd, False)
@@ -71,7 +75,9 @@ def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
             "error": {
                 "status": status_of(error),
                 "reason": _valid(_reason(error)),
-                "traceback": "" if _is_ours(error) else _valid(traceback.format_exc()),
+                "traceback": ""
+                if _is_ours(error)
+                else _valid(traceback.format_exc()[-MAX_TRACEBACK_LENGTH:]),
             }
         }
 

@@ -35,6 +35,11 @@ REPLAYED = ("inductor:reduce-overhead", "inductor:max-autotune")
 LAZY = (GeneratorType, CoroutineType, AsyncGeneratorType, map, filter)
 """Types that do no work until someone iterates over them or awaits them."""
 
+MAX_COMPILATIONS = 100_000
+"""Most compilations that dynamo remembers. Of its 64, a model with many graph breaks would show the last ones only."""
+MAX_REASONS = 64
+"""Most reasons of recompilations that a record lists."""
+
 Model = Callable[..., Any]
 Precision = Callable[[], AbstractContextManager[Any]]
 Mark = Callable[[str], None]
@@ -127,6 +132,8 @@ def _compiled(model: Model, backend: str) -> Model:
         return model
     with garbage_collector_paused():  # it imports the compiler
         compiled: Model = torch.compile(model, backend=name, mode=mode or None)
+        from torch._dynamo.utils import set_compilation_metrics_limit
+    set_compilation_metrics_limit(MAX_COMPILATIONS)
     _keep_headers_in_cache()
     return compiled
 
@@ -253,7 +260,7 @@ def compilation_counts() -> Compilation:
         graphs=counters["stats"]["unique_graphs"],
         graph_breaks=counters["graph_break"].total(),
         recompiles=len(reasons),
-        recompile_reasons=reasons,
+        recompile_reasons=reasons[:MAX_REASONS],
         cache_hits=inductor["fxgraph_cache_hit"],
         cache_misses=inductor["fxgraph_cache_miss"] + inductor["fxgraph_cache_bypass"],
         cudagraph_skips=inductor["cudagraph_skips"],

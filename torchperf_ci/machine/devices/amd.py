@@ -236,11 +236,14 @@ class Rocm(ManagedGpu):
     def identity(self) -> DeviceIdentity:
         """The identity with the name from ``rocminfo``, as the PyTorch benchmark infrastructure has it."""
         identity = super().identity()
-        name = marketing_name(program_output("rocminfo", seconds=ROCMINFO_SECONDS))
+        name = marketing_name(program_output("rocminfo", seconds=ROCMINFO_SECONDS), self._seen.name)
         return replace(identity, type=name) if name else identity
 
 
-def marketing_name(rocminfo: str) -> str:
-    """The last marketing name that ``rocminfo`` prints, because CPUs come first; empty if there is none."""
+def marketing_name(rocminfo: str, seen: str = "") -> str:
+    """The name that torch has ``seen``, if ``rocminfo`` prints it; else its last one, because CPUs come first.
+
+    The last one may be that of the graphics in a processor. Empty if there is none.
+    """
     names = re.findall(r"^\s*Marketing Name:[ \t]*(\S.*?)\s*$", rocminfo, re.MULTILINE)
-    return names[-1] if names else ""
+    return seen if seen in names else "".join(names[-1:])

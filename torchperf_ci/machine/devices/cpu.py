@@ -61,7 +61,7 @@ def read_processor(root: Path = Path("/")) -> Processor:
     info = cpuinfo(root)
     threads = online_cpus(root)
     return Processor(
-        info.get("model name") or _lscpu_model(root) or platform.machine(),
+        info.get("model name") or _lscpu_model(root) or _arm_part(info) or platform.machine(),
         len({siblings(root, cpu) for cpu in threads}) or os.cpu_count() or 1,
         len(threads) or os.cpu_count() or 1,
         info.get("microcode", ""),
@@ -80,6 +80,12 @@ def _lscpu_model(root: Path) -> str:
     output = program_output("/usr/bin/lscpu", "--sysroot", str(root))
     names = re.findall(r"^ *Model name: *(\S.*)$", output, re.MULTILINE)  # newer versions indent it
     return names[0] if names and names[0] != "-" else ""
+
+
+def _arm_part(info: Mapping[str, str]) -> str:
+    """The kernel's numbers for an Arm CPU, such as ``Arm 0x41 0xd40``; a container may lack ``lscpu``."""
+    known = [info[key] for key in ("CPU implementer", "CPU part") if key in info]
+    return " ".join(["Arm", *known]) if known else ""
 
 
 def _apple() -> Processor:
