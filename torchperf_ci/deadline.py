@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
-from concurrent.futures import Future, wait
-from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -46,6 +43,10 @@ class Deadline:
         It is then left to itself. Libraries limit the time of each network operation, but not of all operations of a
         request: a server that sends a byte at a time would be waited for without end.
         """
+        import threading
+        from concurrent.futures import Future, wait
+        from contextvars import copy_context
+
         future: Future[_Result] = Future()
 
         def run() -> None:
