@@ -19,6 +19,7 @@ from torchperf_ci.suite import Task, workload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
 CPU = device_of("cpu")
 
@@ -185,6 +186,32 @@ def test_a_step_is_built_when_the_one_before_it_is_gone(
         session.build("", [], "cpu", 1, mode="inference", dtype="fp32", backend=backend, batch_size=size)
         session.block(1)
         assert compilation_counts().graphs == before + count * compiled
+    gc.unfreeze()
+
+
+REGISTERING = """
+import torch
+from torchperf_ci.suite import Task, workload
+
+torch.library.define("test_of_once::twice", "(Tensor x) -> Tensor")
+torch.library.impl("test_of_once::twice", "default", lambda x: 2 * x)
+
+
+@workload("mine/twice", "an operator", modes=("inference",))
+def twice(batch):
+    return Task(torch.ops.test_of_once.twice, (torch.ones(batch),))
+"""
+
+
+def test_a_suite_file_that_registers_an_operator_can_be_built_again(tmp_path: Path) -> None:
+    """Else the search for a batch size would end at 1, and coverage would count nothing."""
+    suite, session = tmp_path / "suite.py", WorkerSession()
+    suite.write_text(REGISTERING)
+    session.describe("cpu", [str(suite)])
+    for size in (1, 2):
+        request = {"mode": "inference", "dtype": "fp32", "backend": "eager", "batch_size": size}
+        session.build("mine/twice", [str(suite)], "cpu", 1, **request)
+        assert session.block(1) > 0
     gc.unfreeze()
 
 
