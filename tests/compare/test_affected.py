@@ -10,7 +10,7 @@ import pytest
 from made_points import series
 
 from torchperf_ci import cli
-from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.worker.protocol import TorchEnvironment
 from torchperf_ci.compare import command
 from torchperf_ci.compare.affected import (
@@ -177,6 +177,17 @@ def test_without_a_case_on_both_sides_no_file_is_looked_at(repo: Path, git: Git,
     base, head = (Mock(settings=Settings("", "cpu")) for _ in shas)
     base.spec, head.spec = (Revision(repo, sha, "") for sha in shas)
     assert affected_cases([], base, head, Mock(), repo, built=built) == AffectedCases([])
+
+
+def test_a_case_whose_batch_size_is_yet_to_be_found_is_measured(repo: Path, git: Git) -> None:
+    """It may read other files for a larger batch than the one that it would be traced with."""
+    shas = [commit(git, repo)]
+    (repo / "parts/fast.py").write_text("def run(x):\n    return x\n")
+    shas.append(commit(git, repo))
+    base, head = (Mock(settings=Settings("", "cpu", path=("/tree",))) for _ in shas)
+    base.spec, head.spec = (Revision(repo, sha, "") for sha in shas)
+    cases = [Case("parts/other", "inference", "fp32", "eager", 0)]
+    assert affected_cases(cases, base, head, Mock(), repo, built=False) == AffectedCases(cases, [])
 
 
 def test_if_nothing_is_affected_it_is_said_what_was_looked_at() -> None:

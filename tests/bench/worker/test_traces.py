@@ -9,7 +9,14 @@ import torch
 from torch.nn import functional
 
 from torchperf_ci.bench.worker.protocol import Callers
-from torchperf_ci.bench.worker.traces import family, files_that_call, inventory, used_by
+from torchperf_ci.bench.worker.traces import (
+    GRAPHS,
+    family,
+    files_that_call,
+    inventory,
+    operators_run,
+    used_by,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +58,16 @@ def test_a_triple_has_the_dtype_and_the_layout_of_the_first_tensor() -> None:
         ("neg", "float64", "contiguous"),
         ("ones", "float32", "contiguous"),
     } <= triples
+
+
+def test_kernels_of_a_replayed_graph_are_unknown_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    for device, name in GRAPHS:
+        if graph := getattr(getattr(torch, device), name, None):
+            monkeypatch.setattr(graph, "replay", lambda _: None)
+    assert operators_run(lambda: torch.ones(2)).unknown == []
+    ran = operators_run(lambda: torch.cuda.CUDAGraph.replay(torch.ones(2)))
+    assert ran.unknown == ["it replays a graph, whose kernels run without operators"]
+    assert "ones" in ran.operators
 
 
 @pytest.mark.parametrize(
