@@ -14,6 +14,7 @@ import torch
 from torchperf_ci.bench.worker.step import StepRequest, build_step
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import hugging_face
+from torchperf_ci.suite.library_model import import_library
 from torchperf_ci.suite.registry import catalogue
 
 pytestmark = pytest.mark.filterwarnings("default")  # the libraries' are their own
@@ -54,6 +55,20 @@ def test_a_name_stands_for_the_same_model_for_good(monkeypatch: pytest.MonkeyPat
 
 def _nothing(*_: object) -> None:
     """In place of a model."""
+
+
+def test_the_task_of_a_transformers_model_is_that_of_its_head() -> None:
+    transformers = import_library("transformers")
+    heads = {
+        "language modelling": ("ForMaskedLM", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration"),
+        "speech recognition": ("ForConditionalGeneration",),
+        "audio classification": ("ForSequenceClassification",),
+        "image classification": ("ForImageClassification",),
+    }
+    for name in CATALOGUE.suites["transformers"]:
+        config = transformers.AutoConfig.for_model(name.partition("/hf_")[2])
+        head = hugging_face._model_class(config, "").__name__
+        assert head.endswith(heads[CATALOGUE.workloads[name].task]), name
 
 
 @pytest.mark.parametrize("mode", ["inference", "training"])
