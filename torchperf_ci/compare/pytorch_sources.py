@@ -98,7 +98,7 @@ CPP = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".in", ".inc", ".inl", 
 COMPILED = (".cc", ".cpp", ".cu", ".mm")
 """Extensions of files that are compiled on their own and not included by others."""
 GENERATORS = ("torchgen/", "tools/")
-"""Folders whose Python programs generate C++."""
+"""Folders whose Python programs generate C++, also from formulas in YAML."""
 OTHER_PROGRAMS = frozenset(
     {"test", "tests", "benchmarks", "binaries", "android", "ios", "docs", "third_party"}
 )
@@ -237,7 +237,7 @@ def _is_source(path: str, unbuilt: Collection[str]) -> bool:
     return (
         path.endswith(CPP)
         or path == NATIVE_FUNCTIONS
-        or (path.startswith(GENERATORS) and path.endswith(".py"))
+        or (path.startswith(GENERATORS) and path.endswith((".py", ".yaml")))
     )
 
 
