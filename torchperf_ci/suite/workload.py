@@ -98,12 +98,12 @@ def _for_json(value: object) -> object:
 class Workload:
     """A named, reproducible piece of PyTorch work.
 
-    ``build(batch_size)`` is called after ``torch.manual_seed(0)`` and must not depend on anything else, except on
-    ``mode`` and ``device`` (``cpu``, ``cuda``, …) if it has parameters with these names. ``batch_sizes`` maps ``mode``
-    and ``mode/device class`` (``cpu``, ``integrated`` for a GPU that shares the host's memory, or ``accelerator``) to
-    a default batch size; the more specific key wins. If it is empty, the model has a fixed batch size: ``build``
-    gets no size, and a step counts as one sample. ``requires`` lists the packages that ``build`` imports, by their pip
-    names. Raises ValueError if the parts contradict each other.
+    ``build(batch_size)`` is called after all global random generators are seeded with 0 and must not depend on anything
+    else, except on ``mode`` and ``device`` (``cpu``, ``cuda``, …) if it has parameters of these names. ``batch_sizes``
+    maps ``mode`` and ``mode/device class`` (``cpu``, ``integrated`` for a GPU that shares the host's memory, or
+    ``accelerator``) to a default batch size; the more specific key wins. If it is empty, the model has a fixed batch
+    size: ``build`` gets no size, and a step counts as one sample. ``requires`` lists the packages that ``build``
+    imports, by their pip names. Raises ValueError if the parts contradict each other.
     """
 
     name: str

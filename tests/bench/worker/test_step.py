@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import gc
+import random
 from collections import UserDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+import numpy
 import pytest
 import torch
 
@@ -187,6 +189,17 @@ def test_a_step_is_built_when_the_one_before_it_is_gone(
         session.block(1)
         assert compilation_counts().graphs == before + count * compiled
     gc.unfreeze()
+
+
+def test_whatever_a_build_draws_from_is_the_same_in_every_process() -> None:
+    """A size that another process draws otherwise would be a difference between two builds of PyTorch."""
+
+    @workload("test/drawn", "test", modes=("inference",))
+    def drawn(batch: int) -> Task:
+        return Task(torch.neg, (torch.rand(batch), torch.tensor([random.random(), numpy.random.rand()])))
+
+    steps = [build_step(drawn, StepRequest("inference", "fp32", "eager", 2), CPU) for _ in range(2)]
+    assert all(map(torch.equal, *(step.task.inputs for step in steps)))
 
 
 REGISTERING = """

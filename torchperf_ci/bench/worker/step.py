@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import sys
 import time
@@ -86,13 +87,24 @@ def build_step(workload: Workload, request: StepRequest, device: Device) -> Buil
         msg = f"{workload.name} has no {request.mode} mode"
         raise UnsupportedError(msg)
     with pinned(request.dtype, device) as moved:
-        torch.manual_seed(SEED)
+        _seed_generators()
         try:
             task = workload.task_of(request.batch_size, request.mode, device.torch_type)
         except UnbuildableError as error:
             raise UnsupportedError(str(error)) from error
         task = _on_device(task, request, device)
     return replace(_step(task, request, device), moved=moved)
+
+
+def _seed_generators() -> None:
+    """Seed all global random generators, so that a workload that draws its sizes or data does the same in each process.
+
+    torch imports NumPy if it is installed.
+    """
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(SEED)
 
 
 def _step(task: Task, request: StepRequest, device: Device) -> BuiltStep:
