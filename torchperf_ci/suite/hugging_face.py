@@ -58,7 +58,7 @@ def huggingface(
         msg = f"huggingface({name!r}): {', '.join(settings)}: write the settings of a config into the config"
         raise TypeError(msg)
 
-    def build(batch_size: int, mode: str) -> Task:
+    def build(batch_size: int = 1, *, mode: str) -> Task:
         made = _prepared(config, settings)
         kind = _model_class(made, model)
         given = inputs(batch_size) if inputs else _inputs(kind, made, batch_size, tokens, mode)
