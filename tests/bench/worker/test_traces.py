@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -99,6 +100,7 @@ def test_functions_are_counted_by_files_of_packages_that_use_torch(
             f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: {needs}\n"
         )
         (folder / "RECORD").write_text(f"{name}.py,,\ngone.py,,\n")
-    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    hidden = shutil.copytree(tmp_path, tmp_path / "hidden", ignore=shutil.ignore_patterns("hidden"))
+    monkeypatch.setattr("sys.path", [str(tmp_path), str(hidden)])
     counts = {"torch.cat": 1, "torch.nn.functional.pad": 1, "torch.linalg.svd": 1}
     assert files_that_call() == Callers(["models 1"], counts)

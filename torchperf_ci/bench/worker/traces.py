@@ -343,10 +343,13 @@ def files_that_call() -> Callers:
     text does not tell the type of the object.
     """
     files, packages = Counter[str](), list[str]()
-    public = {*public_functions().values()}
+    public, seen = {*public_functions().values()}, {"torchperf-ci"}
     for package in metadata.distributions():
         name = package.metadata["Name"]
-        if name != "torchperf-ci" and any(map(_NEEDS_TORCH.match, package.requires or ())):
+        if name in seen:  # a package of the system that one of a virtual environment hides
+            continue
+        seen.add(name)
+        if any(map(_NEEDS_TORCH.match, package.requires or ())):
             packages.append(f"{name} {package.version}")
             for path in package.files or ():
                 if path.suffix == ".py" and (source := path.locate()).exists():  # type: ignore[attr-defined]
