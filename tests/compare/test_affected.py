@@ -238,10 +238,13 @@ def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
     )
 
 
-def test_records_have_no_files(tmp_path: Path) -> None:
+def test_records_and_wheels_have_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """This is said before a wheel is installed."""
     (tmp_path / "records.json").write_text("[]")
-    argv = ("compare", "--base", str(tmp_path), "--head", str(tmp_path), "--affected")
-    assert cli.main([*argv]) == UsageError("").exit_code
+    for base, head in ((str(tmp_path),) * 2, ("torch==2.12.0", "torch==2.13.0")):
+        argv = ("compare", "--base", base, "--head", head, "--affected", "--python", "/no/python")
+        assert cli.main([*argv]) == UsageError("").exit_code
+        assert "--affected looks at what two commits differ in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from torchperf_ci.console import Progress
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
 from torchperf_ci.environments.revisions import ASK_SECONDS, Revision, top_of_checkout
-from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.verdicts.verdict import Verdict
@@ -123,7 +123,6 @@ FOLLOWED = (".py", ".md", ".rst")
 PLAIN_FILES = ("100644", "100755")
 """Git's modes of regular files, as opposed to links and submodules."""
 MAX_NAMED, MAX_OPERATORS_NAMED = 3, 5
-TWO_COMMITS = "--affected looks at what two commits differ in: give commits with --base and --head"
 
 
 @dataclass(frozen=True)
@@ -166,10 +165,10 @@ def affected_cases(
 ) -> AffectedCases:
     """Trace each case at base, and leave out the cases that the change cannot affect.
 
-    ``built``: the commits are installed by a build. Raises :class:`UsageError` unless both sides are commits.
+    Both sides are commits. ``built``: they are installed by a build.
     """
-    if not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
-        raise UsageError(TWO_COMMITS)
+    assert isinstance(base.spec, Revision)
+    assert isinstance(head.spec, Revision)
     if not cases:
         return AffectedCases(cases)
     change = tree_change(base.spec, head.spec)
