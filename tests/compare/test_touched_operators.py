@@ -34,6 +34,8 @@ FUNCTIONS = """
   dispatch: {CPU: cat_cpu}
 - func: stack(Tensor self) -> Tensor
   dispatch: {CPU: stack_cpu}
+- func: sort(Tensor self, SymInt k) -> Tensor
+  dispatch: {CPU: sort_cpu}
 - func: size(Tensor self) -> Tensor
   dispatch: {CPU: size_cpu}
 """.replace("{CPU, CUDA: pow_out}", "{CPU: pow_out, CUDA: pow_out}")
@@ -94,6 +96,8 @@ FILES = {
     f"{NATIVE}/cpu/StackKernel.cpp": kernel("stack"),
     f"{NATIVE}/Stack.cpp": calling("stack_cpu", "stack_stub(kCPU, self);"),
     "torch/csrc/direct.cpp": "void direct() { at::cpu::stack(x); }",
+    f"{NATIVE}/Sort.cpp": calling("sort_cpu", "return self;"),
+    "torch/csrc/sizes.cpp": "void sizes() { at::cpu::sort_symint_outf(x, k, out); }",
     f"{NATIVE}/Registers.cpp": "static auto registry = torch::RegisterOperators().op();",
     f"{NATIVE}/Vexing.cpp": "namespace { void f(int x) {} static Registrar registrar(f); }",
     f"{NATIVE}/Odd.cpp": "#if A\nvoid odd() {\n#else\nvoid odd(int x) {\n#endif\n}",
@@ -169,6 +173,7 @@ def test_a_kernel_touches_the_operators_that_can_run_it(
         (f"{NATIVE}/cpu/UncalledKernel.cpp", "no operator is known"),
         (f"{NATIVE}/cpu/GeneratedKernel.cpp", "torchgen/gen.py writes C"),
         (f"{NATIVE}/cpu/StackKernel.cpp", "torch/csrc/direct.cpp calls stack without the dispatcher"),
+        (f"{NATIVE}/Sort.cpp", "torch/csrc/sizes.cpp calls sort without the dispatcher"),
         (f"{NATIVE}/Registers.cpp", "exposes to other files: static auto registry"),
         (f"{NATIVE}/Formula.cpp", "tools/autograd/derivatives.yaml writes C"),
         (f"{NATIVE}/Status.cpp", "exposes to other files: enum status run"),

@@ -174,8 +174,7 @@ class PyTorchSources:
 
     def files_that_skip_dispatch(self, operator: str) -> set[str]:
         """Return the files that call the operator's kernel for one device directly, such as by ``at::cpu::``."""
-        names = {operator + suffix for suffix in ("", "_out", "_outf", "_symint")}
-        return set[str]().union(*(self._called_statically.get(name, set()) for name in names))
+        return set[str]().union(*(self._called_statically.get(operator + suffix, set()) for suffix in API))
 
     def who_pastes(self, name: str, only_in: str) -> str:
         """Return a file in which a macro can assemble the name from words of that file; else empty."""
