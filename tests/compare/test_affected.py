@@ -10,7 +10,7 @@ import pytest
 from made_points import series
 
 from torchperf_ci import cli
-from torchperf_ci.bench.case import Settings
+from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.worker.protocol import TorchEnvironment
 from torchperf_ci.compare import command
 from torchperf_ci.compare.affected import (
@@ -179,6 +179,17 @@ def test_without_a_case_on_both_sides_no_file_is_looked_at(repo: Path, git: Git,
     assert affected_cases([], base, head, Mock(), repo, built=built) == AffectedCases([])
 
 
+def test_a_case_whose_batch_size_is_yet_to_be_found_is_measured(repo: Path, git: Git) -> None:
+    """It may read other files for a larger batch than the one that it would be traced with."""
+    shas = [commit(git, repo)]
+    (repo / "parts/fast.py").write_text("def run(x):\n    return x\n")
+    shas.append(commit(git, repo))
+    base, head = (Mock(settings=Settings("", "cpu", path=("/tree",))) for _ in shas)
+    base.spec, head.spec = (Revision(repo, sha, "") for sha in shas)
+    cases = [Case("parts/other", "inference", "fp32", "eager", 0)]
+    assert affected_cases(cases, base, head, Mock(), repo, built=False) == AffectedCases(cases, [])
+
+
 def test_if_nothing_is_affected_it_is_said_what_was_looked_at() -> None:
     left_out = [Verdict(series(model=model), "not-affected", "it reads none") for model in "ab"]
     told = "nothing is measured in pairs: of 2 cases traced on base, none is affected"
@@ -227,10 +238,13 @@ def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
     )
 
 
-def test_records_have_no_files(tmp_path: Path) -> None:
+def test_records_and_wheels_have_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """This is said before a wheel is installed."""
     (tmp_path / "records.json").write_text("[]")
-    argv = ("compare", "--base", str(tmp_path), "--head", str(tmp_path), "--affected")
-    assert cli.main([*argv]) == UsageError("").exit_code
+    for base, head in ((str(tmp_path),) * 2, ("torch==2.12.0", "torch==2.13.0")):
+        argv = ("compare", "--base", base, "--head", head, "--affected", "--python", "/no/python")
+        assert cli.main([*argv]) == UsageError("").exit_code
+        assert "--affected looks at what two commits differ in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUITE = """
+import os
 import threading
 
 import torch
@@ -49,5 +50,8 @@ def test_all_operators_are_seen_inside_of_others_and_of_threads(
     assert {"pow", "sum", inside_of_another, in_the_backward_pass, on_a_thread} <= operators
     assert "sort" not in operators
     assert unknown == ()
-    _, unknown = read("static", before=STATIC)
-    assert unknown == ("it makes a static module of TorchScript, which calls kernels directly",)
+    _, unknown = read("static", before=f"{STATIC}; os.fork() or os._exit(0)")
+    assert unknown == (
+        "it makes a static module of TorchScript, which calls kernels directly",
+        "it forks, and the operators that the child runs are not recorded",
+    )

@@ -34,6 +34,8 @@ FUNCTIONS = """
   dispatch: {CPU: cat_cpu}
 - func: stack(Tensor self) -> Tensor
   dispatch: {CPU: stack_cpu}
+- func: sort(Tensor self, SymInt k) -> Tensor
+  dispatch: {CPU: sort_cpu}
 - func: size(Tensor self) -> Tensor
   dispatch: {CPU: size_cpu}
 """.replace("{CPU, CUDA: pow_out}", "{CPU: pow_out, CUDA: pow_out}")
@@ -87,9 +89,15 @@ FILES = {
     f"{NATIVE}/cpu/UncalledKernel.cpp": kernel("uncalled"),
     f"{NATIVE}/cpu/GeneratedKernel.cpp": kernel("generated"),
     "torchgen/gen.py": "print('generated_stub(kCPU);')",
+    f"{NATIVE}/Formula.cpp": calling("topk_cpu", "return self;") + calling("formula", "return self;"),
+    "tools/autograd/derivatives.yaml": "- name: topk(Tensor self) -> Tensor\n  self: at::native::formula(grad, 1)",
+    f"{NATIVE}/Status.cpp": calling("topk_cpu", "return self;") + "enum status run(int n) { return ok; }",
+    f"{NATIVE}/Constructs.cpp": calling("topk_cpu", "return self;") + "static const Registrar registrar;",
     f"{NATIVE}/cpu/StackKernel.cpp": kernel("stack"),
     f"{NATIVE}/Stack.cpp": calling("stack_cpu", "stack_stub(kCPU, self);"),
     "torch/csrc/direct.cpp": "void direct() { at::cpu::stack(x); }",
+    f"{NATIVE}/Sort.cpp": calling("sort_cpu", "return self;"),
+    "torch/csrc/sizes.cpp": "void sizes() { at::cpu::sort_symint_outf(x, k, out); }",
     f"{NATIVE}/Registers.cpp": "static auto registry = torch::RegisterOperators().op();",
     f"{NATIVE}/Vexing.cpp": "namespace { void f(int x) {} static Registrar registrar(f); }",
     f"{NATIVE}/Odd.cpp": "#if A\nvoid odd() {\n#else\nvoid odd(int x) {\n#endif\n}",
@@ -165,7 +173,11 @@ def test_a_kernel_touches_the_operators_that_can_run_it(
         (f"{NATIVE}/cpu/UncalledKernel.cpp", "no operator is known"),
         (f"{NATIVE}/cpu/GeneratedKernel.cpp", "torchgen/gen.py writes C"),
         (f"{NATIVE}/cpu/StackKernel.cpp", "torch/csrc/direct.cpp calls stack without the dispatcher"),
+        (f"{NATIVE}/Sort.cpp", "torch/csrc/sizes.cpp calls sort without the dispatcher"),
         (f"{NATIVE}/Registers.cpp", "exposes to other files: static auto registry"),
+        (f"{NATIVE}/Formula.cpp", "tools/autograd/derivatives.yaml writes C"),
+        (f"{NATIVE}/Status.cpp", "exposes to other files: enum status run"),
+        (f"{NATIVE}/Constructs.cpp", "exposes to other files: static const Registrar"),
         (f"{NATIVE}/Vexing.cpp", "exposes to other files: static Registrar"),
         (f"{NATIVE}/Odd.cpp", "Odd.cpp is not understood"),
         (f"{NATIVE}/Included.cpp", "is included by another file"),
@@ -178,6 +190,13 @@ def test_whatever_else_may_run_it_is_told_and_touches_everything(
     with pytest.raises(UnknownEffectError) as unknown:
         touched(name)
     assert why in str(unknown.value)
+
+
+def test_every_file_has_to_be_known_to_be_run_by_an_operator(
+    touched: Callable[..., ChangedOperators],
+) -> None:
+    with pytest.raises(UnknownEffectError, match="no operator is known to run the code of "):
+        touched(f"{NATIVE}/cpu/PowKernel.cpp", f"{NATIVE}/cpu/UncalledKernel.cpp")
 
 
 def test_what_head_adds_counts_too(touched: Callable[..., ChangedOperators]) -> None:

@@ -67,6 +67,11 @@ def test_an_architecture_infers_and_learns_and_repeats_itself(architecture, sett
         assert asked.call(asked.model.eval())[0].shape[0] == 2
 
 
+def test_without_a_batch_a_step_has_one_sample():
+    entry = huggingface("hf/bert", "bert", tokens=8, batch=None, vocab_size=100, **TEXT)
+    assert entry.task_of(1).inputs["input_ids"].shape == (1, 8)
+
+
 def test_a_config_is_left_as_it_was_and_its_dropout_is_out():
     from transformers import GPT2Config
 

@@ -14,6 +14,7 @@ import torch
 from torchperf_ci.bench.worker.step import StepRequest, build_step
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite import hugging_face
+from torchperf_ci.suite.library_model import import_library
 from torchperf_ci.suite.registry import catalogue
 
 pytestmark = pytest.mark.filterwarnings("default")  # the libraries' are their own
@@ -56,6 +57,20 @@ def _nothing(*_: object) -> None:
     """In place of a model."""
 
 
+def test_the_task_of_a_transformers_model_is_that_of_its_head() -> None:
+    transformers = import_library("transformers")
+    heads = {
+        "language modelling": ("ForMaskedLM", "ForCausalLM", "LMHeadModel", "ForConditionalGeneration"),
+        "speech recognition": ("ForConditionalGeneration",),
+        "audio classification": ("ForSequenceClassification",),
+        "image classification": ("ForImageClassification",),
+    }
+    for name in CATALOGUE.suites["transformers"]:
+        config = transformers.AutoConfig.for_model(name.partition("/hf_")[2])
+        head = hugging_face._model_class(config, "").__name__
+        assert head.endswith(heads[CATALOGUE.workloads[name].task]), name
+
+
 @pytest.mark.parametrize("mode", ["inference", "training"])
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_model_runs(name: str, mode: str) -> None:
@@ -65,8 +80,10 @@ def test_a_model_runs(name: str, mode: str) -> None:
     assert phases == (["forward"] if mode == "inference" else ["forward", "backward", "optimizer"])
 
 
-def test_training_draws_nothing() -> None:
-    task = CATALOGUE.workloads["vision/torchvision_squeezenet1_1"].task_of(2)
+@pytest.mark.parametrize("name", ["vision/torchvision_squeezenet1_1", "vision/timm_ghostnetv2_100"])
+def test_training_draws_nothing(name: str) -> None:
+    """One has a module for dropout, the other a rate that it gives to a function."""
+    task = CATALOGUE.workloads[name].task_of(2)
     losses = [task.loss(task.call(task.model.train())) for _ in range(2)]
     assert losses[0] == losses[1]
 

@@ -42,15 +42,21 @@ def test_a_requirement_that_is_no_tuple_is_refused():
         workload("a/b", "t", requires=("timm>=1.0",))(build)
 
 
-@pytest.mark.parametrize("name", ["resnet", "a/b/c", "/b", "a/", "a b/c", "a/b\n", ".a/b", "vision/ré", ""])
+@pytest.mark.parametrize(
+    "name",
+    ["resnet", "a/b/c", "/b", "a/", "a b/c", "a/b\n", ".a/b", "vision/ré", "", f"a/{'b' * 159}"],
+    ids=lambda name: name[:12],
+)
 def test_a_malformed_name_is_refused(name):
     with pytest.raises(ValueError, match="write domain/model"):
         workload(name, "t")(build)
 
 
-def test_a_task_that_is_no_text_is_refused():
+def test_a_task_or_an_origin_that_is_no_text_is_refused():
     with pytest.raises(ValueError, match="workload a/b: the task is an int; write a text, such as"):
         workload("a/b", 8)(build)
+    with pytest.raises(ValueError, match="workload a/b: the origin is None; write a text, such as 'torch'"):
+        workload("a/b", "t", origin=None)(build)
 
 
 @pytest.mark.parametrize("modes", [(), ("train",), ("inference", "eval")])

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import unicodedata
+from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -27,7 +28,7 @@ from torchperf_ci.console import Progress
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
 from torchperf_ci.environments.revisions import ASK_SECONDS, Revision, top_of_checkout
-from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.verdicts.verdict import Verdict
@@ -48,6 +49,8 @@ HARMLESS_PROGRAMS = frozenset(
     }
 )
 """Compilers and programs that describe the machine. They read no Python files."""
+FORKS = "it forks, and the operators that the child runs are not recorded"
+UNKNOWN_BATCH = "which batch size it gets is not known"
 SYSTEM = (("/", "bin"), ("/", "opt"), ("/", "sbin"), ("/", "usr"))
 
 
@@ -74,13 +77,13 @@ def files_read(case: Case, settings: Settings, scratch: Path, *, operators: bool
     with open_worker(case, settings, scratch) as worker:
         conversation = WorkerConversation(worker, settings.timeout)
         conversation.ask("begin_file_trace", Done, log=str(log))
-        prepare(conversation, replace(case, batch_size=case.batch_size or 1), settings)
+        prepare(conversation, case, settings)
         conversation.ask("peak", Peak)
         if case.compiled:
             conversation.ask("compilation", Compilation)
         ran = conversation.ask("operators", OperatorsRun) if operators else OperatorsRun((), ())
         conversation.ask("end_file_trace", Done)
-    read = _read(log.read_text("utf-8").splitlines())
+    read = _read(log.read_text("utf-8").splitlines(), operators=operators)
     return replace(read, unknown=(*read.unknown, *ran.unknown), operators=frozenset(ran.operators))
 
 
@@ -91,8 +94,8 @@ def unbuilt_devices(environment: TorchEnvironment) -> list[str]:
     return [name for name, there in built.items() if not there]
 
 
-def _read(lines: Iterable[str]) -> FilesRead:
-    facts: dict[str, set[str]] = {"file": set(), "startup": set(), "program": set(), "unseen": set()}
+def _read(lines: Iterable[str], *, operators: bool) -> FilesRead:
+    facts = defaultdict[str, set[str]](set)
     for line in lines:
         kind, value = json.loads(line)
         facts[kind].add(value)
@@ -100,6 +103,7 @@ def _read(lines: Iterable[str]) -> FilesRead:
     unknown = [
         *sorted(facts["unseen"]),
         *(f"it starts {name}, whose reads cannot be traced" for name in programs),
+        *(FORKS for _ in facts["fork"] if operators),
     ]
     return FilesRead(frozenset(facts["file"]), frozenset(facts["startup"]), tuple(unknown))
 
@@ -119,7 +123,6 @@ FOLLOWED = (".py", ".md", ".rst")
 PLAIN_FILES = ("100644", "100755")
 """Git's modes of regular files, as opposed to links and submodules."""
 MAX_NAMED, MAX_OPERATORS_NAMED = 3, 5
-TWO_COMMITS = "--affected looks at what two commits differ in: give commits with --base and --head"
 
 
 @dataclass(frozen=True)
@@ -162,10 +165,10 @@ def affected_cases(
 ) -> AffectedCases:
     """Trace each case at base, and leave out the cases that the change cannot affect.
 
-    ``built``: the commits are installed by a build. Raises :class:`UsageError` unless both sides are commits.
+    Both sides are commits. ``built``: they are installed by a build.
     """
-    if not (isinstance(base.spec, Revision) and isinstance(head.spec, Revision)):
-        raise UsageError(TWO_COMMITS)
+    assert isinstance(base.spec, Revision)
+    assert isinstance(head.spec, Revision)
     if not cases:
         return AffectedCases(cases)
     change = tree_change(base.spec, head.spec)
@@ -182,7 +185,7 @@ def affected_cases(
         for number, case in enumerate(cases, 1):
             shown.begin(f"what {case} {'runs' if built else 'reads'}")
             try:
-                why = readers.by(case, base.settings, scratch / "trace")
+                why = readers.by(case, base.settings, scratch / "trace") if case.batch_size else UNKNOWN_BATCH
             except WorkerFailure as failure:
                 why = str(failure)
             if why:
@@ -239,8 +242,6 @@ class ChangedOperators:
         """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""
         if case.compiled:
             return "compiled code may call kernels without operators"
-        if not case.batch_size:
-            return "which batch size it gets is not known"
         files = files_read(case, settings, scratch, operators=True)
         if files.unknown:
             return files.unknown[0]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.pairs import on_same_cpus
 from torchperf_ci.compare import compared_builds
-from torchperf_ci.compare.affected import TWO_COMMITS, AffectedCases, affected_cases
+from torchperf_ci.compare.affected import AffectedCases, affected_cases
 from torchperf_ci.compare.case_verdicts import ComparisonPolicy, SeriesNaming, judge_cases, suites
 from torchperf_ci.compare.compared_builds import (
+    TWO_COMMITS,
     are_compiled_anew,
     known_to,
     notes_on_builds,

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from torchperf_ci.options.comparison_commands import CompareOptions
 
 
+TWO_COMMITS = "--affected looks at what two commits differ in: give commits with --base and --head"
 SAME_ON_BOTH = (
     "nothing is measured that these commits could change, because no suite is a file whose workloads import their "
     "code, and no selected workload needs a library that is in this checkout: give a file with --suite, or say with "
@@ -80,15 +81,17 @@ def open_builds(
     If base cannot import a suite file, for example because it calls a function that only head has, its workloads are
     new.
 
-    Raises :class:`UsageError` if a side is not a build, or if the two see different devices;
-    :class:`EnvironmentUnderTestError` for a build that cannot be created or has no torch; and :class:`SuiteFileError`
-    for a file that head cannot import.
+    Raises :class:`UsageError` if a side is not a build, or not a commit as ``--affected`` needs it, or if the two see
+    different devices; :class:`EnvironmentUnderTestError` for a build that cannot be created or has no torch; and
+    :class:`SuiteFileError` for a file that head cannot import.
     """
     repo = Path(options.repo)
     specs = {
         "base": _parsed("base", options.base or "", repo),
         "head": _parsed("head", options.head or "", repo),
     }
+    if options.affected and not all(isinstance(spec, Revision) for spec in specs.values()):
+        raise UsageError(TWO_COMMITS)
     settings = selection.settings_of_options(options, config)
     selection.check_suite_files(settings)
     builder = Builder(settings.python, options.build, options.build_timeout)

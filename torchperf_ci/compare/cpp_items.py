@@ -86,8 +86,9 @@ class Item:
 
     @property
     def is_type(self) -> bool:
-        """Whether the item defines or declares a type without also defining a variable."""
-        return bool(_TYPE.match(self.text)) and bool(_TYPE_END.search(self.text))
+        """Whether the item defines or declares a type, not a variable or, as ``enum E f() {}`` does, a function."""
+        head = _without_template(self.text.partition("{")[0])
+        return "(" not in head and bool(_TYPE.match(self.text)) and bool(_TYPE_END.search(self.text))
 
     def mentions(self, name: str) -> Iterator[str]:
         """Yield the text before each occurrence of the name as a word."""

@@ -98,7 +98,7 @@ CPP = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".in", ".inc", ".inl", 
 COMPILED = (".cc", ".cpp", ".cu", ".mm")
 """Extensions of files that are compiled on their own and not included by others."""
 GENERATORS = ("torchgen/", "tools/")
-"""Folders whose Python programs generate C++."""
+"""Folders whose Python programs generate C++, also from formulas in YAML."""
 OTHER_PROGRAMS = frozenset(
     {"test", "tests", "benchmarks", "binaries", "android", "ios", "docs", "third_party"}
 )
@@ -174,8 +174,7 @@ class PyTorchSources:
 
     def files_that_skip_dispatch(self, operator: str) -> set[str]:
         """Return the files that call the operator's kernel for one device directly, such as by ``at::cpu::``."""
-        names = {operator + suffix for suffix in ("", "_out", "_outf", "_symint")}
-        return set[str]().union(*(self._called_statically.get(name, set()) for name in names))
+        return set[str]().union(*(self._called_statically.get(operator + suffix, set()) for suffix in API))
 
     def who_pastes(self, name: str, only_in: str) -> str:
         """Return a file in which a macro can assemble the name from words of that file; else empty."""
@@ -237,7 +236,7 @@ def _is_source(path: str, unbuilt: Collection[str]) -> bool:
     return (
         path.endswith(CPP)
         or path == NATIVE_FUNCTIONS
-        or (path.startswith(GENERATORS) and path.endswith(".py"))
+        or (path.startswith(GENERATORS) and path.endswith((".py", ".yaml")))
     )
 
 

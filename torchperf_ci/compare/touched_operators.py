@@ -34,7 +34,7 @@ _META = re.compile(r"TORCH_(?:PRECOMPUTE_)?META_FUNC2?")
 _RECORDED_CALL = re.compile(r"(?:\.|->|(?<![\w:])(?:at|torch)\s*::)")
 _MEMBER = re.compile(r"(?:\.|->)")
 _NOTHING_RUNS = re.compile(
-    r"(?:using|typedef|static_assert)\b|(?:static |inline )*(?:constexpr|const)\b[^({]*$"
+    r"(?:using|typedef|static_assert)\b|(?:static |inline )*(?:constexpr|const)\b[^({=]*=[^({]*$"
 )
 _BY_OPERATOR = ("aten/src/ATen/functorch/", "aten/src/ATen/autocast_mode.cpp")
 """Sources in which macros take an operator's name first and then what computes it."""
@@ -47,14 +47,19 @@ def touched_operators(sources: PyTorchSources, changed: Iterable[tuple[str, str,
 
     Raises :class:`UnknownEffectError` with the reason if there may be more.
     """
-    search = _Search(sources)
+    operators = set[str]()
     for path, base, head in changed:
         if path.rpartition("/")[2] in sources.included:
             msg = f"{path} is included by another file"
             raise UnknownEffectError(msg)
+        search = _Search(sources)
         for text in (base, head):
             search.seek(_visible_names(path, text))
-    return search.operators()
+        if not (found := search.operators()):
+            msg = f"no operator is known to run the code of {path}"
+            raise UnknownEffectError(msg)
+        operators |= found
+    return frozenset(operators)
 
 
 def _visible_names(path: str, text: str) -> set[str]:
@@ -103,9 +108,6 @@ class _Search:
             if name not in self._seen:
                 self._seen.add(name)
                 self._follow(*name)
-        if not self._operators:
-            msg = "no operator is known to run the changed code"
-            raise UnknownEffectError(msg)
         return frozenset(self._operators)
 
     def _follow(self, name: str, only_in: str) -> None:

@@ -58,7 +58,7 @@ def huggingface(
         msg = f"huggingface({name!r}): {', '.join(settings)}: write the settings of a config into the config"
         raise TypeError(msg)
 
-    def build(batch_size: int, mode: str) -> Task:
+    def build(batch_size: int = 1, *, mode: str) -> Task:
         made = _prepared(config, settings)
         kind = _model_class(made, model)
         given = inputs(batch_size) if inputs else _inputs(kind, made, batch_size, tokens, mode)
@@ -226,11 +226,8 @@ _LANGUAGE: dict[str, Settings] = {
     "bart": {**_SEQUENCES, "vocab_size": 32000},
     "t5": {"d_model": 256, "d_ff": 1024, "num_layers": 2, "num_heads": 4, "d_kv": 64},
 }
-_SPEECH: dict[str, Settings] = {
-    "whisper": {**_SEQUENCES, "max_source_positions": 300},
-    "wav2vec2": _SOUND,
-    "hubert": _SOUND,
-}
+_SPEECH: dict[str, Settings] = {"whisper": {**_SEQUENCES, "max_source_positions": 300}}
+_SOUNDS: dict[str, Settings] = {"wav2vec2": _SOUND, "hubert": _SOUND}
 _VISION: dict[str, Settings] = {
     "beit": {**_TEXT, **_IMAGE},
     "convnext": {"depths": [2, 2, 2, 2], "hidden_sizes": [32, 64, 128, 256], **_IMAGE},
@@ -260,4 +257,5 @@ def _workloads(domain: str, task: str, architectures: Mapping[str, Settings]) ->
 
 LANGUAGE = _workloads("language", "language modelling", _LANGUAGE)
 SPEECH = _workloads("speech", "speech recognition", _SPEECH)
+SOUNDS = _workloads("speech", "audio classification", _SOUNDS)
 VISION = _workloads("vision", "image classification", _VISION)

@@ -106,7 +106,7 @@ def regression_loss(output: Any) -> torch.Tensor:
 def _without_dropout(model: torch.nn.Module) -> torch.nn.Module:
     """Return the model after setting all its rates of dropout and of stochastic depth to 0."""
     for module in model.modules():
-        for rate in ("p", "drop_prob"):
+        for rate in ("p", "drop_prob", "drop_rate"):
             if isinstance(getattr(module, rate, None), float):
                 setattr(module, rate, 0.0)
     return model

@@ -23,8 +23,11 @@ Build = Callable[..., "Task"]
 MODES = ("inference", "training")
 DEVICE_CLASSES = ("cpu", "integrated", "accelerator")
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
-"""It names the file of its records, and one that begins with a dot is hidden from those who read and keep records."""
+_NAME = re.compile(r"(?=.{3,160}$)[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
+"""It names the file of its records, and one that begins with a dot is hidden from those who read and keep records.
+
+A file's name has at most 255 characters, of which mode, dtype, backend and batch size take up to 80.
+"""
 _PACKAGE = re.compile(r"[A-Za-z0-9_.-]*[A-Za-z0-9]")
 _BATCH_SIZE_KEYS = (*MODES, *(f"{mode}/{device}" for mode in MODES for device in DEVICE_CLASSES))
 
@@ -95,12 +98,12 @@ def _for_json(value: object) -> object:
 class Workload:
     """A named, reproducible piece of PyTorch work.
 
-    ``build(batch_size)`` is called after ``torch.manual_seed(0)`` and must not depend on anything else, except on
-    ``mode`` and ``device`` (``cpu``, ``cuda``, …) if it has parameters with these names. ``batch_sizes`` maps ``mode``
-    and ``mode/device class`` (``cpu``, ``integrated`` for a GPU that shares the host's memory, or ``accelerator``) to
-    a default batch size; the more specific key wins. If it is empty, the model has a fixed batch size: ``build``
-    gets no size, and a step counts as one sample. ``requires`` lists the packages that ``build`` imports, by their pip
-    names. Raises ValueError if the parts contradict each other.
+    ``build(batch_size)`` is called after all global random generators are seeded with 0 and must not depend on anything
+    else, except on ``mode`` and ``device`` (``cpu``, ``cuda``, …) if it has parameters of these names. ``batch_sizes``
+    maps ``mode`` and ``mode/device class`` (``cpu``, ``integrated`` for a GPU that shares the host's memory, or
+    ``accelerator``) to a default batch size; the more specific key wins. If it is empty, the model has a fixed batch
+    size: ``build`` gets no size, and a step counts as one sample. ``requires`` lists the packages that ``build``
+    imports, by their pip names. Raises ValueError if the parts contradict each other.
     """
 
     name: str
@@ -118,9 +121,14 @@ class Workload:
 
     def _problem(self) -> str | None:
         if not _NAME.fullmatch(self.name):
-            return f"workload name {self.name!r}: write domain/model, of A-Z, a-z, 0-9, '_', '-' and, not first, '.'"
+            return (
+                f"workload name {self.name!r}: write domain/model, of A-Z, a-z, 0-9, '_', '-' and, not first, '.', in "
+                "at most 160 characters"
+            )
         if not isinstance(self.task, str):
             return f"workload {self.name}: the task is {_kind(self.task)}; write a text, such as 'image classification'"
+        if not isinstance(self.origin, str):
+            return f"workload {self.name}: the origin is {_kind(self.origin)}; write a text, such as 'torch'"
         if not self.modes or not set(self.modes) <= set(MODES):
             return f"workload {self.name}: modes is {self.modes!r}; choose from {MODES!r}"
         if isinstance(self.requires, str):

@@ -67,6 +67,19 @@ def test_its_models_are_cast_and_its_optimizers_move_them(dtype: str) -> None:
     assert step.parameters == 72 + 9
 
 
+def test_what_casts_nothing_is_not_measured_in_another_dtype() -> None:
+    """Such as a model of TorchBench that is not called ``model``: it computes in fp32, whatever its records say."""
+
+    @workload("test/hidden", "test")
+    def hidden(batch: int) -> Task:
+        model = nn.Linear(8, 8)
+        return Task(nn.Identity(), step=lambda _mark: model(torch.ones(batch, 8)))
+
+    assert build_step(hidden, request(), CPU).run().dtype == torch.float32
+    with pytest.raises(UnsupportedError, match="as bf16 only if Task's model or inputs"):
+        build_step(hidden, request(dtype="bf16"), CPU)
+
+
 def test_in_inference_it_has_no_gradients() -> None:
     step = build_step(two_models(), request("inference"), CPU)
     assert not step.run().requires_grad

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import gc
+import random
 from collections import UserDict, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+import numpy
 import pytest
 import torch
 
@@ -19,6 +21,7 @@ from torchperf_ci.suite import Task, workload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
 CPU = device_of("cpu")
 
@@ -197,6 +200,43 @@ def test_recompilations_are_counted_however_many_there_are(monkeypatch: pytest.M
     utils._compilation_metrics.extend([utils.CompilationMetrics(recompile_reason="shape")] * 1000)
     counts = compilation_counts()
     assert (counts.recompiles, len(counts.recompile_reasons)) == (1000, 64)
+
+
+def test_whatever_a_build_draws_from_is_the_same_in_every_process() -> None:
+    """A size that another process draws otherwise would be a difference between two builds of PyTorch."""
+
+    @workload("test/drawn", "test", modes=("inference",))
+    def drawn(batch: int) -> Task:
+        return Task(torch.neg, (torch.rand(batch), torch.tensor([random.random(), numpy.random.rand()])))
+
+    steps = [build_step(drawn, StepRequest("inference", "fp32", "eager", 2), CPU) for _ in range(2)]
+    assert all(map(torch.equal, *(step.task.inputs for step in steps)))
+
+
+REGISTERING = """
+import torch
+from torchperf_ci.suite import Task, workload
+
+torch.library.define("test_of_once::twice", "(Tensor x) -> Tensor")
+torch.library.impl("test_of_once::twice", "default", lambda x: 2 * x)
+
+
+@workload("mine/twice", "an operator", modes=("inference",))
+def twice(batch):
+    return Task(torch.ops.test_of_once.twice, (torch.ones(batch),))
+"""
+
+
+def test_a_suite_file_that_registers_an_operator_can_be_built_again(tmp_path: Path) -> None:
+    """Else the search for a batch size would end at 1, and coverage would count nothing."""
+    suite, session = tmp_path / "suite.py", WorkerSession()
+    suite.write_text(REGISTERING)
+    session.describe("cpu", [str(suite)])
+    for size in (1, 2):
+        request = {"mode": "inference", "dtype": "fp32", "backend": "eager", "batch_size": size}
+        session.build("mine/twice", [str(suite)], "cpu", 1, **request)
+        assert session.block(1) > 0
+    gc.unfreeze()
 
 
 def test_parameters_are_counted() -> None:

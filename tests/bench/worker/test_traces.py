@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,14 @@ import torch
 from torch.nn import functional
 
 from torchperf_ci.bench.worker.protocol import Callers
-from torchperf_ci.bench.worker.traces import family, files_that_call, inventory, used_by
+from torchperf_ci.bench.worker.traces import (
+    GRAPHS,
+    family,
+    files_that_call,
+    inventory,
+    operators_run,
+    used_by,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +61,16 @@ def test_a_triple_has_the_dtype_and_the_layout_of_the_first_tensor() -> None:
     } <= triples
 
 
+def test_kernels_of_a_replayed_graph_are_unknown_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    for device, name in GRAPHS:
+        if graph := getattr(getattr(torch, device), name, None):
+            monkeypatch.setattr(graph, "replay", lambda _: None)
+    assert operators_run(lambda: torch.ones(2)).unknown == []
+    ran = operators_run(lambda: torch.cuda.CUDAGraph.replay(torch.ones(2)))
+    assert ran.unknown == ["it replays a graph, whose kernels run without operators"]
+    assert "ones" in ran.operators
+
+
 @pytest.mark.parametrize(
     ("operator", "name"),
     [("aten::add_.Tensor", "add"), ("aten::mm", "mm"), ("aten::__ilshift__.Scalar", "__ilshift__")],
@@ -82,6 +100,7 @@ def test_functions_are_counted_by_files_of_packages_that_use_torch(
             f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\nRequires-Dist: {needs}\n"
         )
         (folder / "RECORD").write_text(f"{name}.py,,\ngone.py,,\n")
-    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    hidden = shutil.copytree(tmp_path, tmp_path / "hidden", ignore=shutil.ignore_patterns("hidden"))
+    monkeypatch.setattr("sys.path", [str(tmp_path), str(hidden)])
     counts = {"torch.cat": 1, "torch.nn.functional.pad": 1, "torch.linalg.svd": 1}
     assert files_that_call() == Callers(["models 1"], counts)

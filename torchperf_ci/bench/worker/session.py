@@ -10,7 +10,7 @@ import socket
 import sys
 import traceback
 from dataclasses import asdict, is_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from torchperf_ci.machine.devices.interface import Device
+    from torchperf_ci.suite.registry import Catalogue
     from torchperf_ci.suite.workload import Workload
 
 
@@ -118,12 +119,18 @@ def _files_of_modules(names: Iterable[str]) -> list[str]:
     return sorted(os.path.realpath(file) for file in files if file and not _INSTALLED & {*Path(file).parts})
 
 
+@cache
+def _catalogue(*files: str) -> Catalogue:
+    """Return the catalogue, importing suite files once, because what a file registers with torch cannot be repeated."""
+    return catalogue([Path(file) for file in files])
+
+
 def _workload(name: str, files: Sequence[str]) -> Workload:
     """Return a workload of this environment's catalogue, which may have fewer than another environment's.
 
     Raises :class:`UnsupportedError` if it is missing.
     """
-    known = catalogue([Path(file) for file in files])
+    known = _catalogue(*files)
     if name not in known.workloads:
         msg = f"there is no workload {name} in this environment"
         raise UnsupportedError(msg)
@@ -153,7 +160,7 @@ class WorkerSession:
     def describe(self, device: str, files: list[str]) -> protocol.EnvironmentUnderTest:
         """Describe the environment and list the catalogue of workloads."""
         before = {*sys.modules}
-        known = catalogue([Path(file) for file in files])
+        known = _catalogue(*files)
         imported = _files_of_modules({*sys.modules} - before)
         packages = [package for workload in known.workloads.values() for package in workload.requires]
         workloads = {
@@ -246,7 +253,7 @@ class WorkerSession:
 
     def architectures(self, files: list[str], filters: list[str]) -> Mapping[str, str]:
         """Return the call that builds each architecture of the installed libraries without a workload, by name."""
-        known = catalogue([Path(file) for file in files]).workloads
+        known = _catalogue(*files).workloads
         return find_architectures(known, filters)
 
     def api_use(self) -> protocol.ApiUse:

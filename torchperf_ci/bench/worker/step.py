@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import sys
 import time
@@ -91,13 +92,24 @@ def build_step(workload: Workload, request: StepRequest, device: Device) -> Buil
         msg = f"{workload.name} has no {request.mode} mode"
         raise UnsupportedError(msg)
     with pinned(request.dtype, device) as moved:
-        torch.manual_seed(SEED)
+        _seed_generators()
         try:
             task = workload.task_of(request.batch_size, request.mode, device.torch_type)
         except UnbuildableError as error:
             raise UnsupportedError(str(error)) from error
         task = _on_device(task, request, device)
     return replace(_step(task, request, device), moved=moved)
+
+
+def _seed_generators() -> None:
+    """Seed all global random generators, so that a workload that draws its sizes or data does the same in each process.
+
+    torch imports NumPy if it is installed.
+    """
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(SEED)
 
 
 def _step(task: Task, request: StepRequest, device: Device) -> BuiltStep:
@@ -194,10 +206,14 @@ def _training(task: Task, forward: Model, precision: Precision, scaler: torch.am
 def _custom_step(task: Task, step: Callable[..., object], request: StepRequest) -> BuiltStep:
     """Build a custom step, which calls its modules and optimizers itself.
 
-    amp is refused, because only the author of the step knows which parts need autocast.
+    amp is refused, because only the author of the step knows which parts need autocast, and so is a dtype to which
+    nothing is cast, because the step does not use it.
     """
     if request.dtype == "amp":
         msg = "a custom step cannot be measured as amp: only its author knows which parts need autocast"
+        raise UnsupportedError(msg)
+    if request.dtype in CAST and not _can_be_cast(task):
+        msg = f"a custom step can be measured as {request.dtype} only if Task's model or inputs hold what is cast"
         raise UnsupportedError(msg)
     if request.backend != "eager":
         _compile_in_place(task.model, request.backend)
@@ -207,6 +223,12 @@ def _custom_step(task: Task, step: Callable[..., object], request: StepRequest) 
             return task.call(partial(step, mark))
 
     return BuiltStep(task.model, task.model, task, nullcontext, phases, lambda: phases(_unmarked))
+
+
+def _can_be_cast(task: Task) -> bool:
+    model = task.model if isinstance(task.model, torch.nn.Module) else torch.nn.Identity()
+    leaves = [*pytree.tree_leaves(task.inputs), *model.parameters(), *model.buffers()]
+    return any(isinstance(leaf, torch.Tensor) and leaf.is_floating_point() for leaf in leaves)
 
 
 def _compile_in_place(model: Model, backend: str) -> None:

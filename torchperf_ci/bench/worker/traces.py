@@ -52,8 +52,8 @@ STATIC_RUNTIME = ("_jit_to_static_module", "_fuse_to_static_module")
 
 @dataclass
 class FileTrace:
-    """Writes each fact once, as a line of JSON: ``["file", path]``, ``["startup", path]``, ``["program", path]`` or
-    ``["unseen", why]``.
+    """Writes each fact once, as a line of JSON: ``["file", path]``, ``["startup", path]``, ``["program", path]``,
+    ``["fork", event]`` or ``["unseen", why]``.
 
     The path of a file that does not exist is written as given, so it may be relative. The log is reopened for each
     line, because a workload may close all open files.
@@ -86,7 +86,7 @@ class FileTrace:
         elif event in PROGRAMS:
             self._write("program", _text(arguments[PROGRAMS[event]]))
         elif event in ("os.fork", "os.forkpty"):
-            self._written.add(("fork", ""))
+            self._write("fork", event)
         elif event in UNSEEN:
             self._write("unseen", event)
 
@@ -157,6 +157,8 @@ def _source_of(path: str) -> str:
 SECONDS = 5.0
 FEWEST, MOST = 10, 200
 """Number of steps that are profiled."""
+GRAPHS = (("cuda", "CUDAGraph"), ("xpu", "XPUGraph"), ("accelerator", "Graph"))
+"""Classes of torch that replay captured kernels without calling their operators."""
 _KERNELS = (b"2at6native", b"aoti_torch_", b"StaticModule")
 """Text found in the symbols of a library that calls kernels directly, or that was compiled to do so."""
 
@@ -166,13 +168,29 @@ def operators_run(step: Callable[[], object]) -> OperatorsRun:
 
     torch's profiler only sees calls that go through the dispatcher.
     """
-    names = set[str]()
+    names, unknown = set[str](), list[str]()
+    _watch_graphs(unknown)
     end, count = time.monotonic() + SECONDS, 0
     while count < FEWEST or (count < MOST and time.monotonic() < end):
         names |= _run_in(step)
         count += 1
-    unknown = [f"{library} calls kernels directly" for library in _libraries_with_kernels()]
+    unknown += [f"{library} calls kernels directly" for library in _libraries_with_kernels()]
     return OperatorsRun(sorted(names), unknown)
+
+
+def _watch_graphs(unknown: list[str]) -> None:
+    """Wrap the methods that replay captured kernels, for the rest of this process, to add why these are ``unknown``."""
+
+    def watched(replay: Callable[..., None]) -> Callable[..., None]:
+        def noted(*arguments: object) -> None:
+            unknown[:] = ["it replays a graph, whose kernels run without operators"]
+            replay(*arguments)
+
+        return noted
+
+    for device, name in GRAPHS:
+        if graph := getattr(getattr(torch, device), name, None):
+            graph.replay = watched(graph.replay)
 
 
 def _run_in(step: Callable[[], object]) -> set[str]:
@@ -325,10 +343,13 @@ def files_that_call() -> Callers:
     text does not tell the type of the object.
     """
     files, packages = Counter[str](), list[str]()
-    public = {*public_functions().values()}
+    public, seen = {*public_functions().values()}, {"torchperf-ci"}
     for package in metadata.distributions():
         name = package.metadata["Name"]
-        if name != "torchperf-ci" and any(map(_NEEDS_TORCH.match, package.requires or ())):
+        if name in seen:  # a package of the system that one of a virtual environment hides
+            continue
+        seen.add(name)
+        if any(map(_NEEDS_TORCH.match, package.requires or ())):
             packages.append(f"{name} {package.version}")
             for path in package.files or ():
                 if path.suffix == ".py" and (source := path.locate()).exists():  # type: ignore[attr-defined]
