@@ -68,6 +68,8 @@ def _correlation(one: tuple[Places, Places, Floats], other: tuple[Places, Places
 EXPECTED_CHANGES = 0.5
 """Expected number of commits that change a series by more than matters, in a range in which it is said to have got
 worse."""
+LEAST = 1e-12
+"""The least probability of a gap, from which it rises again if what seemed all but certain is refuted."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def posterior(
     ]
     worth = evidence_worths([(item.base, item.head, item.values) for item in readings])
     together, one_cause = _together(series, chances, delta, worth)
-    gaps, none = together[:-1], float(together[-1])
+    gaps, none = np.maximum(together[:-1], LEAST), float(together[-1])
     inside = np.repeat(gaps / shares, np.diff(tested))
     return Posterior(weights * inside, none, tested, gaps, series, one_cause)
 

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-_LEAST = 1e-12
-
-
 def probability_left(claim: float, proof: Proof) -> float:
     """The probability of a step that was claimed with probability ``claim`` and then not proven."""
     odds = claim / (1 - claim) * _likelihood_ratio(proof)
@@ -50,12 +47,12 @@ def with_refutations(found: Posterior, most: Mapping[int, float]) -> Posterior:
     caps = np.ones_like(found.gaps)
     caps[list(most)] = list(most.values())
     capped = np.minimum(found.gaps, caps)
-    free = np.where(caps < 1, 0.0, np.maximum(found.gaps, _LEAST))
+    free = np.where(caps < 1, 0.0, found.gaps)
     if not free.any() or (capped == found.gaps).all():
         return found
     gaps = capped + free * (found.gaps.sum() - capped.sum()) / free.sum()
     sizes = np.diff(found.tested)
-    suspects = found.suspects * np.repeat(gaps / np.maximum(found.gaps, _LEAST), sizes)
+    suspects = found.suspects * np.repeat(gaps / found.gaps, sizes)
     return replace(found, gaps=gaps, suspects=suspects)
 
 
