@@ -105,9 +105,9 @@ def posterior(
     """Compute the posterior of the suspects.
 
     ``weights`` (n,), which sum to 1, are the prior probabilities of the commits. ``readings`` are those of each series,
-    with bases and heads given by position; a base is position 0, or the last tested one before its head. ``min_effect``
-    is the smallest relative change that matters, ``slow_share`` the least share of the whole change that a slow build
-    has.
+    with bases and heads given by position. Those count whose base is position 0, or the build before its head among all
+    that were tested. ``min_effect`` is the smallest relative change that matters, ``slow_share`` the least share of the
+    whole change that a slow build has.
     """
     delta = math.log1p(min_effect)
     tested, shares, chances = _gaps(weights, readings)
@@ -168,8 +168,11 @@ def _whole(readings: Readings, last: int) -> float:
 
 
 def _placed(tested: Places, readings: Readings) -> Readings:
+    """Return the readings that count, with the numbers of the tested builds instead of their positions."""
     base, head = (np.searchsorted(tested, side) for side in (readings.base, readings.head))
-    return replace(readings, base=base, head=head)
+    kept = (base == 0) | (head == base + 1)
+    draws = readings.draws[kept] if readings.draws.size else readings.draws
+    return replace(readings, base=base[kept], head=head[kept], values=readings.values[kept], draws=draws)
 
 
 def _together(

@@ -325,7 +325,7 @@ class SeriesEvidence:
         )
 
     def readings(self, segment: SuspectRange) -> Readings:
-        """The readings that matter for a segment; see :func:`torchperf_ci.stats.posterior.posterior`."""
+        """The readings of a segment; :func:`torchperf_ci.stats.posterior.posterior` says which of them count."""
         return readings_within(self.facts, self.name, segment, self.question.luck)
 
     def _is_explained(self, part: SuspectRange) -> bool:
