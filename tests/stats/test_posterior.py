@@ -33,7 +33,7 @@ def of_good(levels: Mapping[int, float], noise: float = 0.004, times: int = 3, s
     heads = np.repeat(list(levels), times).astype(np.intp)
     values = np.repeat(list(levels.values()), times)
     errors = np.random.default_rng(seed).normal(0, noise, values.size)
-    return Readings(np.zeros_like(heads), heads, values + errors)
+    return Readings(np.zeros_like(heads), heads, values + errors, pairs=np.arange(values.size))
 
 
 def and_also(first: Readings, *more: tuple[int, int, float]) -> Readings:

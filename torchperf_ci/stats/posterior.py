@@ -11,7 +11,7 @@ readings of it would tell. Further readings of one build tell less and less, bec
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -34,13 +34,12 @@ BELIEF = 2.0
 """Weight of that prior, in pairs."""
 
 
-def evidence_worths(series: Sequence[tuple[Places, Places, Floats]]) -> Floats:
+def evidence_worths(series: Sequence[Readings]) -> Floats:
     """Return the exponent of each series' likelihood, shape (series,), in (0, 1].
 
-    Each of the ``series`` consists of the positions of base and head and the log-ratios, of equal length. Series of the
-    same pairs count ``1/(1 + ∑ r)`` each, where ``r`` are their correlations with the others: the design effect of a
-    cluster (Kish, *Survey Sampling*, 1965, §5.4), since two metrics of one case share the luck of its processes. Series
-    of different pairs share nothing.
+    Series of the same pairs count ``1/(1 + ∑ r)`` each, where ``r`` are their correlations with the others: the design
+    effect of a cluster (Kish, *Survey Sampling*, 1965, §5.4), since two metrics of one case share the luck of its
+    processes. Series of different pairs share nothing, and those of which some pairs are the same, as much less.
     """
     shared = np.array(
         [[_correlation(one, other) if one is not other else 1.0 for other in series] for one in series]
@@ -48,21 +47,24 @@ def evidence_worths(series: Sequence[tuple[Places, Places, Floats]]) -> Floats:
     return np.asarray(1 / np.maximum(shared, 0.0).sum(axis=1))
 
 
-def _correlation(one: tuple[Places, Places, Floats], other: tuple[Places, Places, Floats]) -> float:
-    """Return the correlation of the pairs' deviations from the mean of their builds, shrunk towards the prior."""
-    if not (np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])):
+def _correlation(one: Readings, other: Readings) -> float:
+    """Return the correlation of the pairs' deviations from the mean of their builds, shrunk towards the prior.
+
+    It is that of the pairs that both series have, times their share of those of ``one``.
+    """
+    _, mine, others = np.intersect1d(one.pairs, other.pairs, assume_unique=True, return_indices=True)
+    if not mine.size:
         return 0.0
-    if np.allclose(one[2], other[2], rtol=1e-6, atol=1e-9):
-        return 1.0
-    builds = one[0] * (one[1].max() + 1) + one[1]
-    _, group, counts = np.unique(builds, return_inverse=True, return_counts=True)
-    first, second = (
-        values - np.bincount(group, values)[group] / counts[group] for values in (one[2], other[2])
-    )
+    share = mine.size / one.values.size
+    values, base, head = (one.values[mine], other.values[others]), one.base[mine], one.head[mine]
+    if np.allclose(*values, rtol=1e-6, atol=1e-9):
+        return share
+    _, group, counts = np.unique(base * (head.max() + 1) + head, return_inverse=True, return_counts=True)
+    first, second = (each - np.bincount(group, each)[group] / counts[group] for each in values)
     squares = float(np.sqrt((first @ first) * (second @ second)))
     pairs = float((counts - 1).sum())
     correlation = float(first @ second) / squares if squares else BELIEVED
-    return (pairs * correlation + BELIEF * BELIEVED) / (pairs + BELIEF)
+    return share * (pairs * correlation + BELIEF * BELIEVED) / (pairs + BELIEF)
 
 
 EXPECTED_CHANGES = 0.5
@@ -117,7 +119,7 @@ def posterior(
         )
         for item in readings
     ]
-    worth = evidence_worths([(item.base, item.head, item.values) for item in readings])
+    worth = evidence_worths(readings)
     together, one_cause = _together(series, chances, delta, worth)
     gaps, none = np.maximum(together[:-1], LEAST), float(together[-1])
     inside = np.repeat(gaps / shares, np.diff(tested))
@@ -172,7 +174,7 @@ def _placed(tested: Places, readings: Readings) -> Readings:
     base, head = (np.searchsorted(tested, side) for side in (readings.base, readings.head))
     kept = (base == 0) | (head == base + 1)
     draws = readings.draws[kept] if readings.draws.size else readings.draws
-    return replace(readings, base=base[kept], head=head[kept], values=readings.values[kept], draws=draws)
+    return Readings(base[kept], head[kept], readings.values[kept], draws, readings.luck)
 
 
 def _together(

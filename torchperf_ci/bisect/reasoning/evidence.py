@@ -291,15 +291,17 @@ def with_order(facts: BisectFacts, step: PlannedPair) -> PlannedPair:
 
 def readings_within(facts: BisectFacts, series: str, segment: SuspectRange, luck: float) -> Readings:
     """The readings of builds within a segment, with positions counted from its first build."""
-    inside = [
-        reading
-        for reading in facts.readings
+    inside = {
+        number: reading
+        for number, reading in enumerate(facts.readings)
         if series in reading.log_ratios and segment.before <= reading.base < reading.head <= segment.after
-    ]
-    bases, heads = ([getattr(r, side) - segment.before for r in inside] for side in ("base", "head"))
-    values = np.array([r.log_ratios[series] for r in inside], np.float64)
-    draws = np.array([r.draws for r in inside], np.intp).reshape(-1, 2)
-    return Readings(np.array(bases, np.intp), np.array(heads, np.intp), values, draws, luck)
+    }
+    found = inside.values()
+    bases, heads = ([getattr(r, side) - segment.before for r in found] for side in ("base", "head"))
+    values = np.array([r.log_ratios[series] for r in found], np.float64)
+    draws = np.array([r.draws for r in found], np.intp).reshape(-1, 2)
+    pairs = np.array([*inside], np.intp)
+    return Readings(np.array(bases, np.intp), np.array(heads, np.intp), values, draws, luck, pairs)
 
 
 def reading_price(
