@@ -171,11 +171,13 @@ MIN_BITS = 0.02
 class CulpritSearch:
     """The search for one culprit: a segment, and the series that got slower over it, the clearest first.
 
-    They cannot be measured on the same commits of it.
+    They cannot be measured on the same commits of it. ``earlier`` is the number of searches of the same segment that
+    take pairs of the same probe, too.
     """
 
     segment: SuspectRange
     members: Sequence[SeriesEvidence]
+    earlier: int = 0
 
     @cached_property
     def agreeing(self) -> Sequence[SeriesEvidence]:
@@ -317,7 +319,7 @@ class CulpritSearch:
 
     @property
     def _budget(self) -> float:
-        return MAX_EXPECTED * self._expected + PAIRS_BESIDE
+        return (MAX_EXPECTED * self._expected + PAIRS_BESIDE) * (self.earlier + 1)
 
     @cached_property
     def _pairs_spent(self) -> int:
