@@ -17,7 +17,7 @@ from torchperf_ci.stats.level_grid import jump_probabilities, level_grid
 from torchperf_ci.stats.posterior import EXPECTED_CHANGES, Posterior, chance_of_rise, posterior
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -33,7 +33,7 @@ def of_good(levels: Mapping[int, float], noise: float = 0.004, times: int = 3, s
     heads = np.repeat(list(levels), times).astype(np.intp)
     values = np.repeat(list(levels.values()), times)
     errors = np.random.default_rng(seed).normal(0, noise, values.size)
-    return Readings(np.zeros_like(heads), heads, values + errors)
+    return Readings(np.zeros_like(heads), heads, values + errors, pairs=np.arange(values.size))
 
 
 def and_also(first: Readings, *more: tuple[int, int, float]) -> Readings:
@@ -78,9 +78,6 @@ def some_readings(draw) -> Readings:
 def test_probabilities_are_probabilities_whatever_was_read(raw, one, other) -> None:
     weights = np.array(raw) / sum(raw)
     for series in ([one], [other], [one, other]):
-        # A base is the last tested build before its head, of all series together.
-        if len(series) > 1 and not _neighbours(series):
-            continue
         found = posterior(weights, series, MIN_EFFECT)
         assert found.suspects.sum() + found.none == pytest.approx(1.0)
         assert (found.suspects > 0).all()
@@ -98,12 +95,6 @@ def test_they_are_where_builds_differ_by_more_by_luck_than_a_change_that_matters
     values = np.linspace(-0.01, 0.02, pairs)
     found = posterior(np.full(N, 1 / N), [Readings(*ends, values, luck=luck)], min_effect=0.005)
     assert found.suspects.sum() + found.none == pytest.approx(1.0)
-
-
-def _neighbours(series: Sequence[Readings]) -> bool:
-    tested = sorted({0, N, *(int(place) for one in series for place in (*one.base, *one.head))})
-    pairs = set(pairwise(tested))
-    return all(b == 0 or (b, h) in pairs for one in series for b, h in zip(one.base, one.head, strict=True))
 
 
 def test_without_readings_the_weights_are_all_that_is_known() -> None:
@@ -147,6 +138,15 @@ def test_pairs_of_neighbours_count_as_pairs_with_good_do() -> None:
     after = posterior(EQUAL, [and_also(start, *[(8, 16, 0.05)] * 6)], MIN_EFFECT)
     assert before.gaps[1] < 0.5
     assert after.gaps[1] > 0.8
+
+
+def test_pairs_that_another_series_was_tested_in_between_say_nothing_of_its_neighbours() -> None:
+    """The first one was tested on both sides of 12 before that was built."""
+    across = and_also(of_good({16: 0.05, 8: 0.0}), *[(8, 14, 0.05)] * 6)
+    between = of_good({16: 0.05, 8: 0.0, 12: 0.0, 14: 0.05})
+    found = posterior(EQUAL, [across, between], MIN_EFFECT)
+    assert list(found.tested) == [0, 8, 12, 14, 16]
+    assert found.gaps[2] > 0.95
 
 
 def test_what_was_never_tested_is_one_gap() -> None:

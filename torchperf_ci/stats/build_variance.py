@@ -47,7 +47,8 @@ class Readings:
     """Log-ratios of pairs (``values``) and the tested builds they compare, each of shape (n,). Compared by content.
 
     ``draws``, shape (n, 2), distinguish rebuilds of the same commit, for base and head; if empty, each commit has one
-    build. ``luck`` is the expected standard deviation between builds of the same commit.
+    build. ``luck`` is the expected standard deviation between builds of the same commit. ``pairs``, shape (n,), are
+    numbers by which to tell the pairs that several series share, and are not compared; if empty, none are shared.
     """
 
     base: Places
@@ -55,6 +56,7 @@ class Readings:
     values: Floats
     draws: Places = field(default_factory=lambda: np.zeros((0, 2), np.intp))
     luck: float = 0.0
+    pairs: Places = field(default_factory=lambda: np.zeros(0, np.intp))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Readings) and self._content == other._content

@@ -11,7 +11,7 @@ readings of it would tell. Further readings of one build tell less and less, bec
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -34,13 +34,12 @@ BELIEF = 2.0
 """Weight of that prior, in pairs."""
 
 
-def evidence_worths(series: Sequence[tuple[Places, Places, Floats]]) -> Floats:
+def evidence_worths(series: Sequence[Readings]) -> Floats:
     """Return the exponent of each series' likelihood, shape (series,), in (0, 1].
 
-    Each of the ``series`` consists of the positions of base and head and the log-ratios, of equal length. Series of the
-    same pairs count ``1/(1 + ∑ r)`` each, where ``r`` are their correlations with the others: the design effect of a
-    cluster (Kish, *Survey Sampling*, 1965, §5.4), since two metrics of one case share the luck of its processes. Series
-    of different pairs share nothing.
+    Series of the same pairs count ``1/(1 + ∑ r)`` each, where ``r`` are their correlations with the others: the design
+    effect of a cluster (Kish, *Survey Sampling*, 1965, §5.4), since two metrics of one case share the luck of its
+    processes. Series of different pairs share nothing, and those of which some pairs are the same, as much less.
     """
     shared = np.array(
         [[_correlation(one, other) if one is not other else 1.0 for other in series] for one in series]
@@ -48,26 +47,31 @@ def evidence_worths(series: Sequence[tuple[Places, Places, Floats]]) -> Floats:
     return np.asarray(1 / np.maximum(shared, 0.0).sum(axis=1))
 
 
-def _correlation(one: tuple[Places, Places, Floats], other: tuple[Places, Places, Floats]) -> float:
-    """Return the correlation of the pairs' deviations from the mean of their builds, shrunk towards the prior."""
-    if not (np.array_equal(one[0], other[0]) and np.array_equal(one[1], other[1])):
+def _correlation(one: Readings, other: Readings) -> float:
+    """Return the correlation of the pairs' deviations from the mean of their builds, shrunk towards the prior.
+
+    It is that of the pairs that both series have, times their share of those of ``one``.
+    """
+    _, mine, others = np.intersect1d(one.pairs, other.pairs, assume_unique=True, return_indices=True)
+    if not mine.size:
         return 0.0
-    if np.allclose(one[2], other[2], rtol=1e-6, atol=1e-9):
-        return 1.0
-    builds = one[0] * (one[1].max() + 1) + one[1]
-    _, group, counts = np.unique(builds, return_inverse=True, return_counts=True)
-    first, second = (
-        values - np.bincount(group, values)[group] / counts[group] for values in (one[2], other[2])
-    )
+    share = mine.size / one.values.size
+    values, base, head = (one.values[mine], other.values[others]), one.base[mine], one.head[mine]
+    if np.allclose(*values, rtol=1e-6, atol=1e-9):
+        return share
+    _, group, counts = np.unique(base * (head.max() + 1) + head, return_inverse=True, return_counts=True)
+    first, second = (each - np.bincount(group, each)[group] / counts[group] for each in values)
     squares = float(np.sqrt((first @ first) * (second @ second)))
     pairs = float((counts - 1).sum())
     correlation = float(first @ second) / squares if squares else BELIEVED
-    return (pairs * correlation + BELIEF * BELIEVED) / (pairs + BELIEF)
+    return share * (pairs * correlation + BELIEF * BELIEVED) / (pairs + BELIEF)
 
 
 EXPECTED_CHANGES = 0.5
 """Expected number of commits that change a series by more than matters, in a range in which it is said to have got
 worse."""
+LEAST = 1e-12
+"""The least probability of a gap, from which it rises again if what seemed all but certain is refuted."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +107,9 @@ def posterior(
     """Compute the posterior of the suspects.
 
     ``weights`` (n,), which sum to 1, are the prior probabilities of the commits. ``readings`` are those of each series,
-    with bases and heads given by position; a base is position 0, or the last tested one before its head. ``min_effect``
-    is the smallest relative change that matters, ``slow_share`` the least share of the whole change that a slow build
-    has.
+    with bases and heads given by position. Those count whose base is position 0, or the build before its head among all
+    that were tested. ``min_effect`` is the smallest relative change that matters, ``slow_share`` the least share of the
+    whole change that a slow build has.
     """
     delta = math.log1p(min_effect)
     tested, shares, chances = _gaps(weights, readings)
@@ -115,9 +119,9 @@ def posterior(
         )
         for item in readings
     ]
-    worth = evidence_worths([(item.base, item.head, item.values) for item in readings])
+    worth = evidence_worths(readings)
     together, one_cause = _together(series, chances, delta, worth)
-    gaps, none = together[:-1], float(together[-1])
+    gaps, none = np.maximum(together[:-1], LEAST), float(together[-1])
     inside = np.repeat(gaps / shares, np.diff(tested))
     return Posterior(weights * inside, none, tested, gaps, series, one_cause)
 
@@ -166,8 +170,11 @@ def _whole(readings: Readings, last: int) -> float:
 
 
 def _placed(tested: Places, readings: Readings) -> Readings:
+    """Return the readings that count, with the numbers of the tested builds instead of their positions."""
     base, head = (np.searchsorted(tested, side) for side in (readings.base, readings.head))
-    return replace(readings, base=base, head=head)
+    kept = (base == 0) | (head == base + 1)
+    draws = readings.draws[kept] if readings.draws.size else readings.draws
+    return Readings(base[kept], head[kept], readings.values[kept], draws, readings.luck)
 
 
 def _together(

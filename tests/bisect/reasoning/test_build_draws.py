@@ -18,7 +18,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
 )
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import MAX_PAIRS
-from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
+from torchperf_ci.bisect.reasoning.series_evidence import PAIRS_PER_BLOCK, SeriesEvidence
 
 N = 70
 UNLUCKY = (3, 13, 26, 37)
@@ -152,3 +152,14 @@ def test_the_evidence_of_builds_is_divided_among_the_series(luck, others, word) 
     facts = BisectFacts(tuple(chain.from_iterable(read_by_draw)))
     question = BisectQuestion(np.full(9, 1 / 9), ["p"], 0.03, luck=luck, rebuilds=luck > 0)
     assert SeriesEvidence(question, facts, "s", "p").verify(SuspectRange(4, 5)).word == word
+
+
+@pytest.mark.parametrize("purpose", ["confirm", "verify"])
+def test_builds_are_measured_again_if_a_pair_of_them_did_not_yield_the_series(purpose) -> None:
+    """Other builds would take an hour, and may be no better."""
+    question, draws = a_range({}, 0.01, 0, rebuilds=True).question(), (1, 1)
+    lost = BisectReading("p", 0, N, {}, purpose, draws=draws)
+    for count in (1, 2, 3):
+        facts = BisectFacts((lost,) * count)
+        planned = SeriesEvidence(question, facts, "s", "p").pair(SuspectRange(0, N), purpose)
+        assert (planned.draws == draws) == (count < PAIRS_PER_BLOCK)

@@ -175,6 +175,16 @@ def test_series_of_two_causes_are_told_apart(other) -> None:
     assert bisected(SimulatedRange(N, series)).culprits == {"s": steps(20), "t": steps(50)}
 
 
+@pytest.mark.parametrize("other", ["p", "q"], ids=["one probe", "two probes"])
+def test_a_series_with_a_culprit_is_searched_though_that_of_a_clearer_one_is_in_vain(other) -> None:
+    """The clearer one gets a little slower with every commit, and takes all pairs that a search may."""
+    creep = dict.fromkeys(range(1, 41), 1.004)
+    series = {"s": Simulated(creep, noise=0.003), "t": Simulated({30: 1.07}, noise=0.01, probe=other)}
+    ended = bisected(SimulatedRange(40, series))
+    assert ended.culprits == {"t": steps(30)}
+    assert [search.is_spent for search in ended.investigation.searches] == [True]
+
+
 def test_series_are_searched_together_for_as_long_as_they_agree() -> None:
     def agreeing(late: int) -> list[int]:
         series = {"s": Simulated({20: 1.05}), "t": Simulated({late: 1.05})}

@@ -9,8 +9,8 @@ import pytest
 
 from torchperf_ci.bisect.reasoning.culprit_search import probability_left, with_refutations
 from torchperf_ci.bisect.reasoning.proof import KnownLuck, confirmed, verified
-from torchperf_ci.stats.build_variance import tau_prior
-from torchperf_ci.stats.posterior import Posterior
+from torchperf_ci.stats.build_variance import Readings, tau_prior
+from torchperf_ci.stats.posterior import Posterior, posterior
 
 CLAIM = 0.95
 
@@ -50,3 +50,16 @@ def test_what_one_gap_loses_the_others_get_in_proportion() -> None:
     assert less.suspects == pytest.approx([0.225, 0.225, 0.36, 0.06, 0.12])
     assert math.isclose(less.suspects.sum() + less.none, 1.0)
     assert with_refutations(found, {1: 0.5}) is found
+
+
+def test_a_refuted_step_that_was_all_but_certain_leaves_its_probability_to_the_other_suspects() -> None:
+    """Twelve series agree on it, until one of them takes fresh pairs."""
+    heads = np.repeat([70, 35, 43, 44, 52], 3)
+    noise = np.random.default_rng(1).normal(0, 0.005, (12, heads.size))
+    bases = np.zeros_like(heads)
+    found = posterior(
+        np.full(70, 1 / 70), [Readings(bases, heads, 0.1 * (heads > 43) + row) for row in noise], 0.03
+    )
+    less = with_refutations(found, {2: 0.487})
+    assert less.gaps == pytest.approx([*less.gaps[:2], 0.487, *less.gaps[3:]])
+    assert less.suspects.sum() + less.none == pytest.approx(1.0)

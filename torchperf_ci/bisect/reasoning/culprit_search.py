@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-_LEAST = 1e-12
-
-
 def probability_left(claim: float, proof: Proof) -> float:
     """The probability of a step that was claimed with probability ``claim`` and then not proven."""
     odds = claim / (1 - claim) * _likelihood_ratio(proof)
@@ -50,12 +47,12 @@ def with_refutations(found: Posterior, most: Mapping[int, float]) -> Posterior:
     caps = np.ones_like(found.gaps)
     caps[list(most)] = list(most.values())
     capped = np.minimum(found.gaps, caps)
-    free = np.where(caps < 1, 0.0, np.maximum(found.gaps, _LEAST))
+    free = np.where(caps < 1, 0.0, found.gaps)
     if not free.any() or (capped == found.gaps).all():
         return found
     gaps = capped + free * (found.gaps.sum() - capped.sum()) / free.sum()
     sizes = np.diff(found.tested)
-    suspects = found.suspects * np.repeat(gaps / np.maximum(found.gaps, _LEAST), sizes)
+    suspects = found.suspects * np.repeat(gaps / found.gaps, sizes)
     return replace(found, gaps=gaps, suspects=suspects)
 
 
@@ -174,11 +171,13 @@ MIN_BITS = 0.02
 class CulpritSearch:
     """The search for one culprit: a segment, and the series that got slower over it, the clearest first.
 
-    They cannot be measured on the same commits of it.
+    They cannot be measured on the same commits of it. ``earlier`` is the number of searches of the same segment that
+    take pairs of the same probe, too.
     """
 
     segment: SuspectRange
     members: Sequence[SeriesEvidence]
+    earlier: int = 0
 
     @cached_property
     def agreeing(self) -> Sequence[SeriesEvidence]:
@@ -320,7 +319,7 @@ class CulpritSearch:
 
     @property
     def _budget(self) -> float:
-        return MAX_EXPECTED * self._expected + PAIRS_BESIDE
+        return (MAX_EXPECTED * self._expected + PAIRS_BESIDE) * (self.earlier + 1)
 
     @cached_property
     def _pairs_spent(self) -> int:

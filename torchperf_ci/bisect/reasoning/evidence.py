@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from statistics import mean
 from typing import TYPE_CHECKING, Literal
 
@@ -291,22 +290,18 @@ def with_order(facts: BisectFacts, step: PlannedPair) -> PlannedPair:
 
 
 def readings_within(facts: BisectFacts, series: str, segment: SuspectRange, luck: float) -> Readings:
-    """The readings that matter for a segment, with positions counted from its first build.
-
-    They are the pairs with its first build, and the pairs of builds that are neighbors among those measured.
-    """
-    inside = [
-        reading
-        for reading in facts.readings
+    """The readings of builds within a segment, with positions counted from its first build."""
+    inside = {
+        number: reading
+        for number, reading in enumerate(facts.readings)
         if series in reading.log_ratios and segment.before <= reading.base < reading.head <= segment.after
-    ]
-    tested = sorted({segment.before, segment.after, *(place for r in inside for place in (r.base, r.head))})
-    neighbours = set(pairwise(tested))
-    useful = [r for r in inside if r.base == segment.before or (r.base, r.head) in neighbours]
-    bases, heads = ([getattr(r, side) - segment.before for r in useful] for side in ("base", "head"))
-    values = np.array([r.log_ratios[series] for r in useful], np.float64)
-    draws = np.array([r.draws for r in useful], np.intp).reshape(-1, 2)
-    return Readings(np.array(bases, np.intp), np.array(heads, np.intp), values, draws, luck)
+    }
+    found = inside.values()
+    bases, heads = ([getattr(r, side) - segment.before for r in found] for side in ("base", "head"))
+    values = np.array([r.log_ratios[series] for r in found], np.float64)
+    draws = np.array([r.draws for r in found], np.intp).reshape(-1, 2)
+    pairs = np.array([*inside], np.intp)
+    return Readings(np.array(bases, np.intp), np.array(heads, np.intp), values, draws, luck, pairs)
 
 
 def reading_price(

@@ -86,7 +86,8 @@ class Investigation:
     def searches(self) -> Sequence[CulpritSearch]:
         """The searches for unexplained changes; series with the same part to explain share one search.
 
-        Unless one cannot be measured where the other can, and locates the culprit more closely.
+        Unless one cannot be measured where the other can, and locates the culprit more closely; or their readings do
+        not agree on one, or the search has ended without one and they are of other probes.
         """
         groups: dict[tuple[SuspectRange, frozenset[SuspectRange], frozenset[int]], list[SeriesEvidence]] = {}
         for series in self.regressed:
@@ -98,7 +99,9 @@ class Investigation:
                         frozenset(part.among(series.failing)),
                     )
                     groups.setdefault(alike, []).append(series)
-        return [CulpritSearch(part, members) for (part, *_), members in groups.items()]
+        return [
+            search for (part, *_), members in groups.items() for search in _searches_within(part, members)
+        ]
 
     def next_step(self, *, may_build: bool = True) -> PlannedPair | None:
         """The pair to measure next; None when there is nothing more to learn."""
@@ -191,6 +194,18 @@ class Investigation:
         for search in self.searches:
             if search.disputed_step:
                 yield search.members[0].pair(search.disputed_step, "verify")
+
+
+def _searches_within(part: SuspectRange, members: Sequence[SeriesEvidence]) -> Iterator[CulpritSearch]:
+    earlier: Counter[str] = Counter()
+    while members:
+        probe = members[0].probe
+        search = CulpritSearch(part, members, earlier[probe])
+        yield search
+        earlier[probe] += 1
+        is_in_vain = search.is_spent and search.step is None
+        shared = {series.name for series in search.agreeing if series.probe == probe or not is_in_vain}
+        members = [series for series in members if series.name not in shared]
 
 
 def _clarity(series: SeriesEvidence) -> float:

@@ -106,12 +106,13 @@ class BuildDraws:
         """The draws of the next pair."""
         if not self.is_possible:
             return (0, 0)
-        blocks = {draws: len(values) for draws, values in self.blocks.items()}
-        if not blocks:
+        if not self._pairs:
             return self._new()
-        latest, count = list(blocks.items())[-1]
-        if count < PAIRS_PER_BLOCK:
+        latest = self._pairs[-1].draws
+        # Also pairs that did not yield the series, or each of them would be followed by two builds.
+        if sum(reading.draws == latest for reading in self._pairs) < PAIRS_PER_BLOCK:
             return latest
+        blocks = {draws: len(values) for draws, values in self.blocks.items()}
         if len(blocks) < MAX_BLOCKS and (len(blocks) < self._fewest or self._new_is_better(blocks, proof)):
             return self._new()
         return min(blocks, key=blocks.__getitem__)
@@ -325,7 +326,7 @@ class SeriesEvidence:
         )
 
     def readings(self, segment: SuspectRange) -> Readings:
-        """The readings that matter for a segment; see :func:`torchperf_ci.stats.posterior.posterior`."""
+        """The readings of a segment; :func:`torchperf_ci.stats.posterior.posterior` says which of them count."""
         return readings_within(self.facts, self.name, segment, self.question.luck)
 
     def _is_explained(self, part: SuspectRange) -> bool:
