@@ -116,6 +116,15 @@ def test_keys_that_mean_something_in_a_glob_or_a_url(store: Store, objects: Obje
     assert outcome.objects == len(names)
 
 
+def test_folders_that_have_the_names_of_columns_change_nothing(store: Store, objects: Objects) -> None:
+    """The engine would take their values, as Hive does, for those of the records."""
+    objects.put(
+        "v3/repo=other/workflow_id=7/a.json", gzip.compress(line("a", repo="octo/perf", workflow_id=5))
+    )
+    assert take(store, objects).records == 1
+    assert store.rows("SELECT repo, workflow_id FROM oss_ci_benchmark_v3") == [("octo/perf", 5)]
+
+
 def test_an_object_that_was_overwritten_is_a_conflict(store: Store, objects: Objects) -> None:
     objects.put("v3/a.json", gzip.compress(line("old")))
     objects.put("v3/b.json", gzip.compress(line("same")))
