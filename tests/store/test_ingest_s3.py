@@ -276,6 +276,27 @@ def test_what_is_in_an_archive_is_told_once_and_read_when_it_is_restored(
     assert models(store) == ["a", "old"]
 
 
+def test_what_is_deleted_while_the_others_are_read_hinders_none_of_them(
+    store: Store, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "gone", "z"):
+        objects.put(f"v3/{name}.json", gzip.compress(line(name)))
+    listed = S3Reader.listed
+
+    def outdated(reader: S3Reader, opened: Store) -> object:
+        found = listed(reader, opened)
+        objects.delete("v3/gone.json")
+        return found
+
+    monkeypatch.setattr(S3Reader, "listed", outdated)
+    outcome = take(store, objects)
+    assert [reason for item in outcome.refused for reason in item.reasons] == [
+        "there is no such object, or no longer"
+    ]
+    assert models(store) == ["a", "z"]
+    assert take(store, objects).known == 2
+
+
 def _refuse(*_arguments: object) -> None:
     msg = "refused"
     raise RefusedStatementError(msg, 27)
