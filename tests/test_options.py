@@ -142,6 +142,13 @@ def test_a_bad_value_is_told_with_the_good_ones(argv: list[str], message: str) -
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("flag", ["--workflow-id", "--job-id"])
+def test_an_id_is_one_that_the_database_takes(flag: str) -> None:
+    assert 2**64 - 1 in vars(read([flag, f"{2**64 - 1}"], command=UploadOptions)).values()
+    with pytest.raises(UsageError, match=f"{flag} cannot be '{2**64}': it is a whole number from 1 to "):
+        read([flag, f"{2**64}"], command=UploadOptions)
+
+
 def test_a_bad_variable_is_told_by_its_name() -> None:
     with pytest.raises(UsageError, match="TORCHPERF_BUDGET cannot be 'soon'"):
         read([], {"TORCHPERF_BUDGET": "soon"})

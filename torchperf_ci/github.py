@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+import traceback
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.actions import one_line
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import CredentialsError, NotDeliveredError, TorchperfError, UsageError
 from torchperf_ci.http_client import certificate_problem
 
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from github import Github, GithubException
     from github.Repository import Repository
 
-    from torchperf_ci.deadline import Deadline
 
 Answer = TypeVar("Answer")
 
@@ -98,7 +99,8 @@ class GitHubClient:
 
         for _ in self.deadline.tries():
             try:
-                return call()
+                # A request that began in time may still end, but not last as long as a server sends single bytes.
+                return Deadline.after(max(self.deadline.left, _SECONDS_A_REQUEST)).wait_for(call)
             except BadCredentialsException as error:
                 msg = "GitHub refuses the token in GITHUB_TOKEN: is it expired, or for another server?"
                 raise CredentialsError(msg) from error
@@ -109,9 +111,11 @@ class GitHubClient:
                 reason = f"answered {error.status}: {_message(error)}"
                 safe = retry or error.status in _NOT_DONE
             except TypeError as error:  # PyGithub reads any answer as the API's, such as a page to log in
+                if not _comes_from_pygithub(error):
+                    raise
                 msg = "what answers is not GitHub's API: see the URL in GITHUB_API_URL"
                 raise NotDeliveredError(msg) from error
-            except requests.RequestException as error:
+            except (requests.RequestException, TimeoutError) as error:
                 if untrusted := certificate_problem(error):
                     msg = f"GitHub's certificate is not accepted: {untrusted}; {_TRUST}"
                     raise NotDeliveredError(msg) from error
@@ -185,6 +189,11 @@ def authenticated_login(client: GitHubClient) -> str:
         return str(answer["data"]["viewer"]["login"])
     except (GitHubRefusedError, KeyError, TypeError):
         return _JOB
+
+
+def _comes_from_pygithub(error: Exception) -> bool:
+    *_, (frame, _line) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals["__name__"]).partition(".")[0] == "github"
 
 
 def trimmed(body: str | None) -> str:

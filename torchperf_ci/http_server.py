@@ -46,6 +46,8 @@ class DeadlineProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        if len(self.connections) > CONNECTIONS:
+            self.app_state = {**self.app_state, _ONE_TOO_MANY: True}
         self._look_after(HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -100,6 +102,9 @@ class DeadlineProtocol(H11Protocol):
 
 CONNECTIONS = 1024
 """Most simultaneous connections, most of them idle. A request on a further one is answered with 503."""
+
+_ONE_TOO_MANY = "torchperf_one_too_many"
+"""What the state of such a connection is marked with, which the scopes of its requests have."""
 
 FINISH_SECONDS = 60
 """Most seconds at shutdown to finish requests in progress: to receive, store and answer them."""
@@ -173,9 +178,10 @@ class HttpServer:
             app = JSONResponse({"message": message}, status, {"Connection": "close"})
         await app(scope, receive, send)
 
-    def _refusal(self, scope: Scope) -> tuple[str, int] | None:
+    @staticmethod
+    def _refusal(scope: Scope) -> tuple[str, int] | None:
         """Return why a request does not reach the application, with the status; None if it does."""
-        if len(self._server.server_state.connections) > CONNECTIONS:
+        if _ONE_TOO_MANY in scope["state"]:
             return "there are too many connections; try again later", 503
         if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
             # A proxy may take the rest of this body for a request of somebody else's (RFC 9112, 6.1).

@@ -146,6 +146,15 @@ def test_idle_connections_do_not_keep_others_out_for_long(tmp_path, monkeypatch)
             assert post(address, body())[0] == 200
 
 
+def test_those_who_came_in_time_are_served_whoever_comes_after_them(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(http_server, "CONNECTIONS", 2)
+    content, place = body(), open_place(str(tmp_path / "kept"))
+    with serving_in(place) as address, say(address) as first, say(address), say(address):
+        assert post(address, body())[0] == 503
+        first.sendall(head(len(content)) + content)
+        assert rest(first).startswith(b"HTTP/1.1 200 ")
+
+
 def test_clients_that_go_away_cost_nothing(address, capfd) -> None:
     for pieces in ((), (b"POST",), (head(1000),), (head(1000), b"{"), (head(len(body())), body())):
         say(address, *pieces).close()

@@ -55,6 +55,9 @@ class Objects:
         """Keep an object, whatever was there before."""
         self._client.put_object(Bucket=BUCKET, Key=f"{self.prefix}/{key}", Body=body)
 
+    def delete(self, key: str) -> None:
+        self._client.delete_object(Bucket=BUCKET, Key=f"{self.prefix}/{key}")
+
     def close(self) -> None:
         self._client.close()
 

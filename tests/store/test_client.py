@@ -76,6 +76,16 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
         connect(f"chdb://{tmp_path / 'file' / 'store'}")
 
 
+def test_the_configuration_of_another_program_moves_no_store(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.xml").write_text(f"<clickhouse><path>{tmp_path}/elsewhere</path></clickhouse>")
+    monkeypatch.chdir(tmp_path)
+    with connect(dsn) as store:
+        store.run("CREATE DATABASE one")
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_a_refused_statement_is_one_sentence(store: Store) -> None:
     with pytest.raises(client.RefusedStatementError) as caught:
         store.rows("SELECT nothing FROM nowhere")

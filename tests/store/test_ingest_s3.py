@@ -116,6 +116,15 @@ def test_keys_that_mean_something_in_a_glob_or_a_url(store: Store, objects: Obje
     assert outcome.objects == len(names)
 
 
+def test_folders_that_have_the_names_of_columns_change_nothing(store: Store, objects: Objects) -> None:
+    """The engine would take their values, as Hive does, for those of the records."""
+    objects.put(
+        "v3/repo=other/workflow_id=7/a.json", gzip.compress(line("a", repo="octo/perf", workflow_id=5))
+    )
+    assert take(store, objects).records == 1
+    assert store.rows("SELECT repo, workflow_id FROM oss_ci_benchmark_v3") == [("octo/perf", 5)]
+
+
 def test_an_object_that_was_overwritten_is_a_conflict(store: Store, objects: Objects) -> None:
     objects.put("v3/a.json", gzip.compress(line("old")))
     objects.put("v3/b.json", gzip.compress(line("same")))
@@ -265,6 +274,27 @@ def test_what_is_in_an_archive_is_told_once_and_read_when_it_is_restored(
         assert models(store) == ["a"]
     assert take(store, objects).records == 1
     assert models(store) == ["a", "old"]
+
+
+def test_what_is_deleted_while_the_others_are_read_hinders_none_of_them(
+    store: Store, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "gone", "z"):
+        objects.put(f"v3/{name}.json", gzip.compress(line(name)))
+    listed = S3Reader.listed
+
+    def outdated(reader: S3Reader, opened: Store) -> object:
+        found = listed(reader, opened)
+        objects.delete("v3/gone.json")
+        return found
+
+    monkeypatch.setattr(S3Reader, "listed", outdated)
+    outcome = take(store, objects)
+    assert [reason for item in outcome.refused for reason in item.reasons] == [
+        "there is no such object, or no longer"
+    ]
+    assert models(store) == ["a", "z"]
+    assert take(store, objects).known == 2
 
 
 def _refuse(*_arguments: object) -> None:

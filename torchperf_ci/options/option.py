@@ -37,6 +37,14 @@ def positive_int(value: str) -> int:
     return number
 
 
+def github_id(value: str) -> int:
+    """A whole number from 1 to 18446744073709551615."""
+    number = positive_int(value)
+    if number >= 2**64:  # the database has no larger ones
+        raise ValueError
+    return number
+
+
 def seconds(value: str) -> float:
     """A number of seconds above 0."""
     number = float(value)

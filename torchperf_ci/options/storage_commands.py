@@ -13,6 +13,7 @@ from torchperf_ci.options.option import (
     STORE,
     Option,
     address,
+    github_id,
     local_directory,
     moment,
     option,
@@ -68,13 +69,13 @@ class UploadOptions:
         "--head-sha", "Commit that was measured", utf8, metavar="SHA", otherwise="the job's"
     )
     workflow_id: int | None = option(
-        "--workflow-id", "ID of the workflow run", positive_int, metavar="N", otherwise="the job's"
+        "--workflow-id", "ID of the workflow run", github_id, metavar="N", otherwise="the job's"
     )
     run_attempt: int | None = option(
         "--run-attempt", "Attempt number of that run", positive_int, metavar="N", otherwise="the job's"
     )
     job_id: int | None = option(
-        "--job-id", "ID of the job in that run", positive_int, metavar="N", otherwise="from GitHub's API"
+        "--job-id", "ID of the job in that run", github_id, metavar="N", otherwise="from GitHub's API"
     )
     device_name: str | None = option(
         "--device-name",

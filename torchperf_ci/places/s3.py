@@ -136,7 +136,6 @@ _PASSING = (
 _ADVICE = {
     "AccessDenied": "the credentials in use are not allowed {action} there: grant it, or give a role that has it",
     "NoSuchBucket": "there is no such bucket: create it, or correct its name",
-    "NoSuchKey": "there is no such object",
     "InvalidAccessKeyId": _WRONG,
     "SignatureDoesNotMatch": _WRONG,
     "ExpiredToken": _EXPIRED,
@@ -147,6 +146,10 @@ _ADVICE = {
     "AuthorizationHeaderMalformed": _REGION,
     "NotImplemented": "this S3 knows no conditional put, without which writers overwrite each other: use another",
     **dict.fromkeys(_PASSING, "the service is overloaded: try again later"),
+}
+_UNFIT = {
+    "InvalidObjectState": "it is in an archive, and can be read once it is restored",
+    "NoSuchKey": "there is no such object, or no longer",
 }
 _ANONYMOUS = (
     "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role to assume"
@@ -244,10 +247,9 @@ class S3Place(RecordPlace):
             try:
                 return _with_retries(lambda: self._read(key), deadline)
             except ClientError as error:
-                if error_code(error) != "InvalidObjectState":
+                if error_code(error) not in _UNFIT:
                     raise
-                reason = "it is in an archive, and can be read once it is restored"
-                raise InvalidObjectError(where, reason) from error
+                raise InvalidObjectError(where, _UNFIT[error_code(error)]) from error
 
     def _put(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
@@ -18,7 +19,6 @@ from torchperf_ci.records.files import try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from clickhouse_connect.driver.client import Client
 
@@ -35,7 +35,10 @@ _TURN, _HELD = "torchperf.turn", "torchperf.held"
 """Lock files of the process that waits, and of the one that has the database. The engine's own lock on its file
 `status` is not enough: on exit the engine unlocks that file before it removes it, and may so remove the next
 process's file."""
-_WITHOUT_MERGING = {f"background_{pool}pool_size": 0 for pool in ("", "common_", "fetches_", "move_")}
+_OPTIONS = {"config-file": str(Path(__file__).with_name("engine.xml"))}
+_WITHOUT_MERGING = _OPTIONS | {
+    f"background_{pool}pool_size": "0" for pool in ("", "common_", "fetches_", "move_")
+}
 """Options of an engine without the threads that merge parts and delete rows, which closing the engine does not end."""
 _OPENING = threading.Lock()
 _ASKING = threading.Lock()
@@ -60,7 +63,7 @@ class Lease:
         self._deadline = deadline
         self._client: Client | None = None
         self._database: str | None = None
-        self._options: dict[str, int] = {}
+        self._options: dict[str, str] = _OPTIONS
         self._users = 0
         self._mine = threading.local()
         self._changed = threading.Condition()

@@ -2,4 +2,5 @@
 SELECT substring(_path, length({bucket:String}) + 2) AS key, trim(BOTH '"' FROM toString(_etag)) AS etag, toUInt64(_size) AS size
 FROM /* objects */
 ORDER BY key
-SETTINGS s3_retry_attempts = 5, s3_connect_timeout_ms = 5000, s3_request_timeout_ms = 30000, http_max_tries = 3
+SETTINGS s3_retry_attempts = 5, s3_connect_timeout_ms = 5000, s3_request_timeout_ms = 30000, http_max_tries = 3,
+    use_hive_partitioning = 0

@@ -10,4 +10,5 @@ SELECT
     runners, benchmark, model, inputs, dependencies, metric
 FROM /* objects */
 WHERE _path IN {paths:Array(String)}
-SETTINGS s3_retry_attempts = 5, s3_connect_timeout_ms = 5000, s3_request_timeout_ms = 30000, http_max_tries = 3
+SETTINGS s3_retry_attempts = 5, s3_connect_timeout_ms = 5000, s3_request_timeout_ms = 30000, http_max_tries = 3,
+    use_hive_partitioning = 0
