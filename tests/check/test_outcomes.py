@@ -133,6 +133,27 @@ def test_machines_that_take_turns_are_judged_by_their_own_outcomes(
     assert judged({STATUS: old}, {STATUS: row([now], nights, fingerprint=facts)})["status"].verdict == verdict
 
 
+@pytest.mark.parametrize(
+    ("nights", "verdict", "why"),
+    [
+        ("++++-", "broken", "failed"),
+        ("++-+-", "broken", "failed"),
+        ("++--+", "fixed", f"passes again after failing since 2026-09-23 {0:010d} (failed)"),
+    ],
+)
+def test_a_failure_that_comes_before_its_facts_are_known_is_of_the_same_machine(
+    nights: str, verdict: str, why: str
+) -> None:
+    """One that is not even built has no config, and no batch size if that was to be determined."""
+    known, early = {**MACHINE, "batch_size": "8", "workload_config": "1a"}, {**MACHINE, "batch_size": "0"}
+    *old, now = (
+        point(float(sign == "+"), night, fingerprint=known if sign == "+" else early)
+        for night, sign in enumerate(nights)
+    )
+    found = judged({STATUS: old}, {STATUS: [now]})["status"]
+    assert (found.verdict, found.why) == (verdict, why)
+
+
 def test_a_case_that_fails_from_its_first_run_on_is_new() -> None:
     assert judged({}, {STATUS: row([0.0])})["status"].verdict == "new"
 

@@ -144,6 +144,18 @@ def test_an_outcome_changes_where_it_stays() -> None:
     assert broken.effect is None
 
 
+def test_failures_that_come_before_their_facts_are_known_are_of_the_same_machine() -> None:
+    known = {**MACHINE, "workload_config": "1a"}
+    points = [
+        point(value, day, fingerprint=known if value else MACHINE)
+        for day, value in enumerate([1.0] * 3 + [0.0] * 2 + [1.0] * 2)
+    ]
+    found = past(points, "status")
+    assert [(change.index, change.word) for change in found.changes] == [(3, "regressed"), (5, "improved")]
+    assert found.changes[0].recovered == points[5]
+    assert not found.machines
+
+
 def test_what_is_not_supported_has_no_outcome() -> None:
     words = ["pass"] * 10 + ["unsupported"] * 10
     points = [point(float(word == "pass"), day, info={"status": word}) for day, word in enumerate(words)]

@@ -15,6 +15,7 @@ from torchperf_ci.series.outcomes import outcome_text, passed
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
     differing_facts,
+    machine_facts,
     without_restating,
     workload_changed,
 )
@@ -156,8 +157,12 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
 
 
 def _unless_in_turns(old: list[Point], now: Point) -> list[Point]:
-    """Return the outcomes on the machine of ``now`` if it has lately taken turns with others, else all."""
-    is_own = [point.fingerprint == now.fingerprint for point in old]
+    """Return the outcomes on the machine of ``now`` if it has lately taken turns with others, else all.
+
+    A case that fails early knows few facts of its own, so only those of the machine count.
+    """
+    here = machine_facts(now.fingerprint)
+    is_own = [machine_facts(point.fingerprint) == here for point in old]
     if any(own and not after for own, after in pairwise(is_own[-RECENT_OUTCOMES:])):
         return [point for point, own in zip(old, is_own, strict=True) if own]
     return old
@@ -193,7 +198,7 @@ def _judge_failures(before: Sequence[Point], failures: Sequence[Point], past: in
         return "unchanged", since + outcome_text(now)
     if intermittent := _intermittent(before):
         return "noisy", f"{intermittent}: {outcome_text(now)}"
-    differs = differing_facts(before[-1].fingerprint, first.fingerprint)
+    differs = differing_facts(*(machine_facts(point.fingerprint) for point in (before[-1], first)))
     moved = f" (also changed: {'; '.join(differs[:3])})" if differs else ""
     return "broken", since + outcome_text(now) + moved
 

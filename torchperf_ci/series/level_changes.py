@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 
 from torchperf_ci.metrics import MIN_AMOUNT
-from torchperf_ci.series.points import Point, Series, differing_facts
+from torchperf_ci.series.points import Point, Series, differing_facts, machine_facts
 from torchperf_ci.series.policy import numbers
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.effect_estimates import shift_effect
@@ -124,7 +124,7 @@ def levels_of(points: Sequence[Point], history: SeriesHistory) -> list[SeriesLev
     """Return the median of the values between changes of level, for each machine by itself; the current one is last."""
     begun = {change.index for change in history.changes}
     levels = []
-    for part in parts_of(points):
+    for part in parts_of(points, history.rule):
         edges = [0, *(place for place, index in enumerate(part) if index in begun), len(part)]
         for start, end in pairwise(edges):
             level = [points[index] for index in part[start:end]]
@@ -284,8 +284,12 @@ def newest_differing(values: Sequence[float]) -> NewestRuns | None:
     )
 
 
-def parts_of(points: Sequence[Point]) -> list[list[int]]:
-    """Return the ascending indices of the points that share a fingerprint, for each, ordered by first point."""
+def parts_of(points: Sequence[Point], rule: MetricRule) -> list[list[int]]:
+    """Return the ascending indices of the points that share a fingerprint, for each, ordered by first point.
+
+    Outcomes share it if they are of one machine, because a case that fails early knows few facts of its own.
+    """
+    compared = machine_facts if rule.kind == "outcome" else dict[str, str]
     parts: list[list[int]] = []
     part: list[int] = []
     for index, point in enumerate(points):
@@ -293,7 +297,8 @@ def parts_of(points: Sequence[Point]) -> list[list[int]]:
         if (
             not part or points[part[0]].fingerprint is not facts
         ):  # successive points usually share the mapping
-            part = next((known for known in parts if points[known[0]].fingerprint == facts), [])
+            own = compared(facts)
+            part = next((known for known in parts if compared(points[known[0]].fingerprint) == own), [])
             if not part:
                 parts.append(part)
         part.append(index)
