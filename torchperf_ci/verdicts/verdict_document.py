@@ -267,10 +267,15 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
 
 
 def _by_reason(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
-    """One verdict for each reason of a case: if a case failed, all of its metrics are missing for the same one."""
+    """One verdict for each reason of a case: if a case failed, all of its metrics are missing for the same one.
+
+    A verdict on a change stays by itself, because its numbers would be lost.
+    """
     alike: dict[tuple[Series, VerdictWord, str], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
-        alike[verdict.series.case, verdict.verdict, verdict.why].append(verdict)
+        changed = bool(difference_text(verdict))
+        series = verdict.series if changed else verdict.series.case
+        alike[series, verdict.verdict, verdict.why].append(verdict)
     for (case, word, why), group in alike.items():
         names = [verdict.series.metric for verdict in group]
         together = replace(case, metric=f"{len(names)} metrics")
