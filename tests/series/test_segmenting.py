@@ -10,7 +10,7 @@ from made_points import MACHINE, noisy, point, row, series
 
 from torchperf_ci.config import default_policy
 from torchperf_ci.series.level_changes import ratio_steps
-from torchperf_ci.series.policy import rule_of_metric
+from torchperf_ci.series.policy import rule_of_metric, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 
 if TYPE_CHECKING:
@@ -194,6 +194,15 @@ def test_an_amount_changes_by_its_difference() -> None:
     (change,) = past(row([*around_zero[:30], *(value + 4 for value in around_zero[30:])]), leak).changes
     assert (change.index, change.word, change.effect) == (30, "regressed", None)
     assert change.new - change.old == pytest.approx(4, abs=0.1)
+
+
+def test_an_amount_of_an_unknown_unit_changes_by_what_is_large_for_it() -> None:
+    points = {
+        series("errors", model): row([0.0] * 30 + [0.5] * runs) for model, runs in (("a", 20), ("b", 4))
+    }
+    changed, newest = segment_all(points, lambda name, some: rule_of_points(name.metric, some, {}))
+    assert [change.index for change in changed.changes] == [30]
+    assert newest.newest
 
 
 def test_a_large_amount_changes_by_a_share_of_it() -> None:

@@ -304,7 +304,9 @@ def _judge_measured(
             verdicts.append(missing_verdict(series, why, past))
         elif pairing:
             pairings.append(pairing)
-    suited_rules = {pairing.series: suited(rules[pairing.series], pairing.old) for pairing in pairings}
+    suited_rules = {
+        pairing.series: suited(rules[pairing.series], pairing.old, pairing.new) for pairing in pairings
+    }
     valid = [_with_valid_values(pairing, suited_rules[pairing.series]) for pairing in pairings]
     return verdicts + _judge_paired(valid, suited_rules)
 

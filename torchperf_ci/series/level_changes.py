@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
-from torchperf_ci.metrics import MIN_AMOUNT
 from torchperf_ci.series.points import Point, Series, differing_facts, machine_facts
 from torchperf_ci.series.policy import numbers
 from torchperf_ci.stats.effect import Effect
@@ -165,9 +164,11 @@ def ratio_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT)
     ]
 
 
-def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[LevelStep]]:
-    """Return the steps in each row of values that may be zero or negative."""
-    units = [_amount_unit(row, min_effect) for row in rows]
+def amount_steps(
+    rows: Sequence[Sequence[float]], min_amounts: Sequence[float], min_effect: float = MIN_EFFECT
+) -> list[list[LevelStep]]:
+    """Return the steps in each row of values that may be zero or negative, of at least one of ``min_amounts``."""
+    units = [_amount_unit(row, least, min_effect) for row, least in zip(rows, min_amounts, strict=True)]
     scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
     return [
         [
@@ -178,9 +179,9 @@ def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT
     ]
 
 
-def _amount_unit(row: Sequence[float], min_effect: float) -> float:
-    """Return the amount of which ``min_effect`` is the smallest difference that matters."""
-    return max(MIN_AMOUNT / log1p(min_effect), abs(median(row))) if row else 1.0
+def _amount_unit(row: Sequence[float], min_amount: float, min_effect: float) -> float:
+    """Return the amount of which ``min_effect`` is the smallest difference that matters, ``min_amount`` or more."""
+    return max(min_amount / log1p(min_effect), abs(median(row))) if row else 1.0
 
 
 def _places_with_sides(
@@ -247,11 +248,15 @@ def newest_ratios(
 
 
 def newest_amounts(
-    rows: Sequence[Sequence[float]], least: Sequence[float], last_changes: Sequence[int]
+    rows: Sequence[Sequence[float]],
+    min_amounts: Sequence[float],
+    least: Sequence[float],
+    last_changes: Sequence[int],
 ) -> list[NewestRuns | None]:
-    """Do the same for values that may be zero or negative."""
+    """Do the same for values that may be zero or negative, for differences of at least one of ``min_amounts``."""
     units = [
-        _amount_unit(row[begin:], share) for row, share, begin in zip(rows, least, last_changes, strict=True)
+        _amount_unit(row[begin:], amount, share)
+        for row, amount, share, begin in zip(rows, min_amounts, least, last_changes, strict=True)
     ]
     scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
     return _proven(_judged(scaled, least, last_changes))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from torchperf_ci.metrics import LATENCY, MIN_AMOUNT, STATUS, rounded
+from torchperf_ci.metrics import LATENCY, STATUS, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.outcomes import (
     not_measured,
@@ -156,7 +156,7 @@ def _compared(
         return _compared_words(series, old, new)
     rule = rule_of_points(series.metric, past.rule_points if past else [old, new], policy)
     effect = None
-    least = max(MIN_AMOUNT, rule.min_effect * abs(before)) if rule.kind == "amount" else 0.0
+    least = max(rule.min_amount, rule.min_effect * abs(before)) if rule.kind == "amount" else 0.0
     is_beyond = abs(now - before) > least
     if rule.kind == "ratio":
         if before <= 0 or now <= 0:

@@ -144,14 +144,17 @@ def _newest(
     newest_by_name = {
         row.name: newest_differing(row.values) for row, _ in rows if row.rule.kind in ("count", "outcome")
     }
-    for kind, find in (("ratio", newest_ratios), ("amount", newest_amounts)):
+    for kind in ("ratio", "amount"):
         some = [(row, steps) for row, steps in rows if row.rule.kind == kind]
         if not some:
             continue
-        proven = find(
-            [row.values for row, _ in some],
-            [max(min_effect, row.rule.min_effect) for row, _ in some],
-            [steps[-1].place if steps else 0 for _, steps in some],
+        values = [row.values for row, _ in some]
+        least = [max(min_effect, row.rule.min_effect) for row, _ in some]
+        begun = [steps[-1].place if steps else 0 for _, steps in some]
+        proven = (
+            newest_ratios(values, least, begun)
+            if kind == "ratio"
+            else newest_amounts(values, [row.rule.min_amount for row, _ in some], least, begun)
         )
         newest_by_name |= {row.name: newest for (row, _), newest in zip(some, proven, strict=True)}
     return {name: newest for name, newest in newest_by_name.items() if newest}
@@ -159,9 +162,12 @@ def _newest(
 
 def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_PartRuns, Sequence[LevelStep]]]:
     """Yield the steps of all rows; ratios and amounts are segmented together, counts and outcomes one by one."""
-    for kind, find in (("ratio", ratio_steps), ("amount", amount_steps)):
-        some = [row for row in rows if row.rule.kind == kind]
-        yield from zip(some, find([row.values for row in some], min_effect), strict=True)
+    ratios, amounts = ([row for row in rows if row.rule.kind == kind] for kind in ("ratio", "amount"))
+    yield from zip(ratios, ratio_steps([row.values for row in ratios], min_effect), strict=True)
+    min_amounts = [row.rule.min_amount for row in amounts]
+    yield from zip(
+        amounts, amount_steps([row.values for row in amounts], min_amounts, min_effect), strict=True
+    )
     for row in rows:
         if row.rule.kind in ("count", "outcome"):
             yield row, settled_steps(row.values)
