@@ -82,9 +82,11 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
 
 
 def _last_change(points: Sequence[Point], past: int, direction: str) -> tuple[int, VerdictWord]:
-    """Return from which run on they are worse or better than before: the first new one, or one of the past's last."""
+    """Return from which run on they are worse or better than before: the first new one, one of the past's last, or
+    a later new one."""
     values = numbers(points)
-    for begin in (past, *range(past - 1, max(past - RECENT_COUNTS, 0), -1)):
+    recent = range(past - 1, max(past - RECENT_COUNTS, 0), -1)
+    for begin in (past, *recent, *range(past + 1, len(points))):
         is_of_one_run = points[begin - 1].run == points[begin].run
         word = _beyond(values[:begin], values[begin:], direction)
         if word != "unchanged" and not is_of_one_run:
