@@ -256,7 +256,8 @@ def _verdict(
     is_worse = finding.word == "regressed" or finding.candidate
     is_change = is_worse or finding.word == "improved"
     commits = _commit_range(pairing, int(judged.since[row]))
-    same = "; both levels are of the same commit, so something else changed"
+    cause = "it would not be the cause" if finding.candidate else "something else changed"
+    same = f"; both levels are of the same commit, so {cause}"
     return Verdict(
         pairing.series,
         finding.word,
