@@ -203,6 +203,7 @@ def test_an_amount_of_an_unknown_unit_changes_by_what_is_large_for_it() -> None:
     changed, newest = segment_all(points, lambda name, some: rule_of_points(name.metric, some, {}))
     assert [change.index for change in changed.changes] == [30]
     assert newest.newest
+    assert newest.newest.runs == 4
 
 
 def test_a_large_amount_changes_by_a_share_of_it() -> None:

@@ -276,7 +276,7 @@ def _proven(judged: Judged) -> list[NewestRuns | None]:
     proven = judged.up.proven | judged.down.proven
     return [
         NewestRuns(int(runs), FEWEST) if is_proven else None
-        for runs, is_proven in zip(judged.runs, proven, strict=True)
+        for runs, is_proven in zip(judged.since, proven, strict=True)
     ]
 
 
