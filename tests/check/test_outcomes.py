@@ -8,6 +8,8 @@ import pytest
 from made_points import MACHINE, noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
+from torchperf_ci.check.pairing import several_machines
+
 if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Verdict
 
@@ -152,6 +154,12 @@ def test_a_failure_that_comes_before_its_facts_are_known_is_of_the_same_machine(
     )
     found = judged({STATUS: old}, {STATUS: [now]})["status"]
     assert (found.verdict, found.why) == (verdict, why)
+
+
+def test_failures_that_come_before_their_facts_are_known_are_not_said_to_be_of_several_machines() -> None:
+    points = [point(1.0, 0, fingerprint={**MACHINE, "batch_size": "8"}), point(0.0, 1)]
+    assert several_machines({LATENCY: points})
+    assert not several_machines({STATUS: points})
 
 
 def test_a_case_that_fails_from_its_first_run_on_is_new() -> None:
