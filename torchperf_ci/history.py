@@ -24,7 +24,7 @@ from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.split_evidence import FEWEST
 from torchperf_ci.store.migrations import open_existing
-from torchperf_ci.verdicts.verdict_document import case_text, effect_text
+from torchperf_ci.verdicts.verdict_document import case_text, effect_text, old_and_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -262,7 +262,7 @@ def _case_and_metric(name: SeriesName) -> tuple[str, str]:
 def _levels(change: LevelChange) -> str:
     if change.is_outcome:
         return f"{outcome_word(change.last)} → {outcome_word(change.first)}"
-    return f"{change.old:.5g} → {change.new:.5g}"
+    return old_and_new(change.old, change.new, change.effect)
 
 
 def _commits(change: LevelChange) -> str:

@@ -50,3 +50,8 @@ def test_a_change_without_another_commit_says_that_something_else_changed() -> N
     verdict = judged({LATENCY: points[:-1]}, {LATENCY: points[-1:]})[LATENCY.metric]
     assert verdict.verdict == "regressed"
     assert verdict.why.endswith("; both levels are of the same commit, so something else changed")
+    verdict = judged({LATENCY: points[:-3]}, {LATENCY: points[-3:-2]})[LATENCY.metric]
+    assert verdict.candidate
+    assert verdict.why.endswith(
+        "so measure again; both levels are of the same commit, so it would not be the cause"
+    )

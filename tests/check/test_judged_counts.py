@@ -23,12 +23,22 @@ from torchperf_ci.config import default_policy
         ([9.0, *[2.0] * 5], [3.0], "regressed"),
         ([2.0] * 9, [3.0, 2.0], "unchanged"),
         ([2.0] * 9, [3.0, 4.0], "regressed"),
+        ([2.0] * 9, [2.0, 2.0, 3.0], "regressed"),
+        ([2.0] * 9, [2.0, 1.0, 1.0], "improved"),
+        ([2.0] * 9, [2.0, 3.0, 2.0], "unchanged"),
     ],
 )
 def test_any_increase_of_a_count_counts(past: list[float], now: list[float], word: str) -> None:
     verdict = one(past, now, "graph_breaks")
     assert verdict.verdict == word
     assert (verdict.old, verdict.new) == (past[-1], now[-1])
+
+
+def test_a_count_that_changes_among_the_new_runs_says_since_which() -> None:
+    verdict = one([2.0] * 9, [2.0, 3.0, 3.0], "graph_breaks")
+    assert verdict.why == "3 in the last 2 runs, previously 2"
+    commits = verdict.evidence.commits
+    assert [int(end.commit) for end in (commits.last_old, commits.first_new)] == [9, 10]
 
 
 @pytest.mark.parametrize("before", [1, 9])

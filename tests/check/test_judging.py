@@ -341,6 +341,10 @@ def test_what_nobody_knows_and_was_always_zero_is_judged_by_its_difference() -> 
     policy = {"quality": config.Rule(direction="down", min_effect=0.03)}
     assert one([0.0] * 20, [0.0], "quality", policy).verdict == "unchanged"
     assert one([0.0] * 20, [90.0] * 3, "quality", policy).verdict == "regressed"
+    assert one([0.0] * 20, [0.3], "quality", policy).candidate
+    assert one([0.0] * 20, [0.3] * 3, "quality", policy).verdict == "regressed"
+    assert one([-1e-3, 2e-3, 0.0, 0.0] * 5, [1e-3], "quality", policy).verdict == "unchanged"
+    assert one([0.0] * 20, [0.5] * 3, "accuracy").verdict == "improved"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import pytest
 from made_points import MACHINE, noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
+from torchperf_ci.check.pairing import several_machines
+
 if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Verdict
 
@@ -131,6 +133,33 @@ def test_machines_that_take_turns_are_judged_by_their_own_outcomes(
         point(1.0 - night % 2, night, fingerprint=OTHER if night % 2 else MACHINE) for night in range(nights)
     ]
     assert judged({STATUS: old}, {STATUS: row([now], nights, fingerprint=facts)})["status"].verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("nights", "verdict", "why"),
+    [
+        ("++++-", "broken", "failed"),
+        ("++-+-", "broken", "failed"),
+        ("++--+", "fixed", f"passes again after failing since 2026-09-23 {0:010d} (failed)"),
+    ],
+)
+def test_a_failure_that_comes_before_its_facts_are_known_is_of_the_same_machine(
+    nights: str, verdict: str, why: str
+) -> None:
+    """One that is not even built has no config, and no batch size if that was to be determined."""
+    known, early = {**MACHINE, "batch_size": "8", "workload_config": "1a"}, {**MACHINE, "batch_size": "0"}
+    *old, now = (
+        point(float(sign == "+"), night, fingerprint=known if sign == "+" else early)
+        for night, sign in enumerate(nights)
+    )
+    found = judged({STATUS: old}, {STATUS: [now]})["status"]
+    assert (found.verdict, found.why) == (verdict, why)
+
+
+def test_failures_that_come_before_their_facts_are_known_are_not_said_to_be_of_several_machines() -> None:
+    points = [point(1.0, 0, fingerprint={**MACHINE, "batch_size": "8"}), point(0.0, 1)]
+    assert several_machines({LATENCY: points})
+    assert not several_machines({STATUS: points})
 
 
 def test_a_case_that_fails_from_its_first_run_on_is_new() -> None:

@@ -90,7 +90,7 @@ def test_what_is_not_clear_when_the_time_is_up_says_what_would_have_been_seen(
     assert 0.03 < verdict.detectable < 0.1
 
 
-@pytest.mark.parametrize("change", [0.05, -0.05, 5.0])
+@pytest.mark.parametrize("change", [0.05, -0.05])
 def test_pairs_that_agree_on_a_change_are_not_said_to_vary_too_much_to_show_it(
     judged, a_case, a_pair, change: float
 ) -> None:

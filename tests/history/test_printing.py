@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import re
 
+import pytest
 from made_points import noisy, point, row, series
 
 from torchperf_ci import console
@@ -50,6 +52,16 @@ def test_names_are_only_text() -> None:
     assert "[red]x[/red]" in line
     assert "\x1b" not in line
     assert "verdict" in header
+
+
+def test_the_levels_differ_by_the_change_and_are_whole_numbers_if_large() -> None:
+    """The medians may differ by another share, as where the new level has two modes."""
+    modes = [value for both in zip(noisy(1.2e6, 11), noisy(1.5e6, 11), strict=True) for value in both]
+    _, line = shown({series(): row([*noisy(1e6, 20), *modes])})
+    found = re.search(r"([\d,]+) → ([\d,]+) +\+([\d.]+)%", line)
+    assert found
+    old, new, change = (float(number.replace(",", "")) for number in found.groups())
+    assert new / old - 1 == pytest.approx(change / 100, abs=6e-4)
 
 
 def test_an_outcome_is_shown_in_words() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from made_points import noisy, point, row, series
+from made_points import MACHINE, noisy, point, row, series
 from numpy.random import Generator, default_rng
 
 from torchperf_ci.series.past_values import past_of_points
@@ -158,6 +158,13 @@ def test_outcomes_that_are_words_differ_without_a_number(old: str, new: str, wor
     assert (found.word, found.worse) == (word, worse)
     assert (found.old, found.new) == (float(old == "pass"), float(new == "pass"))
     assert found.why == ("" if old == new else f"{old} → {new}")
+
+
+def test_a_failure_that_comes_before_its_facts_are_known_is_compared() -> None:
+    status, known = series("status"), {**MACHINE, "batch_size": "8", "workload_config": "1a"}
+    runs = [{status: point(1.0, 0, fingerprint=known)}, {status: point(0.0, 1)}]
+    found = [compare_runs(*both, {}, {})[0] for both in (runs, runs[::-1])]
+    assert [(one.word, one.worse) for one in found] == [("beyond noise", 1), ("beyond noise", -1)]
 
 
 def test_zero_has_no_ratio_however_long_the_past_is() -> None:

@@ -10,7 +10,7 @@ from made_points import MACHINE, noisy, point, row, series
 
 from torchperf_ci.config import default_policy
 from torchperf_ci.series.level_changes import ratio_steps
-from torchperf_ci.series.policy import rule_of_metric
+from torchperf_ci.series.policy import rule_of_metric, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 
 if TYPE_CHECKING:
@@ -144,6 +144,18 @@ def test_an_outcome_changes_where_it_stays() -> None:
     assert broken.effect is None
 
 
+def test_failures_that_come_before_their_facts_are_known_are_of_the_same_machine() -> None:
+    known = {**MACHINE, "workload_config": "1a"}
+    points = [
+        point(value, day, fingerprint=known if value else MACHINE)
+        for day, value in enumerate([1.0] * 3 + [0.0] * 2 + [1.0] * 2)
+    ]
+    found = past(points, "status")
+    assert [(change.index, change.word) for change in found.changes] == [(3, "regressed"), (5, "improved")]
+    assert found.changes[0].recovered == points[5]
+    assert not found.machines
+
+
 def test_what_is_not_supported_has_no_outcome() -> None:
     words = ["pass"] * 10 + ["unsupported"] * 10
     points = [point(float(word == "pass"), day, info={"status": word}) for day, word in enumerate(words)]
@@ -182,6 +194,16 @@ def test_an_amount_changes_by_its_difference() -> None:
     (change,) = past(row([*around_zero[:30], *(value + 4 for value in around_zero[30:])]), leak).changes
     assert (change.index, change.word, change.effect) == (30, "regressed", None)
     assert change.new - change.old == pytest.approx(4, abs=0.1)
+
+
+def test_an_amount_of_an_unknown_unit_changes_by_what_is_large_for_it() -> None:
+    points = {
+        series("errors", model): row([0.0] * 30 + [0.5] * runs) for model, runs in (("a", 20), ("b", 4))
+    }
+    changed, newest = segment_all(points, lambda name, some: rule_of_points(name.metric, some, {}))
+    assert [change.index for change in changed.changes] == [30]
+    assert newest.newest
+    assert newest.newest.runs == 4
 
 
 def test_a_large_amount_changes_by_a_share_of_it() -> None:

@@ -137,6 +137,14 @@ def test_what_is_called_detectable_is_found_four_times_in_five() -> None:
         assert judged(values).up.candidate[:400].mean() == pytest.approx(0.83, abs=0.09)
 
 
+@pytest.mark.parametrize("nights", range(3, 9))
+def test_what_is_called_detectable_does_not_grow_by_the_change_itself(nights: int) -> None:
+    values = quiet(nights=15 + nights, series=200)
+    before = judged(values).detectable[:20]
+    values[:20, -nights:] += math.log(1.6)
+    assert np.median(judged(values).detectable[:20]) < 1.6 * np.median(before)
+
+
 def test_what_is_called_detectable_is_little_more_than_it_takes_where_spikes_are_common() -> None:
     random = np.random.default_rng(3)
     values = 0.01 * random.standard_normal((SERIES, NIGHTS))

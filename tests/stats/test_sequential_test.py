@@ -243,6 +243,16 @@ def test_few_pairs_that_are_alike_by_luck_do_not_make_it_small() -> None:
     assert decide([0.01, -0.01] * 5, MIN_EFFECT).noise == pytest.approx(0.0148, abs=1e-4)
 
 
+@pytest.mark.parametrize("min_effect", [0.005, 0.03])
+@pytest.mark.parametrize("ratio", [2.0, 1000.0])
+def test_a_large_change_is_evident_from_the_fewest_pairs_however_small_one_matters(
+    min_effect: float, ratio: float
+) -> None:
+    pairs = math.log(ratio) + np.array([0.01, -0.012, 0.004, -0.006, 0.0, 0.008])
+    assert decide(pairs, min_effect, cases=100).word == "increase"
+    assert decide(-pairs, min_effect, cases=100).word == "decrease"
+
+
 def test_cases_share_alpha() -> None:
     confirm, refute = boundaries(10)
     assert confirm == pytest.approx(math.log(0.95 / 0.001))

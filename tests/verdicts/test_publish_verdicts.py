@@ -10,6 +10,7 @@ import pytest
 
 from torchperf_ci.console import print_document
 from torchperf_ci.errors import OutputDirectoryError
+from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import read_verdicts
 from torchperf_ci.verdicts.verdict_document import publish_verdicts, verdict_annotations, verdicts_document
 
@@ -65,6 +66,17 @@ def test_what_a_failed_case_lacks_for_one_reason_is_one_line(
         "missing bert 2 metrics oom (latency, memory)",
         "missing bert flops not counted",
     ]
+
+
+def test_changes_for_one_reason_keep_their_numbers(
+    judgement: Judgement, verdict: Callable[..., Verdict]
+) -> None:
+    undirected = [
+        verdict("noisy", "bert", metric=metric, why="no direction", effect=Effect(ratio, ratio, ratio))
+        for metric, ratio in (("hits", 1.5), ("misses", 0.5))
+    ]
+    text = printed(replace(judgement, verdicts=[*judgement.verdicts, *undirected]))
+    assert [change in text for change in ("+50.0%", "−50.0%", "2 metrics")] == [True, True, False]
 
 
 def test_a_long_table_says_how_much_is_left_out(judgement: Judgement) -> None:

@@ -15,6 +15,7 @@ from torchperf_ci.series.outcomes import outcome_text, passed
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
     differing_facts,
+    machine_facts,
     without_restating,
     workload_changed,
 )
@@ -81,9 +82,11 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
 
 
 def _last_change(points: Sequence[Point], past: int, direction: str) -> tuple[int, VerdictWord]:
-    """Return from which run on they are worse or better than before: the first new one, or one of the past's last."""
+    """Return from which run on they are worse or better than before: the first new one, one of the past's last, or
+    a later new one."""
     values = numbers(points)
-    for begin in (past, *range(past - 1, max(past - RECENT_COUNTS, 0), -1)):
+    recent = range(past - 1, max(past - RECENT_COUNTS, 0), -1)
+    for begin in (past, *recent, *range(past + 1, len(points))):
         is_of_one_run = points[begin - 1].run == points[begin].run
         word = _beyond(values[:begin], values[begin:], direction)
         if word != "unchanged" and not is_of_one_run:
@@ -156,8 +159,12 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
 
 
 def _unless_in_turns(old: list[Point], now: Point) -> list[Point]:
-    """Return the outcomes on the machine of ``now`` if it has lately taken turns with others, else all."""
-    is_own = [point.fingerprint == now.fingerprint for point in old]
+    """Return the outcomes on the machine of ``now`` if it has lately taken turns with others, else all.
+
+    A case that fails early knows few facts of its own, so only those of the machine count.
+    """
+    here = machine_facts(now.fingerprint)
+    is_own = [machine_facts(point.fingerprint) == here for point in old]
     if any(own and not after for own, after in pairwise(is_own[-RECENT_OUTCOMES:])):
         return [point for point, own in zip(old, is_own, strict=True) if own]
     return old
@@ -193,7 +200,7 @@ def _judge_failures(before: Sequence[Point], failures: Sequence[Point], past: in
         return "unchanged", since + outcome_text(now)
     if intermittent := _intermittent(before):
         return "noisy", f"{intermittent}: {outcome_text(now)}"
-    differs = differing_facts(before[-1].fingerprint, first.fingerprint)
+    differs = differing_facts(*(machine_facts(point.fingerprint) for point in (before[-1], first)))
     moved = f" (also changed: {'; '.join(differs[:3])})" if differs else ""
     return "broken", since + outcome_text(now) + moved
 
@@ -299,7 +306,9 @@ def _judge_measured(
             verdicts.append(missing_verdict(series, why, past))
         elif pairing:
             pairings.append(pairing)
-    suited_rules = {pairing.series: suited(rules[pairing.series], pairing.old) for pairing in pairings}
+    suited_rules = {
+        pairing.series: suited(rules[pairing.series], pairing.old, pairing.new) for pairing in pairings
+    }
     valid = [_with_valid_values(pairing, suited_rules[pairing.series]) for pairing in pairings]
     return verdicts + _judge_paired(valid, suited_rules)
 

@@ -23,7 +23,7 @@ from torchperf_ci.check.pairing import (
     of_newest_runs,
 )
 from torchperf_ci.document import change_text, counted, day_of
-from torchperf_ci.metrics import DOWN, MIN_AMOUNT
+from torchperf_ci.metrics import DOWN
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
 from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
 from torchperf_ci.stats.creep import creep
@@ -228,8 +228,12 @@ def _worse(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]
 def _judge_amounts(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
     """Judge amounts by passing the gate differences, in units of the smallest that matters, in place of logarithms."""
     matrix = _matrix(pairings)
-    min_effect = np.array([log1p(rules[pairing.series].min_effect) for pairing in pairings])
-    least = [max(MIN_AMOUNT, rules[pairing.series].min_effect * abs(_level(pairing))) for pairing in pairings]
+    ours = [rules[pairing.series] for pairing in pairings]
+    min_effect = np.array([log1p(rule.min_effect) for rule in ours])
+    least = [
+        max(rule.min_amount, rule.min_effect * abs(_level(pairing)))
+        for rule, pairing in zip(ours, pairings, strict=True)
+    ]
     units = np.array(least) / min_effect
     judged = judge(
         matrix.values / units[:, None],
@@ -252,7 +256,8 @@ def _verdict(
     is_worse = finding.word == "regressed" or finding.candidate
     is_change = is_worse or finding.word == "improved"
     commits = _commit_range(pairing, int(judged.since[row]))
-    same = "; both levels are of the same commit, so something else changed"
+    cause = "it would not be the cause" if finding.candidate else "something else changed"
+    same = f"; both levels are of the same commit, so {cause}"
     return Verdict(
         pairing.series,
         finding.word,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import kind_of
-from torchperf_ci.series.outcomes import passed
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
 from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
@@ -82,8 +81,12 @@ def pair_with_past(series: Series, old: Sequence[Point], new: Sequence[Point]) -
 
 
 def several_machines(new: Points) -> str:
-    """Return a note if some new points are not judged because they are not comparable with the newest ones."""
-    differing_names = [differing for row in new.values() if (differing := _differing_names(row))]
+    """Return a note if some new points are not judged because they are not comparable with the newest ones.
+
+    All outcomes are judged, whatever their machine.
+    """
+    rows = (row for series, row in new.items() if kind_of(series.metric) != "outcome")
+    differing_names = [differing for row in rows if (differing := _differing_names(row))]
     if not differing_names:
         return ""
     names = ", ".join(sorted(set().union(*differing_names)))
@@ -98,8 +101,8 @@ def _series_have(number: int) -> str:
 
 
 def _differing_names(points: Iterable[Point]) -> set[str]:
-    """Return the names of the facts that differ between points with a number or an outcome."""
-    telling = [point.fingerprint for point in points if point.value is not None or passed(point) is not None]
+    """Return the names of the facts that differ between points with a number."""
+    telling = [point.fingerprint for point in points if point.value is not None]
     return {
         name
         for facts in telling

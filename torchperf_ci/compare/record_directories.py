@@ -11,7 +11,7 @@ import numpy as np
 
 from torchperf_ci.document import counted
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.metrics import MIN_AMOUNT, STATUS, UP, kind_of
+from torchperf_ci.metrics import STATUS, UP, kind_of
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, outcome_text, passed
@@ -114,7 +114,7 @@ def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: 
 
 def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) -> _NumbersFinding:
     """Compare counts, where any difference is a change, or amounts, where only a difference that matters is."""
-    least = 0.0 if rule.kind == "count" else max(MIN_AMOUNT, rule.min_effect * abs(median(old)))
+    least = 0.0 if rule.kind == "count" else max(rule.min_amount, rule.min_effect * abs(median(old)))
     above, below = min(new) - max(old) > least, min(old) - max(new) > least
     changed = above or below
     difference = max(max(new) - min(old), max(old) - min(new))

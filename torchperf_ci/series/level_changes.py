@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 import numpy as np
 
-from torchperf_ci.metrics import MIN_AMOUNT
-from torchperf_ci.series.points import Point, Series, differing_facts
+from torchperf_ci.series.points import Point, Series, differing_facts, machine_facts
 from torchperf_ci.series.policy import numbers
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.effect_estimates import shift_effect
@@ -124,7 +123,7 @@ def levels_of(points: Sequence[Point], history: SeriesHistory) -> list[SeriesLev
     """Return the median of the values between changes of level, for each machine by itself; the current one is last."""
     begun = {change.index for change in history.changes}
     levels = []
-    for part in parts_of(points):
+    for part in parts_of(points, history.rule):
         edges = [0, *(place for place, index in enumerate(part) if index in begun), len(part)]
         for start, end in pairwise(edges):
             level = [points[index] for index in part[start:end]]
@@ -165,9 +164,11 @@ def ratio_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT)
     ]
 
 
-def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT) -> list[list[LevelStep]]:
-    """Return the steps in each row of values that may be zero or negative."""
-    units = [_amount_unit(row, min_effect) for row in rows]
+def amount_steps(
+    rows: Sequence[Sequence[float]], min_amounts: Sequence[float], min_effect: float = MIN_EFFECT
+) -> list[list[LevelStep]]:
+    """Return the steps in each row of values that may be zero or negative, of at least one of ``min_amounts``."""
+    units = [_amount_unit(row, least, min_effect) for row, least in zip(rows, min_amounts, strict=True)]
     scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
     return [
         [
@@ -178,9 +179,9 @@ def amount_steps(rows: Sequence[Sequence[float]], min_effect: float = MIN_EFFECT
     ]
 
 
-def _amount_unit(row: Sequence[float], min_effect: float) -> float:
-    """Return the amount of which ``min_effect`` is the smallest difference that matters."""
-    return max(MIN_AMOUNT / log1p(min_effect), abs(median(row))) if row else 1.0
+def _amount_unit(row: Sequence[float], min_amount: float, min_effect: float) -> float:
+    """Return the amount of which ``min_effect`` is the smallest difference that matters, ``min_amount`` or more."""
+    return max(min_amount / log1p(min_effect), abs(median(row))) if row else 1.0
 
 
 def _places_with_sides(
@@ -247,11 +248,15 @@ def newest_ratios(
 
 
 def newest_amounts(
-    rows: Sequence[Sequence[float]], least: Sequence[float], last_changes: Sequence[int]
+    rows: Sequence[Sequence[float]],
+    min_amounts: Sequence[float],
+    least: Sequence[float],
+    last_changes: Sequence[int],
 ) -> list[NewestRuns | None]:
-    """Do the same for values that may be zero or negative."""
+    """Do the same for values that may be zero or negative, for differences of at least one of ``min_amounts``."""
     units = [
-        _amount_unit(row[begin:], share) for row, share, begin in zip(rows, least, last_changes, strict=True)
+        _amount_unit(row[begin:], amount, share)
+        for row, amount, share, begin in zip(rows, min_amounts, least, last_changes, strict=True)
     ]
     scaled = [np.array(row) / unit for row, unit in zip(rows, units, strict=True)]
     return _proven(_judged(scaled, least, last_changes))
@@ -271,7 +276,7 @@ def _proven(judged: Judged) -> list[NewestRuns | None]:
     proven = judged.up.proven | judged.down.proven
     return [
         NewestRuns(int(runs), FEWEST) if is_proven else None
-        for runs, is_proven in zip(judged.runs, proven, strict=True)
+        for runs, is_proven in zip(judged.since, proven, strict=True)
     ]
 
 
@@ -284,8 +289,12 @@ def newest_differing(values: Sequence[float]) -> NewestRuns | None:
     )
 
 
-def parts_of(points: Sequence[Point]) -> list[list[int]]:
-    """Return the ascending indices of the points that share a fingerprint, for each, ordered by first point."""
+def parts_of(points: Sequence[Point], rule: MetricRule) -> list[list[int]]:
+    """Return the ascending indices of the points that share a fingerprint, for each, ordered by first point.
+
+    Outcomes share it if they are of one machine, because a case that fails early knows few facts of its own.
+    """
+    compared = machine_facts if rule.kind == "outcome" else dict[str, str]
     parts: list[list[int]] = []
     part: list[int] = []
     for index, point in enumerate(points):
@@ -293,7 +302,8 @@ def parts_of(points: Sequence[Point]) -> list[list[int]]:
         if (
             not part or points[part[0]].fingerprint is not facts
         ):  # successive points usually share the mapping
-            part = next((known for known in parts if points[known[0]].fingerprint == facts), [])
+            own = compared(facts)
+            part = next((known for known in parts if compared(points[known[0]].fingerprint) == own), [])
             if not part:
                 parts.append(part)
         part.append(index)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
-from torchperf_ci.metrics import DOWN, MIN_EFFECT, UP, MetricKind, direction_of, kind_of
+from torchperf_ci.metrics import DOWN, MIN_AMOUNT, MIN_EFFECT, UP, MetricKind, direction_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,12 +25,14 @@ class MetricRule:
     """How changes of a metric are judged.
 
     ``direction`` is the better one, ``up`` or ``down``; empty where unknown, and then nothing is a regression.
-    ``min_effect`` is the smallest relative change that matters, 0.03 for 3%.
+    ``min_effect`` is the smallest relative change that matters, 0.03 for 3%, and ``min_amount`` the smallest difference
+    of amounts.
     """
 
     direction: str
     min_effect: float
     kind: MetricKind
+    min_amount: float = MIN_AMOUNT
 
     @property
     def worse(self) -> int:
@@ -68,13 +70,18 @@ def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] =
 
     An outcome with values other than 0 and 1 is an accuracy in the usual sense and compared as a ratio, but as a count
     if it is 0 now, which has no ratio to anything. Values have no ratio and are compared as amounts if most are zero or
-    negative, or more than one in :data:`NEGATIVE` is negative.
+    negative, or more than one in :data:`NEGATIVE` is negative. Their unit is unknown, so a difference matters from the
+    largest value before on, from half of the new one where all were zero, and in a whole history from half of the
+    largest; from :data:`MIN_AMOUNT` on anyway.
     """
     kind = metric_rule.kind
     if kind == "outcome" and {number for point in (*old, *new) for number in point.repetitions} - {0.0, 1.0}:
         kind = "ratio" if all(numbers(new)) else "count"
-    if kind == "ratio" and (values := sorted(numbers(old))):
-        kind = "amount" if median(values) <= 0 or values[len(values) // NEGATIVE] < 0 else kind
+    values = sorted(numbers(old))
+    if kind == "ratio" and values and (median(values) <= 0 or values[len(values) // NEGATIVE] < 0):
+        before, now = (max(map(abs, some), default=0.0) for some in (values, numbers(new)))
+        large = before or now / 2 if new else before / 2
+        return replace(metric_rule, kind="amount", min_amount=min(large or MIN_AMOUNT, MIN_AMOUNT))
     return metric_rule if kind == metric_rule.kind else replace(metric_rule, kind=kind)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from torchperf_ci.metrics import LATENCY, MIN_AMOUNT, STATUS, rounded
+from torchperf_ci.metrics import LATENCY, STATUS, kind_of, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.outcomes import (
     not_measured,
@@ -21,7 +21,7 @@ from torchperf_ci.series.outcomes import (
     passed,
     why_without_number,
 )
-from torchperf_ci.series.points import Point, Points, Series, differing_facts, restating
+from torchperf_ci.series.points import Point, Points, Series, differing_facts, machine_facts, restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.newest_runs import SIGMA_EFFICIENCY, past_tails
@@ -156,7 +156,7 @@ def _compared(
         return _compared_words(series, old, new)
     rule = rule_of_points(series.metric, past.rule_points if past else [old, new], policy)
     effect = None
-    least = max(MIN_AMOUNT, rule.min_effect * abs(before)) if rule.kind == "amount" else 0.0
+    least = max(rule.min_amount, rule.min_effect * abs(before)) if rule.kind == "amount" else 0.0
     is_beyond = abs(now - before) > least
     if rule.kind == "ratio":
         if before <= 0 or now <= 0:
@@ -187,7 +187,10 @@ def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
     for side, point in (("base", old), ("new", new)):
         if point.value is None and passed(point) is None:
             return f"{side}: {why_without_number(series, point)}"
-    return "; ".join(differing_facts(old.fingerprint, new.fingerprint))
+    facts = [point.fingerprint for point in (old, new)]
+    if kind_of(series.metric) == "outcome" and False in (passed(old), passed(new)):
+        facts = [machine_facts(known) for known in facts]  # a case that fails early knows few of its own
+    return "; ".join(differing_facts(*facts))
 
 
 def _margins(rows: Sequence[_RunPair]) -> Sequence[_Margin | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from statistics import median, median_low
 from typing import TYPE_CHECKING
@@ -59,8 +60,8 @@ def segment_all(
     min_effect: float = MIN_EFFECT,
 ) -> list[SeriesHistory]:
     """Return the level changes of at least ``min_effect`` in each series, in the order of ``points``."""
-    parts = {name: parts_of(row) for name, row in points.items()}
     rules = {name: rule_of(name, row) for name, row in points.items()}
+    parts = {name: parts_of(row, rules[name]) for name, row in points.items()}
     rows = [
         _row(name, rules[name], points[name], part)
         for name, parts_of_series in parts.items()
@@ -69,7 +70,7 @@ def segment_all(
     changes: dict[SeriesName, list[LevelChange]] = {name: [] for name in points}
     steps_of_rows = list(_steps(rows, min_effect))
     for row, steps in steps_of_rows:
-        changes[row.name] += [_change(row, step) for step in steps]
+        changes[row.name] += _with_recoveries([_change(row, step) for step in steps])
     current = [(row, steps) for row, steps in steps_of_rows if _is_current(row)]
     newest = _newest(current, min_effect)
     examined = {row.name for row in rows if _is_long_enough(row)}
@@ -78,7 +79,7 @@ def segment_all(
             name,
             rules[name],
             len(row),
-            _with_recoveries(changes[name]),
+            sorted(changes[name], key=attrgetter("index")),
             machine_changes(row, parts[name]),
             newest.get(name),
             name not in examined,
@@ -143,14 +144,17 @@ def _newest(
     newest_by_name = {
         row.name: newest_differing(row.values) for row, _ in rows if row.rule.kind in ("count", "outcome")
     }
-    for kind, find in (("ratio", newest_ratios), ("amount", newest_amounts)):
+    for kind in ("ratio", "amount"):
         some = [(row, steps) for row, steps in rows if row.rule.kind == kind]
         if not some:
             continue
-        proven = find(
-            [row.values for row, _ in some],
-            [max(min_effect, row.rule.min_effect) for row, _ in some],
-            [steps[-1].place if steps else 0 for _, steps in some],
+        values = [row.values for row, _ in some]
+        least = [max(min_effect, row.rule.min_effect) for row, _ in some]
+        begun = [steps[-1].place if steps else 0 for _, steps in some]
+        proven = (
+            newest_ratios(values, least, begun)
+            if kind == "ratio"
+            else newest_amounts(values, [row.rule.min_amount for row, _ in some], least, begun)
         )
         newest_by_name |= {row.name: newest for (row, _), newest in zip(some, proven, strict=True)}
     return {name: newest for name, newest in newest_by_name.items() if newest}
@@ -158,9 +162,12 @@ def _newest(
 
 def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_PartRuns, Sequence[LevelStep]]]:
     """Yield the steps of all rows; ratios and amounts are segmented together, counts and outcomes one by one."""
-    for kind, find in (("ratio", ratio_steps), ("amount", amount_steps)):
-        some = [row for row in rows if row.rule.kind == kind]
-        yield from zip(some, find([row.values for row in some], min_effect), strict=True)
+    ratios, amounts = ([row for row in rows if row.rule.kind == kind] for kind in ("ratio", "amount"))
+    yield from zip(ratios, ratio_steps([row.values for row in ratios], min_effect), strict=True)
+    min_amounts = [row.rule.min_amount for row in amounts]
+    yield from zip(
+        amounts, amount_steps([row.values for row in amounts], min_amounts, min_effect), strict=True
+    )
     for row in rows:
         if row.rule.kind in ("count", "outcome"):
             yield row, settled_steps(row.values)
@@ -186,13 +193,12 @@ def _word(step: LevelStep, rule: MetricRule) -> ChangeWord:
     return "improved" if (step.new > step.old) == (rule.direction == UP) else "regressed"
 
 
-def _with_recoveries(changes: Iterable[LevelChange]) -> list[LevelChange]:
-    ordered = sorted(changes, key=lambda change: change.index)
+def _with_recoveries(changes: Sequence[LevelChange]) -> list[LevelChange]:
     return [
-        replace(change, recovered=_recovery(change, ordered[number + 1 :]))
+        replace(change, recovered=_recovery(change, changes[number + 1 :]))
         if change.word == "regressed"
         else change
-        for number, change in enumerate(ordered)
+        for number, change in enumerate(changes)
     ]
 
 
@@ -201,8 +207,7 @@ def _recovery(change: LevelChange, later: Sequence[LevelChange]) -> Point | None
         (
             other.first
             for other in later
-            if other.first.fingerprint == change.first.fingerprint
-            and (other.new > other.old) != (change.new > change.old)
+            if (other.new > other.old) != (change.new > change.old)
             and abs(other.new - change.old) < abs(other.new - change.new)
         ),
         None,

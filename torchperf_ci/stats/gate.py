@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -244,9 +244,12 @@ def _judged(
 ) -> Judged:
     """Assemble the result of each series from its ``chosen`` window."""
     end, detected, power = score_of_tail(np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER]))
-    old, new = (_pick(chosen, arrays) for arrays in zip(*((w.old, w.new) for w in windows), strict=True))
+    levels = zip(*((w.old, w.new, w.sigma, w.freedom) for w in windows), strict=True)
+    old, new, sigma, freedom = (_pick(chosen, arrays) for arrays in levels)
     half = _pick(chosen, [window.half_width(tails, end) for window in windows])
     within = list(LEVELS).index(DETECT_WITHIN)
+    # The past of two runs may contain some of the runs that are new.
+    two = replace(windows[within], sigma=sigma, freedom=freedom)
     up, down = sides
     return Judged(
         runs=np.array([window.runs for window in windows])[chosen],
@@ -256,8 +259,8 @@ def _judged(
         new=new,
         low=new - old - half,
         high=new - old + half,
-        sigma=_pick(chosen, [window.sigma for window in windows]),
-        detectable=windows[within].detectable(tails, detected, power, least[within]),
+        sigma=sigma,
+        detectable=two.detectable(tails, detected, power, least[within]),
         offset=offset,
         up=up,
         down=down,

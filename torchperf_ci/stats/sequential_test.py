@@ -105,12 +105,15 @@ def decide(log_ratios: ArrayLike, min_effect: float, *, cases: int = 1) -> Decis
     ``cases`` is the number of cases that are judged together and share alpha. An increase requires at least
     ``MIN_PAIRS``, a log-likelihood ratio of ``ln((1 − beta)/alpha)``, an estimate of at least half of
     ``min_effect``, and a distribution-free interval above 1 (see :func:`_is_up`); a decrease likewise. The decision is
-    "none" if the log-likelihood ratios of both least changes are at most ``ln(beta/(1 − alpha))``.
+    "none" if the log-likelihood ratios of both least changes are at most ``ln(beta/(1 − alpha))``. A change beyond the
+    largest of the mixture counts as that one, because its remainder would otherwise look like noise.
     """
     x = np.asarray(log_ratios, dtype=np.float64)
-    effect, delta = paired_effect(x), math.log1p(min_effect)
-    pair_evidence = evidence(x[np.newaxis], delta, after_all=True)
-    noise = max(float(np.median(np.abs(x - np.median(x)))) * MAD_TO_SIGMA, FLOOR)
+    effect, delta, median = paired_effect(x), math.log1p(min_effect), float(np.median(x))
+    most = delta * float(MULTIPLES[-1])
+    beyond = median - min(max(median, -most), most)
+    pair_evidence = evidence((x - beyond)[np.newaxis], delta, after_all=True)
+    noise = max(float(np.median(np.abs(x - median))) * MAD_TO_SIGMA, FLOOR)
     return Decision(
         _word(x, pair_evidence, delta, cases),
         effect,

@@ -164,19 +164,24 @@ def case_text(series: Series, shared: Iterable[str] = ()) -> str:
 
 
 def levels_text(verdict: Verdict) -> str:
-    """The two levels, such as ``1.21 → 1.25 ms``, with a dash for a side without a number.
+    """The two levels with their unit, such as ``1.21 → 1.25 ms``; empty if both are unknown."""
+    if verdict.old is None and verdict.new is None:
+        return ""
+    _, unit = name_and_unit(verdict.series.metric)
+    levels = old_and_new(verdict.old, verdict.new, verdict.effect)
+    return f"{levels}{short(f' {unit}', _NAME_LENGTH) if unit else ''}"
+
+
+def old_and_new(old: float | None, new: float | None, effect: Effect | None) -> str:
+    """Two levels, such as ``1.21 → 1.25``, with a dash for a side without a number.
 
     If there is an effect, the new level is the old one times the effect. The median of each side also contains drift
     of the machine, which pairs cancel, and two different answers side by side would confuse.
     """
-    if verdict.old is None and verdict.new is None:
-        return ""
-    old, new = verdict.old, verdict.new
-    if old and new and verdict.effect:
+    if old and new and effect:
         old = rounded(old)
-        new = old * rounded(verdict.effect.ratio)
-    _, unit = name_and_unit(verdict.series.metric)
-    return f"{_number_text(old)} → {_number_text(new)}{short(f' {unit}', _NAME_LENGTH) if unit else ''}"
+        new = old * rounded(effect.ratio)
+    return f"{_number_text(old)} → {_number_text(new)}"
 
 
 def difference_text(verdict: Verdict) -> str:
@@ -262,10 +267,15 @@ def _judgement_blocks(judgement: Judgement) -> list[Block]:
 
 
 def _by_reason(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
-    """One verdict for each reason of a case: if a case failed, all of its metrics are missing for the same one."""
+    """One verdict for each reason of a case: if a case failed, all of its metrics are missing for the same one.
+
+    A verdict on a change stays by itself, because its numbers would be lost.
+    """
     alike: dict[tuple[Series, VerdictWord, str], list[Verdict]] = defaultdict(list)
     for verdict in verdicts:
-        alike[verdict.series.case, verdict.verdict, verdict.why].append(verdict)
+        changed = bool(difference_text(verdict))
+        series = verdict.series if changed else verdict.series.case
+        alike[series, verdict.verdict, verdict.why].append(verdict)
     for (case, word, why), group in alike.items():
         names = [verdict.series.metric for verdict in group]
         together = replace(case, metric=f"{len(names)} metrics")
