@@ -143,6 +143,11 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
             ["report", "--to", "isues"],
             "--to isues: did you mean issues? For a directory of that name write ./isues",
         ),
+        (
+            ["report", "--to", "s3://b"],
+            "--to cannot be 's3://b': it is summary, comment, issues or a directory",
+        ),
+        (["-v"], "unknown option '-v': known: --help, --version"),
     ],
 )
 def test_a_misspelt_call_is_told_what_is_near(

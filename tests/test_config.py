@@ -102,6 +102,8 @@ MISTAKES = {
     "unknown store": ("store: sqlite:///x\n", 1, "store: must be chdb://PATH or clickhouse://"),
     "a repository's URL": ("issues: {repo: https://github.com/a/b}\n", 1, "a repository such as org/name"),
     "a path as URL": ("upload: {lambda: results/}\n", 1, "a URL such as https://"),
+    "a misspelled target": ("upload: {to: 's3:bucket'}\n", 1, "upload.to: must be s3://BUCKET, branch:NAME"),
+    "a target for a branch": ("upload: {branch: 'branch:x'}\n", 1, "upload.branch: must be the name of a"),
     "a role's name": ("upload: {to: s3://b, role: admin}\n", 1, "the ARN of a role"),
     "python object": (
         "name: !!python/object/apply:os.getcwd []\n",
@@ -156,6 +158,8 @@ GOOD = {
     "yes": "runners: {a: {tune: yes}}\n",
     "anchors": "runners:\n  a: &all {labels: [x]}\n  b: *all\n",
     "lambda": "upload: {lambda: https://example.org/upload}\n",
+    "a directory": "upload: {to: ../kept/2026-08-31T12:00}\n",
+    "a branch elsewhere": "upload: {branch: perf/data@https://example.org/data}\n",
 }
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import os
 import pty
+import sys
 import unicodedata
 from collections import Counter
 
@@ -185,6 +186,19 @@ def test_a_log_gets_a_line_a_step_with_the_time_left(capsys: pytest.CaptureFixtu
         "[1/3, 0:00 left] a: pass in 2.2 s",
         r"[3/3, 0:00 left] a: oom: too\nbig",
     ]
+
+
+def test_a_terminal_that_cannot_redraw_gets_a_line_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as out:
+        monkeypatch.setattr(sys, "stderr", out)
+        shown = Progress(2)
+        shown.begin("a")
+        shown.end("a: pass in 2.2 s", 2)
+        shown.close()
+    assert terminal.all_of(ours) == "[2/2, 0:00 left] a: pass in 2.2 s\r\n"
 
 
 def test_where_the_time_is_limited_a_line_says_how_much_is_spent(capsys: pytest.CaptureFixture[str]) -> None:

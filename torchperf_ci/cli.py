@@ -183,11 +183,11 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
 def _check_words(argv: Sequence[str]) -> None:
     """Raise :class:`UnknownNameError` if the words before a command's first option are not a command."""
     is_option = "".join(argv[:1]).startswith("-")
-    names = ["-h", "--help", "--version"] if is_option else ["help", *(command.name for command in COMMANDS)]
+    names = ["--help", "--version"] if is_option else ["help", *(command.name for command in COMMANDS)]
     commands = [name.split() for name in names]
     for words in ([*argv[:1]], [*argv[:2]]):
         known = {" ".join(name[: len(words)]) for name in commands if name[: len(words) - 1] == words[:-1]}
-        if not words or (words[1:] and words[-1].startswith("-")) or " ".join(words[:-1]) in known:
+        if words in ([], ["-h"]) or "".join(words[1:]).startswith("-") or " ".join(words[:-1]) in known:
             return
         if " ".join(words) not in known:
             what = "option" if is_option else "command"

@@ -45,6 +45,13 @@ MISNAMED = CONFIG_FILE.with_suffix(".yaml")
 _URL = Text(r"^https?://[^\s/]", "a URL such as https://…")
 _ROLE = Text(r"^arn:[^\s:]+:iam::", "the ARN of a role, arn:aws:iam::…")
 _REPOSITORY = Text(r"^[\w.-]+/[\w.-]+$", "a repository such as org/name")
+_BRANCH = Text(
+    r"^[A-Za-z0-9._=/-]+(@.+)?$", "the name of a branch, of the letters and digits of ASCII and . _ = - /"
+)
+_TARGET = Text(
+    r"^(s3://|branch:|https?://|chdb://|clickhouse://|(?![A-Za-z][A-Za-z0-9]*:))\s*\S",
+    "s3://BUCKET, branch:NAME, https://…, chdb://PATH, clickhouse://USER@HOST/DATABASE or a directory",
+)
 _STORE = Text(r"^(chdb|clickhouse)://", "chdb://PATH or clickhouse://USER@HOST/DATABASE")
 
 
@@ -98,9 +105,9 @@ class Rule:
 class Upload:
     """Where the records go: at most one of ``to``, ``lambda`` and ``branch``."""
 
-    to: str | None = key(Text(), None, "As in `torchperf upload --to`, such as `s3://BUCKET` or a directory.")
+    to: str | None = key(_TARGET, None, "The target, as for `torchperf upload --to`.")
     lambda_: str | None = key(_URL, None, "The URL of an upload API, instead of `to`.")
-    branch: str | None = key(Text(), None, "A branch of this repository, instead of `to`.")
+    branch: str | None = key(_BRANCH, None, "A branch of this repository, instead of `to`.")
     role: str | None = key(_ROLE, None, "The role to assume through OIDC for `s3://`.")
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from contextlib import contextmanager
@@ -69,7 +70,7 @@ def width_of(out: TextIO) -> int:
 
 
 class Progress:
-    """Shows the progress of a long command on stderr: a bar on a terminal, else a line after each step.
+    """Shows the progress of a long command on stderr: a bar on a terminal that can redraw it, else a line a step.
 
     ``total`` is the number of steps or, if ``timed``, the seconds that all of them may take.
     """
@@ -77,7 +78,8 @@ class Progress:
     def __init__(self, total: float, *, timed: bool = False) -> None:
         self._total, self._timed, self._start = total, timed, time.monotonic()
         self._step = ""
-        self._bar = _bar(total, timed=timed) if is_terminal(sys.stderr) else None
+        can_redraw = is_terminal(sys.stderr) and os.environ.get("TERM") not in ("dumb", "unknown")
+        self._bar = _bar(total, timed=timed) if can_redraw else None
 
     def begin(self, step: object) -> None:
         """Begin a step; a log gets its line at the end of the step."""
@@ -105,8 +107,7 @@ class Progress:
         else:
             left = round(spent / done * (self._total - done))
             say(f"[{done}/{self._total}, {left // 60}:{left % 60:02d} left] {result}")
-        lines = [*([result] if failed and self._bar else []), *(f"{_INDENT}{line}" for line in log)]
-        for line in lines:
+        for line in [*([result] if failed and self._bar else []), *(f"{_INDENT}{line}" for line in log)]:
             if self._bar:
                 self._bar.console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
             else:

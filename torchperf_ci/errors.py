@@ -46,7 +46,7 @@ class UnknownNameError(UsageError):
     def __init__(self, what: str, name: str, known: Iterable[str], listed_by: str = "") -> None:
         import difflib  # on use: every command imports this module
 
-        names = sorted(known)
+        names = sorted({*known})
         near = difflib.get_close_matches(name, names, n=1, cutoff=0.9) or difflib.get_close_matches(
             name, names, n=3, cutoff=0.5
         )

@@ -72,7 +72,10 @@ def test_points_that_get_one_name_are_in_the_order_of_time() -> None:
         (
             {H100._replace(benchmark="torchperf")},
             {H100, MI300},
-            "the history has no benchmark torchperf, only nightly; if it is the same, name it by --benchmark-name",
+            (
+                "the history has no benchmark torchperf, only nightly; "
+                "if it is the same, run or upload with that --benchmark-name"
+            ),
         ),
         ({FORK}, {H100, MI300}, "the history has no repository fork/perf, only octo/perf"),
         ({MI300}, {H100}, "the history has no device rocm, only cuda"),

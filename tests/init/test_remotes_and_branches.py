@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from torchperf_ci import config
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Newcomer
 
 
@@ -23,6 +26,24 @@ def test_other_servers_and_branches_are_told(newcomer: Newcomer) -> None:
     assert "origin is on gitlab.com: the workflows run on GitHub alone" in said
     assert "GitHub runs schedules on trunk only, and this is topic" in said
     assert "git push -u origin topic" in said
+
+
+def test_where_no_branch_is_checked_out_the_commands_make_one(newcomer: Newcomer, remote: Path) -> None:
+    """They are executed, except for the measurement, and push the suite, too."""
+    newcomer.git(newcomer.folder, "config", "user.name", "t")
+    newcomer.git(newcomer.folder, "config", "user.email", "t@t.invalid")
+    newcomer.git(newcomer.folder, "remote", "set-url", "origin", str(remote))
+    newcomer.git(newcomer.folder, "commit", "--quiet", "--allow-empty", "--message", "Begin")
+    newcomer.git(newcomer.folder, "push", "--quiet", "--set-upstream", "origin", "main")
+    newcomer.git(newcomer.folder, "remote", "set-head", "origin", "main")
+    newcomer.git(newcomer.folder, "checkout", "--quiet", "--detach")
+    newcomer.write("perf/suite of mine.py", "from torchperf_ci.suite import workload\n")
+    _, said = newcomer.init()
+    assert "GitHub runs schedules on main only, and this is no branch" in said
+    _, *commands = [line for line in said.splitlines() if line.startswith("    ")]
+    subprocess.run(["bash", "-euc", "\n".join(commands)], cwd=newcomer.folder, check=True, timeout=60)
+    pushed = newcomer.git(remote, "ls-tree", "-r", "--name-only", "torchperf").splitlines()
+    assert {"perf/suite of mine.py", "torchperf.yml"} <= {*pushed}
 
 
 @pytest.mark.parametrize(

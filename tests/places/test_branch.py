@@ -367,8 +367,8 @@ def test_a_checkout_of_another_owner_is_named_with_what_git_says_to_do(checkout:
 @pytest.mark.parametrize(
     ("target", "says"),
     [
-        ("branch:", "key"),
-        ("branch:a b", "key"),
+        ("branch:", r"names no branch .* give branch:NAME"),
+        ("branch:a b", r"names no branch .* ' '"),
         ("branch:x", "no remote"),
         ("branch:x@--upload-pack=touch", "no remote"),
         ("branch:x@nowhere", "no remote"),

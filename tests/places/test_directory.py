@@ -99,7 +99,11 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["", "gs://bucket", "https://example.org", "clickhouse://me:secret@host/db"]
+    "target",
+    [
+        *("", "gs://bucket", "https://example.org", "clickhouse://me:secret@host/db"),
+        *("s3:bucket", "S3:/bucket", "brnch:benchmarks", "https:me:secret@host"),
+    ],
 )
 def test_addresses_that_are_none(target: str) -> None:
     with pytest.raises(UsageError, match="begins no place") as error:

@@ -316,4 +316,6 @@ def test_a_directory_that_is_no_store_is_left_as_it_is(
 ) -> None:
     assert cli.main(["query", "--store", f"chdb://{folder}"]) == 2
     assert "there is no store" in capsys.readouterr().err
+    assert cli.main(["ingest", str(folder), "--store", f"chdb://{folder}"]) == 2
+    assert "holds other files than those of a store; name one of its own" in capsys.readouterr().err
     assert [path.name for path in folder.iterdir()] == ["a.json"]

@@ -267,7 +267,7 @@ def test_records_that_all_name_one_commit_need_no_checkout(
 def test_records_in_folders_below_are_told(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = ", what lies in folders below is not read\n"
+    told = ", what lies in folders below is not read: name each to upload it\n"
     assert upload(folder.parent, "--to", tmp_path / "kept", *CHANGE) == 2
     assert f"holds no record, so nothing is uploaded{told}" in capsys.readouterr().err
     (folder / "shard-2").mkdir()

@@ -156,9 +156,10 @@ def test_the_command_writes_the_site_of_an_empty_store(
     dsn = f"chdb://{tmp_path}/store"
     with open_store(dsn):
         pass
-    assert cli.main(["site", str(tmp_path / "out"), "--store", dsn]) == 0
-    assert "python3 -m http.server" in capsys.readouterr().err
-    overview = json.loads((tmp_path / "out" / "data" / "overview.json").read_text())
+    out = tmp_path / "a site"
+    assert cli.main(["site", str(out), "--store", dsn]) == 0
+    assert f"python3 -m http.server --directory '{out}' 8000" in capsys.readouterr().err
+    overview = json.loads((out / "data" / "overview.json").read_text())
     assert overview == {
         "sentence": "There are no results yet.",
         "tone": "warning",
@@ -168,6 +169,12 @@ def test_the_command_writes_the_site_of_an_empty_store(
         "culprits": [],
         "version": 5,
     }
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "index.html").write_text("<h1>My project</h1>")
+    assert cli.main(["site", str(docs), "--store", dsn]) == 2
+    assert "index.html is not the dashboard's, and would be overwritten" in capsys.readouterr().err
+    assert [*docs.iterdir()] == [docs / "index.html"]
     (tmp_path / "file").write_text("")
     assert cli.main(["site", str(tmp_path / "file"), "--store", dsn]) == 2
     assert "the site cannot be written: Not a directory" in capsys.readouterr().err

@@ -39,6 +39,8 @@ LEFT = 3
 """Exit code if some files already existed."""
 _OWN_TORCH = ".torch/bin/python"
 """Python of the suggested environment, for users without one that has torch."""
+_NEW_BRANCH = "torchperf"
+"""Suggested branch, for users with a commit checked out instead of a branch."""
 _FILE_COLUMNS = (Column("file"), Column("what it is for", "prose"))
 
 
@@ -160,8 +162,9 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
         yield "there is no remote yet: the workflows run once the repository is on GitHub"
     elif not repository.host.startswith("github."):
         yield f"{repository.remote} is on {repository.host or 'no server'}: the workflows run on GitHub alone"
-    if repository.branch and repository.branch != repository.default_branch:
-        yield f"GitHub runs schedules on {repository.default_branch} only, and this is {repository.branch}"
+    if repository.branch != repository.default_branch:
+        here = repository.branch or "no branch"
+        yield f"GitHub runs schedules on {repository.default_branch} only, and this is {here}"
     if repository.is_pytorch:
         yield "no workflow for pull requests: hosted runners cannot build PyTorch; see docs/pull-requests.md"
     if repository.has_cuda_extension:
@@ -193,9 +196,13 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
                 f"{_OWN_TORCH} -m pip install torch --index-url {CPU_WHEELS}",
             ]
         )
-    places = " ".join(dict.fromkeys(file.path.partition("/")[0] for file in written))
+    tops = (file.path.partition("/")[0] for file in written)
+    places = shlex.join(dict.fromkeys([*tops, *repository.untracked_suites]))
+    commit = f"git add {places} && git commit -m 'Add torchperf'"
+    if not repository.branch:  # a detached HEAD, of which git can push nothing by itself
+        commit = f"git switch -c {_NEW_BRANCH} && {commit}"
     yield Paragraph((Bold("Try next:"),))
-    yield Commands([measure, f"git add {places} && git commit -m 'Add torchperf'", _push(repository)])
+    yield Commands([measure, commit, _push(repository)])
     yield Note(
         [
             "Pull requests are judged from then on, and every night is measured.",
@@ -221,5 +228,5 @@ def _push(repository: Repository) -> str:
     first = (
         "" if repository.remote else f"git remote add origin git@github.com:OWNER/{repository.name}.git && "
     )
-    branch = shlex.quote(repository.branch or "HEAD")
+    branch = shlex.quote(repository.branch or _NEW_BRANCH)
     return f"{first}git push -u {shlex.quote(repository.remote or 'origin')} {branch}"

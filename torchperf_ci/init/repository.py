@@ -80,7 +80,8 @@ class Repository:
     ``page`` is the web page of ``remote``; both are empty without a remote. ``project`` is the folder that pip can
     install, if any, ``package`` the name that it is imported by, and ``source`` the folder that contains it.
     ``other_tools`` maps other benchmark tools to one of their files. ``odd_suites`` are suite files with names that a
-    workflow cannot contain. ``benchmarks_is_taken`` says that a branch of that name holds something else than records.
+    workflow cannot contain, and ``untracked_suites`` others that nobody has added to git. ``benchmarks_is_taken`` says
+    that a branch of that name holds something else than records.
     """
 
     root: Path
@@ -96,6 +97,7 @@ class Repository:
     suites: tuple[str, ...]
     odd_suites: tuple[str, ...]
     workflows: Mapping[str, str]
+    untracked_suites: tuple[str, ...]
     other_tools: Mapping[str, str]
     benchmarks_is_taken: bool
 
@@ -136,10 +138,12 @@ def inspect_repository(folder: Path) -> Repository:
     remote, page = _remote(git)
     branch = _line(git, "branch", "--show-current")
     default = _line(git, "symbolic-ref", "--short", f"refs/remotes/{remote}/HEAD") if remote else ""
-    files = _paths(git, "ls-files", "--cached", "--others", "--exclude-standard", "-z")
+    untracked = _paths(git, "ls-files", "--others", "--exclude-standard", "-z")
+    files = [*_paths(git, "ls-files", "-z"), *untracked]
     project = _project(root, folder.resolve())
     package, source = _package(files, project, page.rpartition("/")[2] or root.name)
-    suites = [path for path in _files_with(git, _SUITE, ["*.py"]) if not _is_test(path)]
+    found = [path for path in _files_with(git, _SUITE, ["*.py"]) if not _is_test(path)]
+    suites = tuple(path for path in found if _PLAIN_PATH.fullmatch(path))
     tools = {tool: _files_with(git, pattern, where)[:1] for tool, (pattern, where) in _OTHER_TOOLS.items()}
     return Repository(
         root=root,
@@ -152,8 +156,9 @@ def inspect_repository(folder: Path) -> Repository:
         requirements=(root / "requirements.txt").is_file(),
         package=package,
         source=source,
-        suites=tuple(path for path in suites if _PLAIN_PATH.fullmatch(path)),
-        odd_suites=tuple(path for path in suites if not _PLAIN_PATH.fullmatch(path)),
+        suites=suites,
+        odd_suites=tuple(path for path in found if path not in suites),
+        untracked_suites=tuple(path for path in suites if path in untracked),
         workflows=_workflows(root),
         other_tools={tool: paths[0] for tool, paths in tools.items() if paths},
         benchmarks_is_taken=_is_taken(git, "benchmarks"),

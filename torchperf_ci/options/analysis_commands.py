@@ -16,6 +16,7 @@ from torchperf_ci.options.option import (
     STORE,
     failure_option,
     full_sha,
+    local_directory,
     moment,
     option,
     positive_int,
@@ -187,6 +188,11 @@ class PlanOptions:
     json: bool = option("--json", "Print the matrix as one line of JSON instead of a table", truth)
 
 
+def report_target(value: str) -> str:
+    """``summary``, ``comment``, ``issues`` or a directory of this machine."""
+    return local_directory(value)
+
+
 def night(value: str) -> str:
     """A date such as 2026-08-31."""
     year, month, day = map(int, value.split("-"))
@@ -205,6 +211,7 @@ class ReportOptions:
         "--to",
         "summary (the job's; printed outside a job), comment (one on the pull request, kept up to date), issues (one "
         "per cause, opened, updated and closed), or a directory for report.md and report.html; or several of them",
+        report_target,
         metavar="summary|comment|issues|DIR",
         otherwise="summary",
         many=True,

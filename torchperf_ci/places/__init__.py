@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import UsageError
@@ -16,6 +17,7 @@ REMOTE_FORMS = ", ".join(REMOTE_PLACES.values())
 
 _API = ("https://", "http://")
 _STORE = ("chdb://", "clickhouse://")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9]*:")
 
 
 def is_api(target: str) -> bool:
@@ -29,8 +31,8 @@ def is_store(target: str) -> bool:
 
 
 def is_remote(target: str) -> bool:
-    """Whether ``target`` is written as something other than a path of this machine."""
-    return "://" in target or target.startswith("branch:")
+    """Whether ``target`` is written as something other than a path of this machine, if perhaps wrongly: ``s3:name``."""
+    return "://" in target or bool(_SCHEME.match(target))
 
 
 def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
@@ -49,8 +51,9 @@ def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:
         from torchperf_ci.places.branch import BranchPlace
 
         return BranchPlace.at(target, access)
-    if not target or "://" in target:
-        scheme, slashes, _ = target.partition("://")  # the rest may contain a password
-        msg = f"{scheme + slashes!r} begins no place for records: give {REMOTE_FORMS} or a directory"
+    if not target or is_remote(target):
+        scheme, colon, rest = target.partition(":")  # the rest may contain a password
+        start = scheme + colon + ("//" if rest.startswith("//") else "")
+        msg = f"{start!r} begins no place for records: give {REMOTE_FORMS} or a directory, as ./NAME if it has a colon"
         raise UsageError(msg)
     return DirectoryPlace(target)

@@ -14,7 +14,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import ConflictError, InvalidObjectError, NotDeliveredError, PlaceUnreadableError
+from torchperf_ci.errors import (
+    ConflictError,
+    InvalidObjectError,
+    NotDeliveredError,
+    PlaceUnreadableError,
+    UsageError,
+)
 from torchperf_ci.git import GitError, without_secrets
 from torchperf_ci.places.data_repository import BranchFile, DataRepository, Remote, blob_id, locate_remote
 from torchperf_ci.places.packs import (
@@ -32,6 +38,7 @@ from torchperf_ci.places.place import (
     RecordPlace,
     check_keys,
     compared,
+    key_problem,
     outcome_of,
 )
 from torchperf_ci.records.files import LINK, MAX_BYTES, mebibytes
@@ -76,7 +83,10 @@ class BranchPlace(RecordPlace):
         :class:`UsageError`.
         """
         branch, _, remote = target.removeprefix("branch:").partition("@")
-        check_keys([branch])
+        if problem := key_problem(branch):
+            form = "branch:NAME[@REMOTE] with a NAME of the letters and digits of ASCII and . _ = - /"
+            msg = f"'branch:{branch}' names no branch for records: {problem}; give {form}"
+            raise UsageError(msg)
         return cls(branch, locate_remote(remote or "origin", access), access)
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.records.files import make_own_folder
 from torchperf_ci.store.dsn import DATABASE, PASSWORD, EmbeddedStore, StoreServer, parse_dsn
-from torchperf_ci.store.lease import Lease
+from torchperf_ci.store.lease import Lease, refuse_other_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -340,6 +340,7 @@ def _connect_embedded(location: EmbeddedStore, deadline: Deadline | None) -> Sto
     from clickhouse_connect.driver.exceptions import ClickHouseError
 
     try:
+        refuse_other_folder(location.path, str(location))
         make_own_folder(location.path)
     except OSError as error:
         msg = f"{location}: the directory cannot be made: {error.strerror}; name one that is writable"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import StoreUnreachableError
+from torchperf_ci.errors import StoreError, StoreUnreachableError
 from torchperf_ci.records.files import try_lock
 
 if TYPE_CHECKING:
@@ -47,6 +47,14 @@ check would look like a waiting process."""
 _OPEN: dict[Path, int] = {}
 """Number of this process's handles of each database; if it has one, further ones do not wait."""
 _HOLDING: dict[Path, IO[bytes]] = {}
+
+
+def refuse_other_folder(path: Path, name: str) -> None:
+    """Raise :class:`StoreError` if the folder has something, and is no store: the engine would write among it."""
+    is_store = any((path / mark).exists() for mark in (_TURN, "status", "metadata"))
+    if path.is_dir() and not is_store and any(not inside.name.startswith(".") for inside in path.iterdir()):
+        msg = f"{name}: the directory holds other files than those of a store; name one of its own for the store"
+        raise StoreError(msg)
 
 
 class Lease:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from itertools import chain
 from operator import methodcaller
 from pathlib import Path
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from torchperf_ci.options.storage_commands import IngestOptions, SiteOptions
 
 PAGES = Path(__file__).with_name("pages")
+_OWN_PAGE = b" data-root="
+"""What is in the pages of every version of the dashboard."""
 
 
 def site_command(options: SiteOptions) -> int:
@@ -29,7 +32,7 @@ def site_command(options: SiteOptions) -> int:
         written, files = write_site(Documents(store, config), Path(options.dir))
     say(
         f"{counted(files, 'file')} in {options.dir}, {written} of them new or changed; "
-        f"look at them: python3 -m http.server --directory {options.dir} 8000"
+        f"look at them: python3 -m http.server --directory {shlex.quote(options.dir)} 8000"
     )
     return 0
 
@@ -60,15 +63,19 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
     """Write pages and documents; return how many files were new or changed, and how many there are.
 
     Documents come first, so that a new page never meets documents that lack what it needs. Those about data that is no
-    longer in the store are removed, but no other file. Raises :class:`OutputDirectoryError`.
+    longer in the store are removed, but no other file. Raises :class:`OutputDirectoryError`, also if the folder has a
+    start page of something else.
     """
-    data = folder / "data"
+    data, start = folder / "data", folder / "index.html"
     contents = chain(
         ((f"data/{path}", content) for path, content in documents.everything()),
         ((str(page.relative_to(PAGES)), page.read_bytes()) for page in PAGES.rglob("*") if page.is_file()),
     )
     written, files = 0, set()
     try:
+        if start.exists() and _OWN_PAGE not in start.read_bytes():
+            msg = f"{start} is not the dashboard's, and would be overwritten; name another directory"
+            raise OutputDirectoryError(msg)
         for path, content in contents:
             target = folder / path
             files.add(target)
