@@ -10,16 +10,22 @@ import pytest
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.bisect import laboratory
+from torchperf_ci.bisect.commits import BuildSequence, uniform
 from torchperf_ci.bisect.laboratory import with_batch_size
+from torchperf_ci.bisect.measurement_setup import MeasurementSetup
 from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt
+from torchperf_ci.bisect.search import _with_batch_sizes
 from torchperf_ci.bisect.state_file import StateFile
+from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import WorkloadsFailedError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 OPEN = WorkloadProbe(Case("made/net", "inference", "fp32", "eager", 0))
+CRASH = ("crashed", "the worker exited with code 7")
 SETTINGS = Settings("the good build's python", "cpu")
 
 
@@ -73,8 +79,28 @@ def test_what_has_one_keeps_it(probe: Probe, tmp_path: Path, find: Mock) -> None
 
 
 def test_a_good_build_that_finds_none_is_the_users_to_change(tmp_path: Path, find: Mock) -> None:
-    find.side_effect = WorkerFailure("crashed", "the worker exited with code 7")
+    find.side_effect = WorkerFailure(*CRASH)
     with pytest.raises(
         WorkloadsFailedError, match=r"does not run on 0123456789 Start.*\n?.*exited with code 7"
     ):
         in_a_job(OPEN, tmp_path)
+
+
+def test_one_workload_that_finds_none_does_not_end_the_search_of_the_others(
+    tmp_path: Path, find: Mock
+) -> None:
+    other = WorkloadProbe(Case("made/broken", "inference", "fp32", "eager", 0))
+    find.side_effect = [WorkerFailure(*CRASH), 32, WorkerFailure(*CRASH)]
+    found = of_a_search([other, OPEN], tmp_path)
+    assert [probe.name for probe in found.probes] == [OPEN.name.replace("auto", "32")]
+    [note] = found.notes
+    assert note.startswith(f"{other.name} does not run on 0123456789 Start, the good commit: ")
+    with pytest.raises(WorkloadsFailedError, match="made/broken"):
+        of_a_search([other], tmp_path)
+
+
+def of_a_search(probes: Sequence[Probe], folder: Path) -> MeasurementSetup:
+    good = Revision(folder, "0123456789", "Start")
+    with StateFile.open(folder / "state.jsonl", {"good": "a"}) as kept:
+        setup = MeasurementSetup(tuple(probes), SETTINGS)
+        return _with_batch_sizes(setup, BuildSequence([good], uniform(1)), kept, folder)

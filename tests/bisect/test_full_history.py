@@ -57,7 +57,8 @@ def test_the_culprit_inside_a_merge_that_a_merge_brought_in_is_named(bisect, his
     history.go_to("main")
     history.commit("Say more")
     bad = history.merge("outer")
-    [named] = bisect("--good", good, "--bad", bad, "--full-history").culprits
+    longest = bisect.state.with_name("x" * (255 - 41))  # the merge within a merge had two hashes behind it
+    [named] = bisect("--good", good, "--bad", bad, "--full-history", "--state", str(longest)).culprits
     assert named.commit == culprit
 
 
@@ -80,6 +81,18 @@ def test_limits_that_do_not_reach_into_the_merge_are_told_and_the_next_call_goes
     assert [one.commit for one in stopped.culprits] == [merge]
     assert f"the limits do not reach the commits that the merge {merge[:10]} brought in" in stopped.notes[-1]
     assert [one.commit for one in bisect(*ends).culprits] == [side[1]]
+
+
+def test_a_merge_is_named_also_if_an_earlier_search_of_it_was_another(bisect, merged) -> None:
+    """The state of the whole range had been deleted, to begin anew; the call ended without an answer, after hours."""
+    good, _, merge, bad = merged(100, 120)
+    ends = ("--good", good, "--bad", bad, "--full-history")
+    bisect(*ends)
+    bisect.state.unlink()
+    bisect.out.unlink()
+    found = bisect(*ends, "--min-effect", "5%")
+    assert [one.commit for one in found.culprits] == [merge]
+    assert f"state.jsonl.{merge} belongs to another run: min_effect changed" in found.notes[-1]
 
 
 def test_a_merge_is_named_also_if_what_it_brought_in_cannot_be_searched(bisect, history) -> None:

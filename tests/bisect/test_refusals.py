@@ -75,6 +75,15 @@ def test_a_device_gets_no_files_beside_it(bisect, history, tmp_path, capsys, mon
     assert [*devices.iterdir()] == [devices / "null"]
 
 
+def test_a_state_in_the_file_of_the_answer_is_refused(bisect, history, capsys) -> None:
+    """The answer replaced it, so that the next call had nothing to continue from, and refused that file."""
+    good, bad = history.costs(100, 120)
+    again = bisect.out.parent / "." / "x" / ".." / bisect.out.name
+    assert bisect.code("--good", good, "--bad", bad, "--state", str(again)) == 2
+    assert "--out and --state are the same file" in capsys.readouterr().err
+    assert not bisect.out.exists()
+
+
 def test_a_shard_is_not_for_a_bisection(bisect, capsys) -> None:
     assert bisect.code("--shard", "1/2") == 2
     assert "unknown option of torchperf bisect '--shard'" in capsys.readouterr().err

@@ -252,6 +252,17 @@ def test_a_writer_fetches_neither_history_nor_contents(remote: Path, git: Run, t
     assert sorted(kinds) == ["commit", "tree", "tree"]
 
 
+def test_a_branch_begins_also_beside_a_ref_that_ends_like_it(remote: Path, git: Run) -> None:
+    """As mirrors and backups keep them: the branch was taken to exist, and could not be fetched."""
+    kept = "refs/backup/refs/heads/perf-data"
+    empty = git(
+        remote, "commit-tree", "-m", "old", git(remote, "hash-object", "-wt", "tree", "/dev/null").strip()
+    )
+    git(remote, "update-ref", kept, empty.strip())
+    place = open_place(f"branch:perf-data@{remote}")
+    assert place.put("a", b"1") == "written"
+
+
 def test_a_folder_of_many_files_costs_a_writer_as_much_as_one_of_few(remote, monkeypatch) -> None:
     """Among the 220,000 files of three years, the folders of each took eight seconds."""
     place = open_place(f"branch:perf-data@{remote}")

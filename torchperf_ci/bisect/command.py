@@ -116,9 +116,15 @@ def bisect_command(options: BisectOptions) -> int:
     return 0 if is_answered else INCONCLUSIVE
 
 
-def _check_files(*paths: Path) -> None:
-    """Raise :class:`OutputDirectoryError` for a file that cannot be written, and :class:`UsageError` for a device."""
-    for path in paths:
+def _check_files(out: Path, state: Path) -> None:
+    """Raise :class:`OutputDirectoryError` for a file that cannot be written, and :class:`UsageError` for a device.
+
+    Also for one file twice: the answer would replace what the next call continues from.
+    """
+    if out.resolve() == state.resolve():
+        msg = f"--out and --state are the same file, {out}: name two"
+        raise UsageError(msg)
+    for path in (out, state):
         if is_device(path):
             msg = f"{path} is a device, and further files are kept beside it: name a file (--json prints the result)"
             raise UsageError(msg)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +39,7 @@ from torchperf_ci.environments.wheels import (
     changed_versions,
     installed_distributions,
 )
-from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, WorkloadsFailedError
+from torchperf_ci.errors import EnvironmentUnderTestError, TorchperfError, UsageError
 from torchperf_ci.identity import origin_page
 
 if TYPE_CHECKING:
@@ -184,7 +185,9 @@ def _name_commit(
     if inside is None:
         combined.name(culprit)
         return
-    own_path = state_path.with_name(f"{state_path.name}.{culprit.commit}")
+    # One hash is enough, and with those of all merges around it the name would become too long.
+    name = re.sub(r"\.[0-9a-f]{40,64}\Z", "", state_path.name)
+    own_path = state_path.with_name(f"{name}.{culprit.commit}")
     _name_inside(culprit, inside, which, "the merge itself", combined, request, own_path)
 
 
@@ -207,7 +210,7 @@ def _name_inside(
     say(f"searching the commits {which}")
     try:
         within = bisect_range(commits, request, state_path, combined.left)
-    except (EnvironmentUnderTestError, UsageError, WorkloadsFailedError) as error:
+    except TorchperfError as error:  # whatever it is, the culprit itself is proven
         combined.name(culprit, note=_why_unnamed(which, error))
         return
     combined.add_up(within)

@@ -25,10 +25,10 @@ from torchperf_ci.bisect.reasoning.evidence import (
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.state_file import RetriedFailures, StateFile
 from torchperf_ci.console import say
-from torchperf_ci.document import counted
+from torchperf_ci.document import counted, first_and_last
 from torchperf_ci.environments.cache import EnvironmentCache
 from torchperf_ci.environments.revisions import top_of_checkout, uncompiled_note
-from torchperf_ci.errors import EnvironmentUnderTestError, ResumeError, TorchperfError
+from torchperf_ci.errors import EnvironmentUnderTestError, ResumeError, TorchperfError, WorkloadsFailedError
 from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.json_files import OtherPlanError
@@ -263,9 +263,17 @@ def _opened_state(path: Path, plan: Mapping[str, object]) -> StateFile:
 def _with_batch_sizes(
     setup: MeasurementSetup, sequence: BuildSequence, state_file: StateFile, folder: Path
 ) -> MeasurementSetup:
-    good = sequence.labels[0]
-    probes = [with_batch_size(probe, setup.settings, good, state_file, folder) for probe in setup.probes]
-    return replace(setup, probes=tuple(probes))
+    """The setup with batch sizes; workloads for which the good build finds none are left out, if others remain."""
+    probes, failures = [], []
+    for probe in setup.probes:
+        try:
+            probes.append(with_batch_size(probe, setup.settings, sequence.labels[GOOD], state_file, folder))
+        except WorkloadsFailedError as error:
+            failures.append(error)
+    if not probes:
+        raise failures[0]
+    left_out = (first_and_last(str(error)) for error in failures)
+    return replace(setup, probes=tuple(probes), notes=(*setup.notes, *left_out))
 
 
 def _question(sequence: BuildSequence, setup: MeasurementSetup, options: BisectOptions) -> BisectQuestion:

@@ -191,7 +191,8 @@ class DataRepository:
 
     def tip(self) -> str:
         """Return the commit at the tip of the remote branch; empty if the branch does not exist."""
-        return self.git("ls-remote", _NAME, self._ref).partition(b"\t")[0].decode()
+        ending_so = (line.split(b"\t") for line in self.git("ls-remote", _NAME, self._ref).splitlines())
+        return next((sha.decode() for sha, ref in ending_so if ref == self._ref.encode()), "")
 
     def fetch(self) -> str:
         """Fetch the newest tree without history and contents; return its commit, empty if there is no branch."""

@@ -50,7 +50,11 @@ def test_a_culprit_is_proven_by_builds_that_its_search_has_not_seen(seed) -> Non
         if one.purpose in ("confirm", "locate")
         for end in zip((one.base, one.head), one.draws, strict=True)
     }
-    assert not others & {end for draws in proving for end in zip((36, 37), draws, strict=True)}
+    fresh = {end for draws in proving for end in zip((36, 37), draws, strict=True)}
+    assert not others & fresh
+    assert {(build.position, build.draw) for build in ended.facts.builds} == others | fresh, (
+        "none for controls"
+    )
 
 
 def test_where_nothing_can_be_built_anew_only_what_luck_does_not_make_is_proven() -> None:

@@ -56,8 +56,9 @@ def test_base_against_itself_takes_its_turn_among_the_pairs_of_a_proof() -> None
 
 
 def test_a_control_is_of_one_draw_and_only_among_a_proof() -> None:
-    proven = facts(0.03, lambda _: 0.0)
-    assert with_control(proven, VERIFY) == PlannedPair("time", 4, 4, "control", (1, 1))
+    readings = facts(0.03, lambda _: 0.0).readings
+    proven = BisectFacts((*readings[:-1], replace(readings[-1], draws=(3, 4))))
+    assert with_control(proven, VERIFY) == PlannedPair("time", 4, 4, "control", (3, 3))
     other = replace(VERIFY, purpose="locate")
     assert with_control(proven, other) == other
 

@@ -240,13 +240,16 @@ PAIRS_PER_CONTROL = 3
 
 
 def with_control(facts: BisectFacts, step: PlannedPair) -> PlannedPair:
-    """The step, or a control pair of base against itself if one is due among the pairs of a proof."""
+    """The step, or a control pair of base against itself if one is due among the pairs of a proof.
+
+    It is of the build that was just measured: the step may want another one, which would be made for the control alone.
+    """
     if step.purpose != "verify":
         return step
     pairs, controls = _pairs_of_step(facts.readings, step.probe, step.base, step.head)
     if len(controls) >= len(pairs) // PAIRS_PER_CONTROL:
         return step
-    draw = step.draws[0]
+    draw = pairs[-1].draws[0]
     return PlannedPair(step.probe, step.base, step.base, "control", (draw, draw))
 
 
