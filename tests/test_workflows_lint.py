@@ -96,6 +96,18 @@ def test_actionlint_finds_nothing(tmp_path) -> None:
     assert actionlint(*WORKFLOWS, *examples) == []
 
 
+def test_what_is_of_the_same_repository_is_named_by_a_path() -> None:
+    """GitHub refuses a workflow with a ``$/`` alone, and runs none of its jobs."""
+    used = [
+        line
+        for file in [*METADATA, *WORKFLOWS]
+        for line in file.read_text().splitlines()
+        if "uses: $/" in line
+    ]
+    assert len(used) > 8
+    assert [line for line in used if not re.search(r"uses: \$/[\w.]", line)] == []
+
+
 def test_no_job_that_may_write_restores_a_cache() -> None:
     """The archive of a cache says where it is unpacked, and jobs that run what is measured can make one."""
     restoring = re.compile("actions/cache(/restore)?@")
