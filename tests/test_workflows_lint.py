@@ -140,6 +140,13 @@ def test_the_gate_waits_for_every_job_and_takes_only_success() -> None:
     assert gate["if"] == "always()"
 
 
+def test_the_tests_of_the_actions_keep_their_records_apart_from_those_of_nights() -> None:
+    """``torchperf.yml`` names the branch of those, to which a job of a pull request may not push either."""
+    steps = load(PROJECT / ".github/workflows/ci.yml")["jobs"]["actions"]["steps"]
+    (road,) = [step["with"] for step in steps if step.get("uses") == "./"]
+    assert road["upload-to"] == road["against"] == "${{ runner.temp }}/kept"
+
+
 @pytest.mark.parametrize(("results", "passes"), [("success success", True), ("success skipped", False)])
 def test_the_gate_fails_where_a_job_did_not_succeed(results, passes) -> None:
     (step,) = load(PROJECT / ".github/workflows/ci.yml")["jobs"]["gate"]["steps"]
@@ -235,6 +242,15 @@ def test_every_artifact_can_be_uploaded_in_another_attempt() -> None:
     assert len(uploads) > 5
     for upload in uploads:
         assert upload.get("overwrite") is True or "github.run_attempt" in upload["name"], upload["name"]
+
+
+def test_the_records_of_a_repository_whose_name_begins_with_a_dot_are_uploaded() -> None:
+    """Their folder is called like it, and GitHub leaves out what is hidden unless it is asked not to."""
+    examples = [yaml.safe_load(text) for _, text in copied.parts()]
+    workflows = [*examples, load(PROJECT / ".github/workflows/benchmark.yml")]
+    uploads = [upload for workflow in workflows for upload in uploads_of(workflow)]
+    records = [upload for upload in uploads if "-records-" in upload["name"]]
+    assert [upload["include-hidden-files"] for upload in records] == [True, True]
 
 
 def test_the_builds_of_a_comparison_fit_into_its_job() -> None:
