@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from fnmatch import fnmatch
 from functools import cache
@@ -16,6 +17,7 @@ import pytest
 import yaml
 from workflow_linters import TOOLS, actionlint, findings, zizmor
 
+from torchperf_ci.cli import main
 from torchperf_ci.compare.command import MIN_BUDGET
 
 if TYPE_CHECKING:
@@ -232,6 +234,22 @@ def test_no_name_of_a_folder_in_an_artifact_becomes_an_output(tmp_path) -> None:
     assert begin == f"files<<{end}"
     assert end not in lines
     assert len(end) == 32
+
+
+def test_the_verdicts_of_a_night_that_bisects_are_stored_without_a_warning(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    """Beside them are those of each bisection, which are not stored."""
+    steps = load(PROJECT / ".github/workflows/benchmark.yml")["jobs"]["check"]["steps"]
+    (source,) = [step["env"]["TORCHPERF_DIR"] for step in steps if step["name"] == "Store the verdicts"]
+    (tmp_path / "torchperf-verdicts/bisections").mkdir(parents=True)
+    for name in ("verdicts.json", "bisections/h100.json"):
+        shutil.copy(PROJECT / "docs/img/verdicts.json", tmp_path / "torchperf-verdicts" / name)
+    monkeypatch.setenv("TORCHPERF_DIR", source.replace("${{ runner.temp }}", str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+    commit = ["--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1" * 40]
+    assert main(["upload", "--to", "kept", *commit]) == 0
+    assert capsys.readouterr().err == f"1 file of verdicts or culprits kept at {tmp_path}/kept\n"
 
 
 def test_every_artifact_can_be_uploaded_in_another_attempt() -> None:
