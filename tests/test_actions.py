@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from runner_log import commands
 
 from torchperf_ci import actions
 from torchperf_ci.actions import Annotation
+from torchperf_ci.command_output import publish_result
+from torchperf_ci.document import Bullets, Column, Document, Folded, Note, Paragraph, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -242,10 +245,14 @@ def test_inert_json_says_the_same_and_holds_no_command(text) -> None:
 
 
 @pytest.mark.usefixtures("job")
-def test_a_fence_stands_on_the_channel_of_what_it_fences(capsys) -> None:
-    with actions.literal(sys.stdout):
-        sys.stdout.write("::error::text\n")
-    out, err = capsys.readouterr()
-    stop, text, resume = out.splitlines()
-    assert (stop.removeprefix("::stop-commands::"), text) == (resume.strip(":"), "::error::text")
-    assert err == ""
+def test_a_result_is_annotated_however_far_a_runner_has_read_the_other_channel(capsys) -> None:
+    """It reads each by itself, and what stops commands on one of them stops those of both."""
+    text = "::error::pwned ##[error]pwned"
+    table = Table([Column(text), Column(text, "prose")], [[text, text]] * 2, title=text)
+    document = Document(
+        text, [Paragraph(text), Note([text]), Bullets([text]), table, Folded(text, [Paragraph(text)])]
+    )
+    publish_result(document, text, as_json=None, annotations=[Annotation("error", "worse")], outputs={})
+    out, err = (shown.splitlines() for shown in capsys.readouterr())
+    for read in range(len(out) + 1):
+        assert [*commands([*out[:read], *err, *out[read:]])] == ["::error::worse"]

@@ -103,12 +103,6 @@ def printed(document: Document) -> str:
     return out.getvalue()
 
 
-def test_whatever_a_document_says_commands_no_runner(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    stop, *_, resume = printed(EVERYTHING).splitlines()
-    assert stop.removeprefix("::stop-commands::") == resume.strip(":")
-
-
 def test_markdown_of_everything() -> None:
     assert to_markdown(EVERYTHING) == (
         "### ✅ Upload: `3 records`\n\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 from fnmatch import fnmatch
 from functools import cache
@@ -16,6 +17,7 @@ import pytest
 import yaml
 from workflow_linters import TOOLS, actionlint, findings, zizmor
 
+from torchperf_ci.cli import main
 from torchperf_ci.compare.command import MIN_BUDGET
 
 if TYPE_CHECKING:
@@ -96,6 +98,18 @@ def test_actionlint_finds_nothing(tmp_path) -> None:
     assert actionlint(*WORKFLOWS, *examples) == []
 
 
+def test_what_is_of_the_same_repository_is_named_by_a_path() -> None:
+    """GitHub refuses a workflow with a ``$/`` alone, and runs none of its jobs."""
+    used = [
+        line
+        for file in [*METADATA, *WORKFLOWS]
+        for line in file.read_text().splitlines()
+        if "uses: $/" in line
+    ]
+    assert len(used) > 8
+    assert [line for line in used if not re.search(r"uses: \$/[\w.]", line)] == []
+
+
 def test_no_job_that_may_write_restores_a_cache() -> None:
     """The archive of a cache says where it is unpacked, and jobs that run what is measured can make one."""
     restoring = re.compile("actions/cache(/restore)?@")
@@ -126,6 +140,13 @@ def test_the_gate_waits_for_every_job_and_takes_only_success() -> None:
     gate = jobs.pop("gate")
     assert sorted(gate["needs"]) == sorted(jobs)
     assert gate["if"] == "always()"
+
+
+def test_the_tests_of_the_actions_keep_their_records_apart_from_those_of_nights() -> None:
+    """``torchperf.yml`` names the branch of those, to which a job of a pull request may not push either."""
+    steps = load(PROJECT / ".github/workflows/ci.yml")["jobs"]["actions"]["steps"]
+    (road,) = [step["with"] for step in steps if step.get("uses") == "./"]
+    assert road["upload-to"] == road["against"] == "${{ runner.temp }}/kept"
 
 
 @pytest.mark.parametrize(("results", "passes"), [("success success", True), ("success skipped", False)])
@@ -215,6 +236,22 @@ def test_no_name_of_a_folder_in_an_artifact_becomes_an_output(tmp_path) -> None:
     assert len(end) == 32
 
 
+def test_the_verdicts_of_a_night_that_bisects_are_stored_without_a_warning(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    """Beside them are those of each bisection, which are not stored."""
+    steps = load(PROJECT / ".github/workflows/benchmark.yml")["jobs"]["check"]["steps"]
+    (source,) = [step["env"]["TORCHPERF_DIR"] for step in steps if step["name"] == "Store the verdicts"]
+    (tmp_path / "torchperf-verdicts/bisections").mkdir(parents=True)
+    for name in ("verdicts.json", "bisections/h100.json"):
+        shutil.copy(PROJECT / "docs/img/verdicts.json", tmp_path / "torchperf-verdicts" / name)
+    monkeypatch.setenv("TORCHPERF_DIR", source.replace("${{ runner.temp }}", str(tmp_path)))
+    monkeypatch.chdir(tmp_path)
+    commit = ["--repo-name", "octo/perf", "--head-branch", "main", "--head-sha", "1" * 40]
+    assert main(["upload", "--to", "kept", *commit]) == 0
+    assert capsys.readouterr().err == f"1 file of verdicts or culprits kept at {tmp_path}/kept\n"
+
+
 def test_every_artifact_can_be_uploaded_in_another_attempt() -> None:
     """Those of the first attempt are still there, and a name that is taken is refused."""
     examples = [yaml.safe_load(text) for _, text in copied.parts()]
@@ -223,6 +260,15 @@ def test_every_artifact_can_be_uploaded_in_another_attempt() -> None:
     assert len(uploads) > 5
     for upload in uploads:
         assert upload.get("overwrite") is True or "github.run_attempt" in upload["name"], upload["name"]
+
+
+def test_the_records_of_a_repository_whose_name_begins_with_a_dot_are_uploaded() -> None:
+    """Their folder is called like it, and GitHub leaves out what is hidden unless it is asked not to."""
+    examples = [yaml.safe_load(text) for _, text in copied.parts()]
+    workflows = [*examples, load(PROJECT / ".github/workflows/benchmark.yml")]
+    uploads = [upload for workflow in workflows for upload in uploads_of(workflow)]
+    records = [upload for upload in uploads if "-records-" in upload["name"]]
+    assert [upload["include-hidden-files"] for upload in records] == [True, True]
 
 
 def test_the_builds_of_a_comparison_fit_into_its_job() -> None:

@@ -2,7 +2,8 @@
 
 No other module writes workflow commands. Outside of a job nothing here prints or writes. Commands go to stderr, which
 the runner reads just like stdout, so that stdout can be piped where it is data. The runner reads the two streams
-independently: a command on one may take effect before an earlier one on the other.
+independently: a command on one may take effect before an earlier one on the other. So nothing on stdout may stop
+commands, not even for a moment: those on stderr could fall into it.
 
 Formats: https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -16,7 +17,7 @@ import sys
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Literal
 from unicodedata import category
 
 if TYPE_CHECKING:
@@ -85,17 +86,14 @@ def append_summary(markdown: str) -> None:
 
 
 @contextmanager
-def literal(stream: TextIO | None = None) -> Iterator[None]:
-    """Make the runner treat the output of the block as text, even where it looks like a workflow command.
-
-    This applies to ``stream`` only (default: stderr). It must not be stdout if that is data; see :func:`inert_json`.
-    """
+def literal() -> Iterator[None]:
+    """Make the runner treat what the block writes to stderr as text, even where it looks like a workflow command."""
     token = secrets.token_hex(16)
-    _command("stop-commands", token, stream=stream)
+    _command("stop-commands", token)
     try:
         yield
     finally:
-        _command(token, "", stream=stream)
+        _command(token, "")
 
 
 def annotate(annotations: Iterable[Annotation]) -> None:
@@ -146,13 +144,12 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
-def _command(name: str, message: str, title: str = "", *, stream: TextIO | None = None) -> None:
+def _command(name: str, message: str, title: str = "") -> None:
     if not in_actions():
         return
-    stream = stream or sys.stderr
     titled = f" title={_escape(title).replace(':', '%3A').replace(',', '%2C')}" if title else ""
-    stream.write(f"::{name}{titled}::{_escape(message)}\n")
-    stream.flush()
+    sys.stderr.write(f"::{name}{titled}::{_escape(message)}\n")
+    sys.stderr.flush()
 
 
 def _escape(text: str) -> str:

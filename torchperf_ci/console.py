@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
@@ -52,7 +52,7 @@ _UNBROKEN = "\N{NO-BREAK SPACE}"
 def say(*lines: str, out: TextIO | None = None) -> None:
     """Write lines, by default to stderr; nothing in them is taken for a command by a runner or a terminal."""
     stream = out or sys.stderr
-    with literal(stream):
+    with literal() if stream is sys.stderr else nullcontext():
         stream.writelines(f"{one_line(line)}\n" for line in lines)
         stream.flush()
 
@@ -319,8 +319,7 @@ def print_document(
 
     Tables and lists have at most ``most`` rows; ``rest`` says where to find the others.
     """
-    with literal(out):
-        _DocumentPrinter(out, rest, most).blocks(list(shown_on("terminal", document.blocks)))
+    _DocumentPrinter(out, rest, most).blocks(list(shown_on("terminal", document.blocks)))
 
 
 @dataclass(frozen=True)

@@ -86,9 +86,7 @@ def _report_status(schedule: WorkflowSchedule, status: ScheduleStatus) -> None:
 def _show_draft(tonight: NightToPublish) -> None:
     """Print what the issue would say."""
     for finding in tonight.findings:
-        with actions.literal(sys.stdout):
-            sys.stdout.write(to_markdown(finding.document) if finding.document else "")
-            sys.stdout.flush()
+        say(*to_markdown(finding.document).splitlines() if finding.document else (), out=sys.stdout)
     say("no issue was changed: this is a dry run")
 
 

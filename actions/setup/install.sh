@@ -58,6 +58,7 @@ download() {
   mkdir -p "${wheels%/*}"
   # Of older locks, and of jobs that were killed here: a runner may keep its tool cache for years.
   find "${wheels%/*}" -maxdepth 1 -name 'torchperf-wheels-*' -mtime +30 -exec rm -rf {} + 2>/dev/null || true
+  rm -rf "$wheels" || true # now, as by the end a job that was faster may install from it
   local new
   new=$(mktemp -d "$wheels.XXXXXX")
   with_deadline "$pip" -I -m pip download --quiet --disable-pip-version-check \
@@ -65,7 +66,7 @@ download() {
     --requirement "$requirements" --requirement "$installer" --dest "$new" ||
     fail "pip failed or took more than ${deadline} s, see the log above. Can the runner reach a package index?"
   chmod -R a+rX "$new" # for jobs of other users, too: those in a container are root's
-  rm -rf "$home/pip" "$wheels" || true
+  rm -rf "$home/pip"
   if [[ -e $wheels ]] || ! mv "$new" "$wheels" 2>/dev/null; then
     wheels=$home/wheels # what is there is another user's, or that of a job that was faster
     mv "$new" "$wheels"

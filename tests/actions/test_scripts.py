@@ -178,20 +178,26 @@ def test_a_later_step_takes_what_an_earlier_one_made_where_that_is_enough(instal
     check_contents(installed({**installing, "TORCHPERF_NEEDS": "store"}), "store")
 
 
-def test_a_cache_that_another_user_has_left_is_no_obstacle(installing, index, tmp_path) -> None:
+def test_a_cache_that_another_user_has_left_is_no_obstacle(job, installing, index, tmp_path) -> None:
     """A job in a container is root's. A program that refuses stands in for the missing right to remove its cache."""
     (theirs,) = (wheels for wheels in tmp_path.glob("*/torchperf-wheels-*") if not [*wheels.glob("chdb*")])
     (theirs / "not known").touch()
-    (tmp_path / "refusing").mkdir()
-    refusing = tmp_path / "refusing/rm"
-    refusing.write_text(
-        f'#!{BASH}\nfor last; do :; done\n[[ $last != {str(theirs)!r} ]] && exec /bin/rm "$@"\n'
-    )
-    refusing.chmod(0o755)
-    installed({**installing, **index, "PATH": f"{refusing.parent}:{installing['PATH']}"})
+    program(job, "rm", f'for last; do :; done\n[[ $last != {str(theirs)!r} ]] && exec /bin/rm "$@"')
+    installed({**installing, **index, "PATH": f"{job['PATH']}:{installing['PATH']}"})
     assert [file.name for file in theirs.parent.glob("torchperf-wheels-*.*")] == [], (
         "nothing is left beside it"
     )
+
+
+def test_a_cache_that_another_job_has_made_meanwhile_is_left_to_it(job, installing, index) -> None:
+    """It may be installing from it. A program makes that cache where this job has just downloaded its own."""
+    keep = Path(installing["RUNNER_TOOL_CACHE"])
+    shutil.rmtree(keep)
+    make = 'cp -R "$last" "${last%.*}" && touch "${last%.*}/of another"'
+    program(job, "chmod", f'for last; do :; done\n[[ $1 != -R ]] || {{ {make}; }}\nexec /bin/chmod "$@"')
+    installed({**installing, **index, "PATH": f"{job['PATH']}:{installing['PATH']}"})
+    (kept,) = keep.iterdir()
+    assert (kept / "of another").exists()
 
 
 def test_a_runner_that_is_kept_installs_by_its_pip_and_drops_old_wheels(installing, index, tmp_path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from runner_log import commands
 
 from torchperf_ci.bisect.command import _beside, _earlier_answer, with_repeat_command
 from torchperf_ci.culprits.culprit import Bisection, write_culprits
@@ -39,18 +40,6 @@ def logged() -> Iterator[io.StringIO]:
         yield log
 
 
-def commands(log: io.StringIO) -> Iterator[str]:
-    """What a runner would do: every line that is a command, or has one of the older form in it, unless stopped."""
-    token = ""
-    for line in log.getvalue().splitlines():
-        if token:
-            token = "" if line == f"::{token}::" else token
-        elif stop := re.match(r"\s*::stop-commands::(.+)", line):
-            token = stop[1]
-        elif re.match(r"\s*::[\w-]+", line) or "##[" in line:
-            yield line
-
-
 def test_a_hostile_commit_is_told_and_nothing_that_it_says_is_done(bisect, history, page: Path) -> None:
     good = history.cost(100, HOSTILE)
     culprit = history.cost(120, f"{HOSTILE}2", author="Eve ::error::x <e@e.invalid>")
@@ -59,7 +48,7 @@ def test_a_hostile_commit_is_told_and_nothing_that_it_says_is_done(bisect, histo
         [named] = bisect("--good", good, "--bad", bad).culprits
     assert (named.commit, named.subject, named.author) == (culprit, f"{HOSTILE}2", "Eve ::error::x")
     busy = "::notice title=torchperf bisect::⚠ "  # this machine, while the test ran
-    [done] = (line for line in commands(log) if not line.startswith(busy))
+    [done] = (line for line in commands(log.getvalue().splitlines()) if not line.startswith(busy))
     assert done.startswith("::warning title=culprit%3A ")
     summary = page.read_text()
     assert culprit[:10] in summary
@@ -76,7 +65,7 @@ def test_an_end_that_cannot_be_built_and_prints_commands_does_none(
     build = ("--python", quick, "--build", "echo '::set-output name=x::y'; echo '##[error]boom'; false")
     with logged() as log:
         assert bisect.code("--good", good, "--bad", bad, *build) == 2
-    done = commands(log)
+    done = commands(log.getvalue().splitlines())
     assert [line.partition("::the good commit cannot be built")[0] for line in done] == [
         "::error title=torchperf"
     ]

@@ -171,10 +171,7 @@ def test_nothing_on_stdout_is_a_command_whenever_the_runner_reads_it(
     """It reads stdout apart from stderr, so no fence on the other channel helps."""
     publish_verdicts(hostile, job / "v.json", json_output=json_output)
     shown = capsys.readouterr().out.splitlines()
-    fences = [line for line in shown if line.startswith("::")]
-    assert len(fences) == (0 if json_output else 2)
-    assert fences == ([] if json_output else [shown[0], shown[-1]])
-    assert not [line for line in shown if "##[" in line or line.strip().startswith("::error")]
+    assert not [line for line in shown if "##[" in line or line.strip().startswith("::")]
     if json_output:
         assert json.loads("".join(shown)) == json.loads((job / "v.json").read_text())
 
