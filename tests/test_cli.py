@@ -189,7 +189,10 @@ def test_what_the_system_refuses_is_no_bug_of_ours(command: str, refused: str, s
 
 def test_a_name_that_no_file_can_have_is_no_bug_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["check", json.dumps([{}] * 100)]) == 2
-    assert f"the system refused: [Errno {errno.ENAMETOOLONG}] File name too long" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    # Python 3.14 answers that there is no such file.
+    assert ("no such file" if sys.version_info >= (3, 14) else os.strerror(errno.ENAMETOOLONG)) in told
+    assert "bug" not in told
 
 
 def test_in_a_job_an_error_is_an_annotation() -> None:

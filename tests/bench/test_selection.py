@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,10 +13,12 @@ from torchperf_ci.bench.selection import (
     describe_environment,
     select_cases,
     selected_workloads,
+    settings_of_options,
 )
 from torchperf_ci.bench.worker.protocol import DescribedWorkload, KnownWorkloads
 from torchperf_ci.config import Config, Suite
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.options.measurement_commands import RunOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,6 +130,16 @@ def test_a_suite_without_a_case_is_told(capsys: pytest.CaptureFixture[str]) -> N
     assert keys(Selection([grid("vision/b", "quick"), grid("vision/b", modes=("training",))]))
     assert capsys.readouterr().err == (
         "⚠ no workload of vision/b has the mode training: nothing of this suite is run\n"
+    )
+
+
+def test_more_threads_than_cpus_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Such as those that a container's CPU set leaves."""
+    assert settings_of_options(RunOptions(threads=1), Config()).threads == 1
+    assert capsys.readouterr().err == ""
+    assert settings_of_options(RunOptions(threads=9999), Config()).threads == 9999
+    assert re.fullmatch(
+        r"⚠ --threads 9999: only \d+ CPUs? may be used here, so threads will wait\n", capsys.readouterr().err
     )
 
 

@@ -130,3 +130,9 @@ def test_inputs_by_name_reach_the_arguments_of_that_name():
 def test_a_tokenizers_answer_becomes_a_dict():
     """``BatchEncoding`` of transformers is a ``UserDict``, into which torch's tools for nested inputs do not look."""
     assert type(Task(torch.neg, UserDict(input=torch.ones(1))).inputs) is dict
+
+
+@pytest.mark.parametrize("config", [{1: 2, "layers": 3}, {"layers": {None: 1, "a": 2}}, {(1, 2): 3}])
+def test_a_config_whose_keys_have_no_order_is_told_which_keys_have(config):
+    with pytest.raises(TypeError, match=r"Task\(config=...\): the keys .* must all be texts, or all numbers"):
+        Task(torch.neg, config=config).config_digest()

@@ -19,7 +19,9 @@ from torchperf_ci.machine.devices.system_files import (
     memory_in,
     number,
     numbers,
+    online_cpus,
     program_output,
+    siblings,
     text,
 )
 
@@ -134,9 +136,16 @@ def load(root: Path) -> float | None:
 
 
 def throttle_events(root: Path) -> int | None:
-    """How often heat has slowed a core down since boot, summed over the CPUs; None if unknown (only Intel's count)."""
-    counts = cpu_files(root, "thermal_throttle/core_throttle_count")
-    return sum(number(path) or 0 for path in counts) if counts else None
+    """How often heat has slowed a core down since boot, summed over the cores; None if unknown (only Intel's count).
+
+    Each hardware thread of a core counts the core's events; one that was offline missed some.
+    """
+    counts = {
+        cpu: number(root / CPUS / f"cpu{cpu}/thermal_throttle/core_throttle_count")
+        for cpu in online_cpus(root)
+    }
+    known = sorted((siblings(root, cpu), count) for cpu, count in counts.items() if count is not None)
+    return sum(dict(known).values()) if known else None  # of each core the highest, which comes last
 
 
 def _read_apple() -> Host:

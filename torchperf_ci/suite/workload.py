@@ -80,10 +80,17 @@ class Task:
         return forward(**self.inputs) if isinstance(self.inputs, dict) else forward(*self.inputs)
 
     def config_digest(self) -> str:
-        """Return a digest of the config that does not depend on the order of its members; empty without a config."""
+        """Return a digest of the config that does not depend on the order of its members; empty without a config.
+
+        Raises TypeError for keys that have no order, or that JSON does not have.
+        """
         if self.config is None:
             return ""
-        text = json.dumps(self.config, sort_keys=True, default=_for_json)
+        try:
+            text = json.dumps(self.config, sort_keys=True, default=_for_json)
+        except TypeError as error:
+            msg = f"Task(config=...): the keys of a mapping in it must all be texts, or all numbers ({error})"
+            raise TypeError(msg) from None
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

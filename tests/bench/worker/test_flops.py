@@ -191,6 +191,13 @@ def test_operators_that_an_older_torch_lacks_are_left_out(monkeypatch):
     assert count_flops(lambda: torch.dot(left, right)) == 8
 
 
+@pytest.mark.parametrize(("mask", "products"), [((True, True, True), 2), ((False, True, True), 1)])
+def test_metals_gradients_of_a_linear_layer_count_like_the_others(mask, products):
+    inputs, gradient, weight = (torch.empty(shape, device="meta") for shape in ((2, 3, 4), (2, 3, 5), (5, 4)))
+    counted = count_flops(lambda: torch.ops.aten.linear_backward(inputs, gradient, weight, mask))
+    assert counted == products * 2 * 2 * 3 * 4 * 5
+
+
 def test_metals_lstm_counts_like_the_others():
     """The formulas, by the operators' own schemas: nothing here computes on Metal."""
     steps, state, weights = (

@@ -17,10 +17,10 @@ from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.bench.worker.step import StepRequest, build_step, compilation_counts, time_first_step
 from torchperf_ci.bench.worker.torch_environment import UnsupportedError
 from torchperf_ci.machine.devices import device as device_of
-from torchperf_ci.suite import Task, workload
+from torchperf_ci.suite import Task, Workload, workload
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterable, Iterator
     from pathlib import Path
 
 CPU = device_of("cpu")
@@ -215,7 +215,7 @@ def test_whatever_a_build_draws_from_is_the_same_in_every_process() -> None:
 
 REGISTERING = """
 import torch
-from torchperf_ci.suite import Task, workload
+from torchperf_ci.suite import Task, Workload, workload
 
 torch.library.define("test_of_once::twice", "(Tensor x) -> Tensor")
 torch.library.impl("test_of_once::twice", "default", lambda x: 2 * x)
@@ -270,3 +270,41 @@ def test_a_step_whose_work_is_still_to_be_done_is_not_measured() -> None:
         step = build_step(lazy, StepRequest("inference", "fp32", "eager", 1), CPU)
         with pytest.raises(TypeError, match=f"a step returned a {kind}, none of whose work is done"):
             time_first_step(CPU, step.run)
+
+
+def first_step(entry: Workload, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchperf_ci.bench.worker.session._workload", lambda *_: entry)
+    session = WorkerSession()
+    session.build("", [], "cpu", 1, mode="training", dtype="fp32", backend="eager", batch_size=1)
+    session.first_step()
+
+
+def test_training_by_a_detached_loss_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its backward has nothing to do, and its optimizer nothing to update."""
+
+    @workload("test/detached", "", batch=1)
+    def detached(batch: int) -> Task:
+        model, inputs = torch.nn.Linear(2, 2), (torch.ones(batch, 2),)
+        return Task(model, inputs, loss=lambda out: torch.tensor(out.sum().item(), requires_grad=True))
+
+    with pytest.raises(ValueError, match="no parameter got a gradient: the loss is detached"):
+        first_step(detached, monkeypatch)
+
+
+def test_an_optimizer_in_backward_leaves_no_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    def update(parameter: torch.Tensor) -> None:
+        with torch.no_grad():
+            parameter -= 0.1 * parameter.grad
+        parameter.grad = None
+
+    def optimizer(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        parameters = list(parameters)
+        for parameter in parameters:
+            parameter.register_post_accumulate_grad_hook(update)
+        return torch.optim.SGD(parameters)
+
+    @workload("test/in_backward", "", batch=1)
+    def in_backward(batch: int) -> Task:
+        return Task(torch.nn.Linear(2, 2), (torch.ones(batch, 2),), lambda out: out.sum(), optimizer)
+
+    first_step(in_backward, monkeypatch)

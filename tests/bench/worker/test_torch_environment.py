@@ -66,6 +66,12 @@ def test_of_preloaded_libraries_the_names_count(monkeypatch):
     assert torch_environment("cpu").comparable["LD_PRELOAD"] == "libjemalloc.so libiomp5.so"
 
 
+def test_of_the_name_of_dynamos_profile_only_that_there_is_one_counts(monkeypatch):
+    """It may be the number of the job: each run would begin a new series."""
+    monkeypatch.setenv("TORCH_COMPILE_JOB_ID", "nightly-4711")
+    assert torch_environment("cpu").comparable["TORCH_COMPILE_JOB_ID"] == "set"
+
+
 def test_the_versions_of_what_workloads_require_are_told():
     told = WorkerSession().describe("cpu", []).environment.dependencies
     assert {"diffusers", "timm", "torchvision", "transformers"} <= told.keys()

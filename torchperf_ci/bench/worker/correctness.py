@@ -158,6 +158,23 @@ def _comparable(tensor: torch.Tensor) -> torch.Tensor:
     return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).double()
 
 
+def parameter_versions(model: Model) -> list[int]:
+    """Return how often each parameter has been modified in place; none for a plain function."""
+    parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
+    return [parameter._version for parameter in parameters]  # noqa: SLF001
+
+
+def check_training(model: Model, before: list[int]) -> None:
+    """Raise ValueError if a training step did nothing after forward: no parameter was modified or has a gradient.
+
+    ``before`` are the versions of the parameters. An optimizer that runs during backward leaves no gradient.
+    """
+    assert isinstance(model, torch.nn.Module)
+    if parameter_versions(model) == before and all(p.grad is None for p in model.parameters()):
+        msg = "no parameter got a gradient: the loss is detached from the model, as is what torch.tensor(x) returns"
+        raise ValueError(msg)
+
+
 TORCH_DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 """The dtypes that operators must work in. ``amp`` is missing because it chooses per operator."""
 

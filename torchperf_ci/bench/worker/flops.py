@@ -80,6 +80,11 @@ def _convolution_backward(gradient: Shape, input_: Shape, weight: Shape, *argume
     return int(forward * sum(mask[:2]))
 
 
+def _linear_backward(_input: Shape, gradient: Shape, weight: Shape, mask: Sequence[bool], **_: Any) -> int:
+    """Metal's gradients of a linear layer; ``mask`` says which of those of the input, weight and bias."""
+    return 2 * math.prod(gradient) * weight[-1] * sum(mask[:2])
+
+
 def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
     """Two products: query times key, and scores times value. Shapes are (batch, heads, tokens, width)."""
     return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + value[-1])
@@ -168,6 +173,7 @@ _FORMULAS: dict[str, Formula] = {
     "_addmm_activation": _add_matrix_product,
     "_grouped_mm": _grouped_product,
     "convolution_backward": _convolution_backward,
+    "linear_backward": _linear_backward,
     "_scaled_dot_product_attention_math_for_mps": _attention,
     **{f"_scaled_dot_product_{kernel}": _attention for kernel in _ATTENTION_KERNELS},
     **{f"_scaled_dot_product_{kernel}_backward": _attention_backward for kernel in _ATTENTION_KERNELS},

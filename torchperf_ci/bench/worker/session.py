@@ -21,8 +21,10 @@ from torchperf_ci.bench.worker.correctness import (
     after_first_step,
     agreement_with_eager,
     check_dtype,
+    check_training,
     custom_step_agreement,
     observe,
+    parameter_versions,
 )
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
@@ -195,8 +197,12 @@ class WorkerSession:
         return protocol.Built(self._step.parameters, is_function, self._step.moved, task.config_digest())
 
     def first_step(self) -> protocol.FirstStep:
+        model, versions = self._step.model, parameter_versions(self._step.model)
         answer, returned = step.time_first_step(self._device, self._step.run)
-        if self._step.task.step and self._request.backend != "eager":
+        if not self._step.task.step:
+            if self._request.mode == "training":
+                check_training(model, versions)
+        elif self._request.backend != "eager":
             self._after_first = after_first_step(self._step, returned)
         return answer
 

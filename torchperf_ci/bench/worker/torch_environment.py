@@ -99,6 +99,8 @@ ACCELERATOR_VARIABLES = re.compile(
 )
 NOT_STEERING = re.compile(".+_(HOME|DIR|PATH|FILE|FILENAME)|.*(VERBOSE|DEBUG|LOG).*")
 """Variables that only set file locations or logging, which does not affect speed."""
+PROFILE_NAMES = ("TORCH_COMPILE_JOB_ID", "TORCH_COMPILE_STICKY_PGO_KEY")
+"""Variables that switch dynamo's profile of shapes on. Their values name the profile, and may differ for each job."""
 MIB = 2**20
 
 
@@ -168,6 +170,8 @@ def steers(name: str, device: str) -> bool:
 
 def _value_of(name: str, value: str) -> str:
     """Return a variable's value; for ``LD_PRELOAD`` the names of the libraries without their paths."""
+    if name in PROFILE_NAMES:
+        return "set"
     if name != "LD_PRELOAD":
         return value
     return " ".join(part.rpartition("/")[2] for part in re.split("[ :]+", value) if part)
