@@ -214,6 +214,7 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
         replace(verdict, series=replace(verdict.series, metric=ANCHORED), verdict="unchanged")
         for verdict in slow
     ]
+    memory = [replace(verdict, series=replace(verdict.series, metric="peak_memory(MiB)")) for verdict in slow]
     suspected = "4 of 7 latencies on NVIDIA H100 80GB HBM3 look worse at once, by +4.0% in the median"
     (one,) = found([*slow, *fast[:3]], [])
     assert suspected in one.why
@@ -223,7 +224,7 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
     (bisected,) = found([*slow, *fast[:3]], [INCONCLUSIVE])
     assert suspected not in bisected.why
     assert len(found([*slow, *fast[:3], ON_MI300_TOO], [])) == 2, "of other machines it says nothing"
-    for few in ([*slow, *fast], slow[:3], [*slow, *anchored]):
+    for few in ([*slow, *fast], slow[:3], [*slow, *anchored], memory):
         assert not suspect_machines(few)
 
 
