@@ -111,7 +111,7 @@ def test_too_short_a_past_leaves_the_noise_unknown_and_the_interval_open() -> No
     [
         (None, "not in the new run"),
         (point(10.0, RUNS, fingerprint=OTHER), "driver: 550 → 560"),
-        (point(None, RUNS, info={"status": "unsupported", "reason": "no GPU"}), "new: unsupported: no GPU"),
+        (point(None, RUNS, info={"status": "oom", "reason": "64 GiB wanted"}), "new: oom: 64 GiB wanted"),
     ],
 )
 def test_what_cannot_be_compared_says_why(new: Point | None, why: str) -> None:
@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_says_why(new: Point | None, why: str) -> None:
     ("status", "why"),
     [
         (point(0.0, RUNS, info={"status": "oom", "reason": "64 GiB wanted"}), "oom: 64 GiB wanted"),
-        (point(None, RUNS, info={"status": "unsupported"}), "unsupported"),
+        (point(0.0, RUNS, info={"status": "unsupported"}), "unsupported"),
         (point(1.0, RUNS, info={"not_measured": '{"latency(ms)": "too short"}'}), "too short"),
     ],
 )
@@ -137,6 +137,17 @@ def test_what_a_run_does_not_have_is_told_by_its_status(status: Point, why: str)
     }
     assert (found[latency].word, found[latency].why) == ("not comparable", f"new: {why}")
     assert (found[latency].old, found[latency].new) == (10.0, None)
+
+
+@pytest.mark.parametrize(
+    ("word", "found"), [("unsupported", ("not comparable", None, 0)), ("oom", ("beyond noise", 0.0, 1))]
+)
+def test_what_is_not_supported_is_no_failure(word: str, found: tuple[str, float | None, int]) -> None:
+    """Both are recorded as 0."""
+    name = series("status")
+    (one,) = compare_runs({name: point(1.0, 0)}, {name: point(0.0, 1, info={"status": word})}, {}, {})
+    assert (one.word, one.new, one.worse) == found
+    assert one.why == ("new: unsupported" if word == "unsupported" else "")
 
 
 def outcome(word: str) -> Point:

@@ -19,7 +19,7 @@ from typing import Any
 from torchperf_ci import __version__, json_files
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.git import Git, GitError
-from torchperf_ci.metrics import STATUS, kind_of, rounded
+from torchperf_ci.metrics import kind_of, rounded
 from torchperf_ci.records.files import replace_file
 from torchperf_ci.series.outcomes import number_of, passed
 from torchperf_ci.series.points import (
@@ -74,15 +74,11 @@ class Baseline:
 
 
 def baselines_of(points: Points, provenance: Mapping[str, str]) -> list[Baseline]:
-    """Return a baseline for each machine in ``points``.
-
-    Points without a number and without an outcome are left out, and statuses that are neither pass nor failure.
-    """
+    """Return a baseline for each machine in ``points``. Points without a number and without an outcome are left out."""
     rows_of_machine: dict[str, dict[Series, list[Point]]] = defaultdict(lambda: defaultdict(list))
     for series, row in points.items():
         for point in row:
-            known = passed(point) if series.metric == STATUS else number_of(series, point)
-            if known is not None:
+            if number_of(series, point) is not None:
                 machine = json.dumps(machine_facts(point.fingerprint), sort_keys=True)
                 rows_of_machine[machine][series].append(point)
     return [_baseline_of_points(rows, provenance) for rows in rows_of_machine.values()]

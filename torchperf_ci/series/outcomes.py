@@ -61,15 +61,18 @@ def outcome_text(point: Point) -> str:
 
 
 def number_of(series: Series, point: Point) -> float | None:
-    """Return the value of a point, or 1 or 0 for an outcome, also one of several repetitions or told as a word."""
+    """Return the value of a point, or 1 or 0 for an outcome, also one of several repetitions or told as a word.
+
+    A status that is neither a pass nor a failure is none, though it is recorded as 0.
+    """
     if kind_of(series.metric) == "outcome" and (fine := passed(point)) is not None:
         return float(fine)
-    return point.value
+    return None if series.metric == STATUS else point.value
 
 
 def why_without_number(series: Series, point: Point) -> str:
     """Return in words why a point has no number; empty if it has one."""
-    if point.value is not None:
+    if point.value is not None and number_of(series, point) is not None:
         return ""
     reason = point.info.get("reason", "")
     none = f"no number{' above zero' if is_positive(series.metric) else ''}"
