@@ -86,13 +86,16 @@ def test_faster_is_not_worse_and_what_nobody_knows_is_neither() -> None:
 
 
 def test_any_other_count_is_beyond_noise() -> None:
-    assert compared(3.0, "graph_breaks", level=2.0).word == "beyond noise"
+    for new, worse in ((3.0, 1), (1.0, -1)):
+        found = compared(new, "graph_breaks", level=2.0)
+        assert (found.word, found.worse) == ("beyond noise", worse)
     assert compared(2.0, "graph_breaks", level=2.0).word == "within noise"
     assert compared(3.0, "graph_breaks", level=2.0).effect is None
 
 
 @pytest.mark.parametrize(
-    ("new", "word"), [(0.6, "within noise"), (-0.9, "within noise"), (1.3, "beyond noise")]
+    ("new", "word"),
+    [(0.6, "within noise"), (-0.8, "within noise"), (1.3, "beyond noise"), (-1.3, "beyond noise")],
 )
 def test_an_amount_is_beyond_noise_where_the_difference_matters(new: float, word: str) -> None:
     """A leak of a fraction of a KiB per iteration is none."""
@@ -174,17 +177,20 @@ def test_outcomes_that_are_words_differ_without_a_number(old: str, new: str, wor
 def test_zero_has_no_ratio_however_long_the_past_is() -> None:
     found = compared(0.0)
     assert (found.word, found.why) == ("not comparable", "values of zero and below have no ratio")
+    small = compared(0.0005, level=0.0004)
+    assert small.effect
+    assert small.effect.ratio == pytest.approx(1.25)
 
 
 def test_the_most_relevant_comes_first_and_means_are_over_what_both_have() -> None:
-    names = [series(model=model) for model in "abcd"]
+    names = [series(model=model) for model in "abcde"]
     past = dict.fromkeys(names, past_of_points(row(noisy(10, RUNS))))
     old = {name: point(10.0, RUNS - 1) for name in names}
-    new = {name: point(value, RUNS) for name, value in zip(names, (10.0, 8.0, 12.5), strict=False)}
+    new = {name: point(value, RUNS) for name, value in zip(names, (10.0, 8.0, 12.5, 15.0), strict=False)}
     found = compare_runs(old, new, past, {})
-    assert [one.series.model for one in found] == ["c", "b", "d", "a"]
+    assert [one.series.model for one in found] == ["d", "c", "b", "e", "a"]
     (mean,) = mean_ratios(found)
-    assert (mean.metric, mean.ratio, mean.n) == ("latency(ms)", pytest.approx(1.0), 3)
+    assert (mean.metric, mean.ratio, mean.n) == ("latency(ms)", pytest.approx(1.5 ** (1 / 4)), 4)
 
 
 def test_nothing_compares_to_nothing() -> None:
