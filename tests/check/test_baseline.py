@@ -105,16 +105,25 @@ def test_a_run_is_one_number(tmp_path: Path, metric: str, values: list[list[floa
     assert one["runs"] == 1
 
 
-def test_the_last_run_may_have_failed_before_its_batch_size_was_known(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("batch_size", "word", "latencies", "outcomes"),
+    [
+        ("0", "failed", [10.0, 10.0], [1.0, 1.0, 0.0]),  # before its batch size was known
+        ("0", "unsupported", [10.0, 10.0], [1.0, 1.0]),  # neither passed nor failed
+        ("16", "pass", [19.0], [1.0, 1.0, 1.0]),
+    ],
+)
+def test_the_last_run_may_differ(
+    tmp_path: Path, batch_size: str, word: str, latencies: list[float], outcomes: list[float]
+) -> None:
     runs = measure(tmp_path / "runs", [10.0] * 3)
-    failed = record("status", [0.0], status="failed")
-    failed["benchmark"] = {**failed["benchmark"], "extra_info": {"batch_size": "0"}}
-    (runs / "run-2" / "records.json").write_text(json.dumps([failed]))
+    last = [record("status", [float(word == "pass")], status=word), record("latency(ms)", [19.0])]
+    for one in last:
+        one["benchmark"] = {**one["benchmark"], "extra_info": {"batch_size": batch_size}}
+    (runs / "run-2" / "records.json").write_text(json.dumps(last))
     update(runs)
-    assert {row["metric"]: row["values"] for row in baselines()[0]["series"]} == {
-        "latency(ms)": [10.0, 10.0],
-        "status": [1.0, 1.0, 0.0],
-    }
+    kept = {row["metric"]: row["values"] for row in baselines()[0]["series"]}
+    assert kept == {"latency(ms)": latencies, "status": outcomes}
 
 
 def test_an_update_replaces_only_its_own_fingerprint_line_by_line(tmp_path: Path) -> None:

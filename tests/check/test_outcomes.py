@@ -114,6 +114,13 @@ def test_what_is_not_supported_is_missing() -> None:
     assert verdict.why == "nothing to measure: unsupported: no torchvision"
 
 
+def test_a_run_in_which_it_was_not_supported_counts_neither_way() -> None:
+    unsupported = point(0.0, 1, info={"status": "unsupported"})
+    assert judged({STATUS: [unsupported]}, {STATUS: row([1.0], 2)})["status"].verdict == "new"
+    broken = judged({STATUS: [*row([1.0]), unsupported]}, {STATUS: row([0.0], 2)})["status"]
+    assert broken.evidence.commits.last_old.commit == f"{0:040d}"
+
+
 def test_a_failure_on_another_machine_counts_and_says_so() -> None:
     verdict = judged({STATUS: row([1.0])}, {STATUS: row([0.0], 1, fingerprint=OTHER)})["status"]
     assert verdict.verdict == "broken"

@@ -34,13 +34,17 @@ def test_what_sees_least_is_told_beside_the_middle_and_comes_first_in_the_table(
             record("latency(ms)", 10 + (value - 10) * times, day, model={"name": name, "backend": "eager"})
             for name, times in models.items()
         ]
+        if day >= 28:
+            of_day += [record("latency(ms)", value, day, model={"name": "young", "backend": "eager"})]
         run(tmp_path / "history", f"run-{day}", of_day)
     assert check("--sensitivity", "--against", tmp_path / "history", "--json") == 0
     shown = json.loads(capsys.readouterr().out)
-    calm, usual, wild = sorted(seen["detectable"] for seen in shown["series"])
+    calm, usual, wild = sorted(seen["detectable"] for seen in shown["series"] if seen["detectable"])
     (suite,) = shown["suites"]
+    assert (suite["series"], suite["judged"]) == (4, 3)
     assert (suite["detectable"], suite["worst"]) == (usual, wild)
-    assert calm < usual < wild
+    assert calm < 0.05 < usual < wild
+    assert suite["enough"] == 1 / 4, "only of the calm one, changes of 5%, which matter, are seen"
     assert check("--sensitivity", "--against", tmp_path / "history") == 0
     table = capsys.readouterr().out
     assert (

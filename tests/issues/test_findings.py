@@ -214,6 +214,7 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
         replace(verdict, series=replace(verdict.series, metric=ANCHORED), verdict="unchanged")
         for verdict in slow
     ]
+    memory = [replace(verdict, series=replace(verdict.series, metric="peak_memory(MiB)")) for verdict in slow]
     suspected = "4 of 7 latencies on NVIDIA H100 80GB HBM3 look worse at once, by +4.0% in the median"
     (one,) = found([*slow, *fast[:3]], [])
     assert suspected in one.why
@@ -223,7 +224,7 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
     (bisected,) = found([*slow, *fast[:3]], [INCONCLUSIVE])
     assert suspected not in bisected.why
     assert len(found([*slow, *fast[:3], ON_MI300_TOO], [])) == 2, "of other machines it says nothing"
-    for few in ([*slow, *fast], slow[:3], [*slow, *anchored]):
+    for few in ([*slow, *fast], slow[:3], [*slow, *anchored], memory):
         assert not suspect_machines(few)
 
 
@@ -245,6 +246,14 @@ def test_on_a_suspected_machine_a_latency_that_seems_to_change_a_run_early_or_la
     assert issue_title(together).endswith(f"between {GOOD[:10]} and {BAD[:10]}")
     assert [one.verdicts for one in (far, other)] == [(near[2],), (memory,)]
     assert len(found([*near[:2], slow[0]], [])) == 3, "here no machine is suspected"
+
+
+def test_counts_come_first_for_they_have_no_ratio_and_then_what_got_worse_by_most() -> None:
+    of_range = [{"good": str(end) * 40, "bad": str(end + 1) * 40} for end in (1, 3, 5)]
+    small, large = a_regression(RESNET, 1.0, 1.05, **of_range[0]), a_regression(BERT, 1.0, 1.5, **of_range[1])
+    breaks = replace(VIT, metric="graph_breaks")
+    count = replace(a_regression(breaks, 1.0, 2.0, **of_range[2]), effect=None)
+    assert [one.verdicts for one in found([small, count, large], [])] == [(count,), (large,), (small,)]
 
 
 def test_a_machine_is_suspected_for_all_of_its_benchmarks() -> None:

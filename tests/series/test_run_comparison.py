@@ -86,13 +86,16 @@ def test_faster_is_not_worse_and_what_nobody_knows_is_neither() -> None:
 
 
 def test_any_other_count_is_beyond_noise() -> None:
-    assert compared(3.0, "graph_breaks", level=2.0).word == "beyond noise"
+    for new, worse in ((3.0, 1), (1.0, -1)):
+        found = compared(new, "graph_breaks", level=2.0)
+        assert (found.word, found.worse) == ("beyond noise", worse)
     assert compared(2.0, "graph_breaks", level=2.0).word == "within noise"
     assert compared(3.0, "graph_breaks", level=2.0).effect is None
 
 
 @pytest.mark.parametrize(
-    ("new", "word"), [(0.6, "within noise"), (-0.9, "within noise"), (1.3, "beyond noise")]
+    ("new", "word"),
+    [(0.6, "within noise"), (-0.8, "within noise"), (1.3, "beyond noise"), (-1.3, "beyond noise")],
 )
 def test_an_amount_is_beyond_noise_where_the_difference_matters(new: float, word: str) -> None:
     """A leak of a fraction of a KiB per iteration is none."""
@@ -111,7 +114,7 @@ def test_too_short_a_past_leaves_the_noise_unknown_and_the_interval_open() -> No
     [
         (None, "not in the new run"),
         (point(10.0, RUNS, fingerprint=OTHER), "driver: 550 → 560"),
-        (point(None, RUNS, info={"status": "unsupported", "reason": "no GPU"}), "new: unsupported: no GPU"),
+        (point(None, RUNS, info={"status": "oom", "reason": "64 GiB wanted"}), "new: oom: 64 GiB wanted"),
     ],
 )
 def test_what_cannot_be_compared_says_why(new: Point | None, why: str) -> None:
@@ -123,7 +126,7 @@ def test_what_cannot_be_compared_says_why(new: Point | None, why: str) -> None:
     ("status", "why"),
     [
         (point(0.0, RUNS, info={"status": "oom", "reason": "64 GiB wanted"}), "oom: 64 GiB wanted"),
-        (point(None, RUNS, info={"status": "unsupported"}), "unsupported"),
+        (point(0.0, RUNS, info={"status": "unsupported"}), "unsupported"),
         (point(1.0, RUNS, info={"not_measured": '{"latency(ms)": "too short"}'}), "too short"),
     ],
 )
@@ -137,6 +140,17 @@ def test_what_a_run_does_not_have_is_told_by_its_status(status: Point, why: str)
     }
     assert (found[latency].word, found[latency].why) == ("not comparable", f"new: {why}")
     assert (found[latency].old, found[latency].new) == (10.0, None)
+
+
+@pytest.mark.parametrize(
+    ("word", "found"), [("unsupported", ("not comparable", None, 0)), ("oom", ("beyond noise", 0.0, 1))]
+)
+def test_what_is_not_supported_is_no_failure(word: str, found: tuple[str, float | None, int]) -> None:
+    """Both are recorded as 0."""
+    name = series("status")
+    (one,) = compare_runs({name: point(1.0, 0)}, {name: point(0.0, 1, info={"status": word})}, {}, {})
+    assert (one.word, one.new, one.worse) == found
+    assert one.why == ("new: unsupported" if word == "unsupported" else "")
 
 
 def outcome(word: str) -> Point:
@@ -170,17 +184,20 @@ def test_a_failure_that_comes_before_its_facts_are_known_is_compared() -> None:
 def test_zero_has_no_ratio_however_long_the_past_is() -> None:
     found = compared(0.0)
     assert (found.word, found.why) == ("not comparable", "values of zero and below have no ratio")
+    small = compared(0.0005, level=0.0004)
+    assert small.effect
+    assert small.effect.ratio == pytest.approx(1.25)
 
 
 def test_the_most_relevant_comes_first_and_means_are_over_what_both_have() -> None:
-    names = [series(model=model) for model in "abcd"]
+    names = [series(model=model) for model in "abcde"]
     past = dict.fromkeys(names, past_of_points(row(noisy(10, RUNS))))
     old = {name: point(10.0, RUNS - 1) for name in names}
-    new = {name: point(value, RUNS) for name, value in zip(names, (10.0, 8.0, 12.5), strict=False)}
+    new = {name: point(value, RUNS) for name, value in zip(names, (10.0, 8.0, 12.5, 15.0), strict=False)}
     found = compare_runs(old, new, past, {})
-    assert [one.series.model for one in found] == ["c", "b", "d", "a"]
+    assert [one.series.model for one in found] == ["d", "c", "b", "e", "a"]
     (mean,) = mean_ratios(found)
-    assert (mean.metric, mean.ratio, mean.n) == ("latency(ms)", pytest.approx(1.0), 3)
+    assert (mean.metric, mean.ratio, mean.n) == ("latency(ms)", pytest.approx(1.5 ** (1 / 4)), 4)
 
 
 def test_nothing_compares_to_nothing() -> None:

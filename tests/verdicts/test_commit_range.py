@@ -38,6 +38,11 @@ def test_a_range_is_what_both_ends_name(old: Any, new: Any, found: list[tuple[st
     assert turn(old, new).range == (found[0] if found else None)
 
 
+def test_levels_without_a_commit_are_not_of_the_same_one() -> None:
+    assert turn({"commit": A}, {"commit": A}).is_one_commit
+    assert not turn(None, None).is_one_commit
+
+
 def test_no_evidence_names_no_range() -> None:
     assert evidence_of({}) == Evidence(CommitRange(RangeEnd(), RangeEnd()))
 

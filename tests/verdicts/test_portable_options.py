@@ -59,6 +59,10 @@ def test_a_repository_that_has_its_own_suite_is_a_clone_by_itself(checkout: Path
     assert portable_options(given, NAMES) == (("--suite", "suite.py"), "")
     other = {"repo": "../other", "suite": ["../other/suite.py"]}
     assert portable_options(other, NAMES) == (("--suite", "suite.py"), "")
+    (checkout / "torchperf.yml").touch()  # not read where another is named
+    for option in ("suite", "config"):
+        given = {"repo": str(checkout / "suspects"), option: [str(checkout / "suspects/suite.py")]}
+        assert portable_options(given, NAMES) == ((f"--{option}", "suite.py"), "")
 
 
 def test_a_repository_that_is_measured_by_anothers_suite_stays_beside_it(checkout: Path) -> None:

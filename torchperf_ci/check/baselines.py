@@ -165,7 +165,7 @@ def provenance(reason: str, command: Sequence[str]) -> dict[str, str]:
     return {
         "reason": reason,
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        "by": os.environ.get("GITHUB_ACTOR", "") or _git_user(),
+        "by": os.environ.get("GITHUB_ACTOR") or _git_user(),
         "command": shlex.join(command),
         "torchperf": __version__,
     }

@@ -265,7 +265,7 @@ def newest_amounts(
 def _judged(
     rows: Sequence[NDArray[np.float64]], least: Sequence[float], last_changes: Sequence[int]
 ) -> Judged:
-    values = np.full((len(rows), min(_LOOKED_AT, max(map(len, rows), default=0)) or 1), np.nan)
+    values = np.full((len(rows), min(_LOOKED_AT, max(map(len, rows)))), np.nan)
     for number, (row, begin) in enumerate(zip(rows, last_changes, strict=True)):
         newest = row[begin:][-_LOOKED_AT:]
         values[number, values.shape[1] - len(newest) :] = newest

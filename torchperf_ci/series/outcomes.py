@@ -13,7 +13,7 @@ from torchperf_ci.stats.effect import wide_spread
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
+    from torchperf_ci.series.points import Point, Points, RunResults, Series, SeriesGroup
 
 
 _NOTHING_TO_MEASURE = frozenset(("unsupported", "skipped"))
@@ -60,16 +60,39 @@ def outcome_text(point: Point) -> str:
     return f"{text}: {reason}" if reason else text
 
 
+_RANKS = {False: 0, True: 1, None: 2}
+
+
+def worse_outcome(first: Point, second: Point) -> Point:
+    """Return the outcome that is a failure, else the one that is a pass; the first of two alike."""
+    return min(first, second, key=lambda point: _RANKS[passed(point)])
+
+
+def results_of_runs(points: Points) -> RunResults:
+    """Return one result of each series in each run: the worst outcome of several jobs, else the first result."""
+    results: dict[str, dict[Series, Point]] = defaultdict(dict)
+    for series, row in points.items():
+        is_outcome = kind_of(series.metric) == "outcome"
+        for point in row:
+            known = results[point.run].setdefault(series, point)
+            if is_outcome and known is not point:
+                results[point.run][series] = worse_outcome(known, point)
+    return results
+
+
 def number_of(series: Series, point: Point) -> float | None:
-    """Return the value of a point, or 1 or 0 for an outcome, also one of several repetitions or told as a word."""
+    """Return the value of a point, or 1 or 0 for an outcome, also one of several repetitions or told as a word.
+
+    A status that is neither a pass nor a failure is none, though it is recorded as 0.
+    """
     if kind_of(series.metric) == "outcome" and (fine := passed(point)) is not None:
         return float(fine)
-    return point.value
+    return None if series.metric == STATUS else point.value
 
 
 def why_without_number(series: Series, point: Point) -> str:
     """Return in words why a point has no number; empty if it has one."""
-    if point.value is not None:
+    if point.value is not None and number_of(series, point) is not None:
         return ""
     reason = point.info.get("reason", "")
     none = f"no number{' above zero' if is_positive(series.metric) else ''}"

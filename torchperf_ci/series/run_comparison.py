@@ -149,10 +149,11 @@ def _compared(
     margin: _Margin | None,
     policy: Mapping[str, Rule],
 ) -> SeriesComparison:
-    series, past, before, now = row.series, row.past, old.value, new.value
-    if why := _why_not_comparable(series, old, new):
+    series, past = row.series, row.past
+    before, now = number_of(series, old), number_of(series, new)
+    if (why := _why_not_comparable(series, old, new)) or before is None or now is None:
         return SeriesComparison(series, before, now, "not comparable", why=why)
-    if before is None or now is None:
+    if old.value is None or new.value is None:
         return _compared_words(series, old, new)
     rule = rule_of_points(series.metric, past.rule_points if past else [old, new], policy)
     effect = None
@@ -185,7 +186,7 @@ def _compared_words(series: Series, old: Point, new: Point) -> SeriesComparison:
 
 def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
     for side, point in (("base", old), ("new", new)):
-        if point.value is None and passed(point) is None:
+        if number_of(series, point) is None:
             return f"{side}: {why_without_number(series, point)}"
     facts = [point.fingerprint for point in (old, new)]
     if kind_of(series.metric) == "outcome" and False in (passed(old), passed(new)):

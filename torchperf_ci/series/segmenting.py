@@ -112,10 +112,10 @@ def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: Sequ
 
 
 def _run(known: Sequence[tuple[float, int]], rule: MetricRule) -> tuple[float, Sequence[int]]:
-    """Merge the points of a run; a count or an outcome takes the value of one of them instead of an average."""
+    """Merge the points of a run; a count takes the value of one of them instead of an average, an outcome the worst."""
     values = [value for value, _ in known]
     if rule.kind in ("count", "outcome"):
-        value = median_low(values)
+        value = min(values) if rule.kind == "outcome" else median_low(values)
         return value, [index for other, index in known if other == value]
     return median(values), [index for _, index in known]
 
@@ -140,7 +140,7 @@ def _is_current(row: _PartRuns) -> bool:
 
 def _newest(
     rows: Sequence[tuple[_PartRuns, Sequence[LevelStep]]], min_effect: float
-) -> dict[SeriesName, NewestRuns]:
+) -> dict[SeriesName, NewestRuns | None]:
     newest_by_name = {
         row.name: newest_differing(row.values) for row, _ in rows if row.rule.kind in ("count", "outcome")
     }
@@ -157,7 +157,7 @@ def _newest(
             else newest_amounts(values, [row.rule.min_amount for row, _ in some], least, begun)
         )
         newest_by_name |= {row.name: newest for (row, _), newest in zip(some, proven, strict=True)}
-    return {name: newest for name, newest in newest_by_name.items() if newest}
+    return newest_by_name
 
 
 def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_PartRuns, Sequence[LevelStep]]]:
