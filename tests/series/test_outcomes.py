@@ -1,10 +1,17 @@
 from __future__ import annotations
 
 import json
+from itertools import permutations
 
 import pytest
 
-from torchperf_ci.series.outcomes import not_measured, outcome_word, passed, why_without_number
+from torchperf_ci.series.outcomes import (
+    not_measured,
+    outcome_word,
+    passed,
+    results_of_runs,
+    why_without_number,
+)
 from torchperf_ci.series.points import Point, Series
 
 
@@ -53,7 +60,20 @@ def test_a_status_tells_what_was_not_measured(told: str, expected: dict[str, str
         ("my_metric", point(), "no number"),
         ("latency(ms)", point(status="oom", reason="too large"), "oom: too large"),
         ("latency(ms)", point(1.5), ""),
+        ("status", point(0.0, status="unsupported", reason="no GPU"), "unsupported: no GPU"),
     ],
 )
 def test_a_point_without_a_number_says_why(metric: str, given: Point, why: str) -> None:
     assert why_without_number(Series("r", "b", "m", "", "", "", "cpu", "", metric), given) == why
+
+
+@pytest.mark.parametrize("words", [*permutations(("pass", "oom", "unsupported"))])
+def test_a_run_has_the_worst_outcome_of_its_jobs_and_the_first_number(words: tuple[str, ...]) -> None:
+    """As it is judged."""
+    status, breaks = (Series("r", "b", "m", "", "", "", "cpu", "", metric) for metric in ("status", "breaks"))
+    outcomes = [point(float(word == "pass"), status=word) for word in words]
+    ((_, results),) = results_of_runs({status: outcomes, breaks: [point(1.0), point(0.0)]}).items()
+    assert outcome_word(results[status]) == "oom"
+    assert results[breaks].value == 1.0
+    ((_, results),) = results_of_runs({status: [one for one in outcomes if passed(one) is not False]}).items()
+    assert outcome_word(results[status]) == "pass"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torchperf_ci.series.points import Point, Series, results_of_runs
+from torchperf_ci.series.outcomes import results_of_runs
+from torchperf_ci.series.points import Point, Series
 from torchperf_ci.web.catalogue import RunEntry
 from torchperf_ci.web.result_documents import run_document
 

@@ -10,7 +10,8 @@ import pytest
 from made_summaries import DAY, NIGHTS, START, run, summary
 from routed_pages import ADDRESS, route_pages
 
-from torchperf_ci.series.points import Point, Series, SeriesGroup, results_of_runs
+from torchperf_ci.series.outcomes import results_of_runs
+from torchperf_ci.series.points import Point, Series, SeriesGroup
 from torchperf_ci.series.run_comparison import Trend
 from torchperf_ci.web.catalogue import GroupCatalogue, SeriesSpan
 from torchperf_ci.web.documents import as_json

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from torchperf_ci.series.points import Point, Series, results_of_runs
+from torchperf_ci.series.outcomes import results_of_runs
+from torchperf_ci.series.points import Point, Series
 from torchperf_ci.web.catalogue import RunEntry
 from torchperf_ci.web.result_documents import run_document
 

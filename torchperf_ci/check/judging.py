@@ -11,7 +11,7 @@ from torchperf_ci.check.numbers import judge_numbers, with_build_variance
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
 from torchperf_ci.document import day_of
 from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, UP, is_positive
-from torchperf_ci.series.outcomes import outcome_text, passed
+from torchperf_ci.series.outcomes import outcome_text, passed, worse_outcome
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
     differing_facts,
@@ -166,11 +166,9 @@ def _unless_in_turns(old: list[Point], now: Point) -> list[Point]:
 def _worst_of_runs(points: Sequence[Point]) -> list[Point]:
     """Return one point for each run, oldest first: one that fails, else one that passes, else one that is unknown."""
     worst: dict[str, Point] = {}
-    ranks = {False: 0, True: 1, None: 2}
     for point in points:
         known = worst.get(point.run)
-        if known is None or ranks[passed(point)] < ranks[passed(known)]:
-            worst[point.run] = point
+        worst[point.run] = worse_outcome(known, point) if known else point
     return list(worst.values())
 
 

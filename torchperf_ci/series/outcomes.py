@@ -13,7 +13,7 @@ from torchperf_ci.stats.effect import wide_spread
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
+    from torchperf_ci.series.points import Point, Points, RunResults, Series, SeriesGroup
 
 
 _NOTHING_TO_MEASURE = frozenset(("unsupported", "skipped"))
@@ -58,6 +58,26 @@ def outcome_text(point: Point) -> str:
     if 0 < (failed := point.repetitions.count(0)) < count:
         text += f" in {failed} of {count} repetitions"
     return f"{text}: {reason}" if reason else text
+
+
+_RANKS = {False: 0, True: 1, None: 2}
+
+
+def worse_outcome(first: Point, second: Point) -> Point:
+    """Return the outcome that is a failure, else the one that is a pass; the first of two alike."""
+    return min(first, second, key=lambda point: _RANKS[passed(point)])
+
+
+def results_of_runs(points: Points) -> RunResults:
+    """Return one result of each series in each run: the worst outcome of several jobs, else the first result."""
+    results: dict[str, dict[Series, Point]] = defaultdict(dict)
+    for series, row in points.items():
+        is_outcome = kind_of(series.metric) == "outcome"
+        for point in row:
+            known = results[point.run].setdefault(series, point)
+            if is_outcome and known is not point:
+                results[point.run][series] = worse_outcome(known, point)
+    return results
 
 
 def number_of(series: Series, point: Point) -> float | None:

@@ -230,15 +230,6 @@ def runs_of_groups(points: Points) -> dict[SeriesGroup, list[str]]:
     return {group: runs_of(row) for group, row in points_of_group.items()}
 
 
-def results_of_runs(points: Points) -> RunResults:
-    """Return the first result of each series in each run."""
-    results: dict[str, dict[Series, Point]] = defaultdict(dict)
-    for series, row in points.items():
-        for point in row:
-            results[point.run].setdefault(series, point)
-    return results
-
-
 def natural(name: str) -> Natural:
     """Return a key that sorts names by the numbers in them: ``run-2/a`` before ``run-10/a``."""
     return [
