@@ -117,5 +117,16 @@ def test_credentials_that_run_out_on_the_way_are_renewed(
     assert len(issuer.issued) == 2
 
 
-def test_a_session_of_the_longest_length_is_asked_for(identified: S3Server) -> None:
+def test_a_session_of_the_longest_length_is_asked_for(
+    identified: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    obtain, given = oidc.WebIdentity._obtain, []
+
+    def kept(identity: oidc.WebIdentity) -> dict[str, str]:
+        given.append(obtain(identity))
+        return given[-1]
+
+    monkeypatch.setattr(oidc.WebIdentity, "_obtain", kept)
     assert granted(PlaceAccess(role=ROLE, duration=18000)).put("key", b"x") == "written"
+    ending = datetime.datetime.fromisoformat(given[0]["expiry_time"])
+    assert ending - datetime.datetime.now(datetime.timezone.utc) > datetime.timedelta(hours=4)
