@@ -46,6 +46,7 @@ def test_of_several_series_the_clearest_is_drawn() -> None:
     small, large = a_regression(VIT, 1.0, 1.02), a_regression(BERT, 1.0, 1.2)
     noisy = replace(a_regression(RESNET, 1.0, 1.5), noise=0.2)
     assert clearest_chart([small, noisy, large]) == clearest_chart([large])
+    assert clearest_chart([replace(large, noise=None)]), "another tool may not know it"
 
 
 def test_the_ratio_to_an_anchor_is_drawn_instead_of_the_latency_that_follows_it() -> None:

@@ -11,7 +11,7 @@ from markdown_it import MarkdownIt
 from torchperf_ci.console import print_document
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.verdicts.headline import headline
-from torchperf_ci.verdicts.verdict import Evidence, Judgement
+from torchperf_ci.verdicts.verdict import Evidence, Judgement, RepeatOptions, evidence_of
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
 if TYPE_CHECKING:
@@ -99,6 +99,20 @@ def test_the_next_step_is_that_of_the_worst(verdict: Callable[..., Verdict], wor
         [Judgement("compare", "a", "b", [verdict(), verdict(word, candidate=candidate)])], ROOM
     )
     assert f"**Next step:** {step}" in text
+
+
+def test_a_check_is_repeated_as_a_comparison_of_the_commits_that_its_evidence_names(
+    verdict: Callable[..., Verdict],
+) -> None:
+    ends = {"last_old": {"commit": "c" * 40}, "first_new": {"commit": "d" * 40}}
+    named = replace(verdict("regressed"), evidence=evidence_of(ends))
+    texts = [
+        verdicts_markdown([Judgement("check", "a", "b", [one], reproduction=RepeatOptions())], ROOM)
+        for one in (named, replace(named, evidence=evidence_of({})))
+    ]
+    compares = [re.findall("torchperf compare --base (c*) --head (d*) ", text) for text in texts]
+    assert compares == [[("c" * 40, "d" * 40)], []]
+    assert "torchperf compare" not in texts[1]
 
 
 def test_where_all_is_well_there_is_no_next_step_and_no_table(verdict: Callable[..., Verdict]) -> None:
