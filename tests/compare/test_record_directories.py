@@ -68,6 +68,12 @@ def test_what_was_measured_by_hand_is_compared_with_what_was_measured_in_a_job(f
     file.write_text(json.dumps([{**record, "repo": "octo/perf"} for record in json.loads(file.read_text())]))
     (verdict,) = compare_directories(sides["base"], sides["head"], POLICY).verdicts
     assert verdict.verdict == "unchanged"
+    (other,) = sides["head" if side == "base" else "base"].iterdir()
+    other.write_text(file.read_text().replace("octo/perf", "octo/fork"))
+    verdicts = compare_directories(sides["base"], sides["head"], POLICY).verdicts
+    assert {verdict.verdict for verdict in verdicts} == {"missing", "new"}, (
+        "another repository's are not compared"
+    )
 
 
 METRICS = {
@@ -186,6 +192,7 @@ def test_few_values_that_lie_apart_are_a_candidate(folder, values) -> None:
     verdict = judged(base, head)
     assert (verdict.verdict, verdict.candidate) == ("noisy", True)
     assert verdict.why.endswith("differ; calling that a change takes 5 on each side")
+    assert judged(head, base).why == verdict.why
 
 
 def test_five_values_that_lie_apart_are_a_change(folder) -> None:
@@ -292,7 +299,11 @@ def test_outcomes(folder, old, new, word) -> None:
             "reason": "" if how == "pass" else "too large",
         }
 
-    assert judged(folder("base", status=status(old)), folder("head", status=status(new))).verdict == word
+    verdict = judged(folder("base", status=status(old)), folder("head", status=status(new)))
+    assert verdict.verdict == word
+    assert (verdict.old, verdict.new) == (
+        (None, None) if word == "missing" else (float(old == "pass"), float(new == "pass"))
+    )
 
 
 @pytest.mark.parametrize("driver", ["550", "560"])
