@@ -12,6 +12,7 @@ from torchperf_ci.stats.autocorrelation import (
     increase_beyond_autocorrelation,
     pair_autocorrelation,
 )
+from torchperf_ci.stats.comparison import PairReading, judge_pairs
 from torchperf_ci.stats.sequential_test import boundaries
 
 
@@ -128,3 +129,23 @@ def test_a_change_beyond_the_largest_considered_is_no_less_proven() -> None:
     """The pairs, with one in three of base against itself, of a commit that is 14 times as slow on a busy machine."""
     values = np.array([2.61, 2.39, 2.21, 0.23, 2.50, 2.85, 2.90, 0.07, 2.83, 2.87, 2.60, -0.21])
     assert beyond(values, (3, 7, 11)) > boundaries(2)[0]
+
+
+@pytest.mark.parametrize(("sign", "word"), [(1, "increase"), (-1, "decrease")])
+def test_what_proves_a_change_is_no_proof_in_a_session_whose_other_cases_remember(
+    sign: int, word: str
+) -> None:
+    """Also where head begins every other pair, and what is remembered favours whichever begins."""
+    order = np.where(np.arange(12) % 2, -1.0, 1.0)
+    pairs = [PairReading(sign * value) for value in 0.06 + remembering(0.0, (1, 12))[0]]
+
+    def judged_beside(others: np.ndarray, signs: np.ndarray) -> str:
+        readings = [
+            [PairReading(value, head_first=bool(turn < 0)) for value, turn in zip(row, signs, strict=True)]
+            for row in signs * others
+        ]
+        return judge_pairs(pairs, readings, 0.03, cases=7).word
+
+    assert judged_beside(remembering(0.0, (6, 12), seed=10), np.ones(12)) == word
+    assert judged_beside(remembering(0.9, (6, 12), seed=10), np.ones(12)) == "open"
+    assert judged_beside(remembering(0.9, (6, 12), seed=10), order) == "open"
