@@ -242,3 +242,12 @@ def test_the_reasons_to_refuse_a_record_are_not_counted_out_to_the_last():
     reading = parse_records(json.dumps(record).encode(), "records.json")
     assert len([problem for problem in reading.problems if problem.severity == "refused"]) == MAX_FINDINGS
     assert not reading.records
+
+
+def test_a_value_that_refuses_a_record_is_found_behind_many_that_are_only_changed():
+    values = ["2.5"] * (MAX_FINDINGS + 1)
+    for last, refused in [("2.5", False), ({}, True)]:
+        metric = {"name": "m", "benchmark_values": [*values, last]}
+        reading = parse_records(json.dumps({"metric": metric}).encode(), "a.json")
+        assert bool(reading.refused) is refused
+        assert len(reading.records) == (not refused)
