@@ -43,10 +43,12 @@ def test_the_middle_is_that_of_the_weights() -> None:
     assert abs(choice.position - (16 + 16 * 2 / 7 + 16 / 7)) <= 2
 
 
-def test_a_part_that_is_ruled_out_is_left_alone() -> None:
-    choice = most_informative(confirmed(more=[(16, 0.07)] * 3), 0, price(built=(0, 16, N)))
+@pytest.mark.parametrize(("middle", "position"), [(0.07, 8), (0.0, 24)])
+def test_a_part_that_is_ruled_out_is_left_alone(middle: float, position: int) -> None:
+    choice = most_informative(confirmed(more=[(16, middle)] * 3), 0, price(built=(0, 16, N)))
     assert choice
-    assert choice.position == 8
+    assert choice.position == position
+    assert choice.rate == pytest.approx(1.0, abs=0.1)
 
 
 def test_a_build_that_costs_much_makes_another_reading_attractive() -> None:

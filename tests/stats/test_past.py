@@ -3,7 +3,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.stats.past import BASELINE, NEWEST, of_current_level, past, without_gaps
+from torchperf_ci.stats.past import (
+    BASELINE,
+    NEWEST,
+    is_one_session,
+    of_current_level,
+    past,
+    without_gaps,
+)
 
 NAN = np.nan
 
@@ -79,3 +86,21 @@ def test_gaps_close_and_jobs_stay_with_their_values_but_the_newest_run_stays_las
     assert jobs[0].tolist() == [11, 10, 12, 13]
     assert jobs[1, 2:].tolist() == [21, 23]
     np.testing.assert_array_equal(sessions, jobs + 100)
+
+
+@pytest.mark.parametrize(
+    ("sessions", "is_one"),
+    [
+        ([0, 0, 0, 0], True),
+        ([0, 0, 1, 0], False),
+        ([0, 0, 2, 2], True),  # the newest run's own session counts on neither side
+        ([0, 1, 2, 2], False),
+        ([0, 0, 0, 9], True),  # without a value
+        ([2, 2, 2, 2], False),
+    ],
+)
+def test_a_past_of_one_session_does_not_show_how_far_sessions_differ(
+    sessions: list[int], is_one: bool
+) -> None:
+    values = np.where(np.array([sessions]) == 9, np.nan, 1.0)
+    assert is_one_session(values, np.array([sessions]), np.array([[2]])).tolist() == [is_one]
