@@ -93,7 +93,7 @@ SPEEDS = (LATENCY, THROUGHPUT)
 
 # Whole words in the metric names of other harnesses.
 _KINDS: Mapping[MetricKind, str] = {
-    "outcome": r"status|accuracy",
+    "outcome": r"status|accuracy|pass_?rate",
     "count": r"graph_breaks?|recompiles?|recompilations?",
     "amount": r"memory_leak",
 }
@@ -113,7 +113,7 @@ _REVERSING = r"loss|drop|degradation|savings?|saved|reduction|improvement|effici
 """Words of names such as ``accuracy_drop`` or ``memory_savings``, whose other words do not tell what is better."""
 _SPREAD = r"std|stdev|stddev|variance"
 """Words for how much something varies, which is better lower, whatever it is."""
-_SIGNED = rf"delta|diff(erence)?|change|overhead|pass_?rate|{_SPREAD}"
+_SIGNED = rf"delta|diff(erence)?|change|overhead|{_SPREAD}"
 """Words in names of metrics that may be zero, whatever the rest of the name says."""
 
 

@@ -188,6 +188,15 @@ def test_an_accuracy_in_numbers_is_a_ratio() -> None:
     assert verdict.effect
 
 
+@pytest.mark.parametrize(
+    ("past", "now", "word"),
+    [(1.0, 0.0, "broken"), (1.0, 0.9, "regressed"), (95.0, 0.0, "regressed"), (95.0, 95.0, "unchanged")],
+)
+def test_a_pass_rate_is_judged_like_an_accuracy(past: float, now: float, word: str) -> None:
+    """That nothing passes is a result, and no sign of a harness that has failed."""
+    assert one([past] * 20, [now] * 3, "pass_rate").verdict == word
+
+
 @pytest.mark.parametrize("zeros", [1, 3])
 def test_an_accuracy_that_falls_to_zero_has_regressed(zeros: int) -> None:
     verdict = one([*noisy(0.8, 30, cv=0.002), *[0.0] * (zeros - 1)], [0.0], "accuracy")

@@ -25,8 +25,6 @@ UP = [
         "geomean_speedup",
         "Speedup (%)",
         "compression_ratio",
-        "passrate",
-        "pass rate (%)",
     ),
     *("memory_compression_ratio", "tflops", "autoquant_vs_compile_speedup", "free_memory(MiB)"),
 ]
@@ -71,6 +69,8 @@ def test_nothing_is_guessed(metric: str) -> None:
         ("status", MetricRule("up", 0.03, "outcome")),
         ("accuracy", MetricRule("up", 0.03, "outcome")),
         ("load_status", MetricRule("up", 0.03, "outcome")),
+        ("passrate", MetricRule("up", 0.03, "outcome")),
+        ("pass rate (%)", MetricRule("up", 0.03, "outcome")),
         ("graph_breaks", MetricRule("down", 0.03, "count")),
         ("recompiles", MetricRule("down", 0.03, "count")),
         ("memory_leak(KiB/iter)", MetricRule("down", 0.03, "amount")),

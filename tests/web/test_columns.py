@@ -31,9 +31,15 @@ def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, addr
     page.goto(address)
     told = [
         page.evaluate(f"import('./js/dom.js').then((dom) => dom.reading({value}, {{ metric: '{metric}' }}))")
-        for value, metric in ((1, "accuracy"), (0, "top1_accuracy"), (0, "status"), (1, "graph_breaks"))
+        for value, metric in (
+            (1, "accuracy"),
+            (0, "top1_accuracy"),
+            (0, "status"),
+            (0, "pass_rate"),
+            (1, "graph_breaks"),
+        )
     ]
-    assert told == ["passes", "fails", "fails", "1"]
+    assert told == ["passes", "fails", "fails", "fails", "1"]
     extremes = "dom.extreme(1, { n: 1 }, { metric: 'status' }), dom.extreme(1.5, { n: 2 }, { metric: 'latency(ms)' })"
     assert page.evaluate(f"import('./js/dom.js').then((dom) => [{extremes}])") == ["–", "1.500"]
     context.close()

@@ -49,7 +49,7 @@ function plain(value) {
 }
 
 /** Names of metrics that are a pass or a fail, as in `metrics.py`. */
-const OUTCOME = /(^|[^a-z0-9])(status|accuracy)([^a-z0-9]|$)/i;
+const OUTCOME = /(^|[^a-z0-9])(status|accuracy|pass[^a-z0-9]?rate)([^a-z0-9]|$)/i;
 
 /** Formats a value of a series; a pass or a fail as a word. */
 export function reading(value, names, unit = "") {
