@@ -308,3 +308,12 @@ def test_an_optimizer_in_backward_leaves_no_gradient(monkeypatch: pytest.MonkeyP
         return Task(torch.nn.Linear(2, 2), (torch.ones(batch, 2),), lambda out: out.sum(), optimizer)
 
     first_step(in_backward, monkeypatch)
+
+
+def test_a_frozen_model_is_trained_for_the_sake_of_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    @workload("test/frozen", "", batch=1)
+    def frozen(batch: int) -> Task:
+        model, inputs = torch.nn.Linear(2, 2).requires_grad_(False), torch.ones(batch, 2, requires_grad=True)
+        return Task(model, (inputs,), lambda out: out.sum())
+
+    first_step(frozen, monkeypatch)
