@@ -260,7 +260,7 @@ def test_a_workload_that_crashes_is_a_failure_where_it_does_so_alone(
 
 
 def test_a_workload_that_crashes_by_chance_is_measured(a_laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With one process in five, a search of twenty pairs lost a commit, mostly bad itself, in nine of ten cases."""
+    """With one process in five, nine of ten searches of twenty pairs lost a commit, which may be bad itself."""
     crash = SideFailure("head", WorkerFailure("crashed", "the worker was killed by SIGSEGV during block"))
     measured = Mock(side_effect=[crash, crash, crash, Pair((0.1,), 1.0, 1.0)])
     monkeypatch.setattr(laboratory, "measure_pair", measured)
