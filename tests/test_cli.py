@@ -147,6 +147,10 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
             ["report", "--to", "s3://b"],
             "--to cannot be 's3://b': it is summary, comment, issues or a directory",
         ),
+        (
+            ["site", "branch:gh-pages"],
+            "DIR cannot be 'branch:gh-pages': it is a directory of this machine, as ./NAME if it has a colon",
+        ),
         (["-v"], "unknown option '-v': known: --help, --version"),
     ],
 )

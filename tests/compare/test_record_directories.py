@@ -324,6 +324,18 @@ def test_what_fails_before_its_batch_size_and_config_are_known_is_broken(folder,
     assert (verdict.verdict, verdict.why) == ("broken", f"passes on base, but not on head: failed{moved}")
 
 
+def test_a_run_has_failed_if_one_of_its_jobs_has(folder, tmp_path) -> None:
+    fine, failing = {"values": [1.0], "status": "pass"}, {"values": [0.0], "status": "crashed"}
+    (tmp_path / "head").mkdir()
+    for number, status in enumerate([failing, fine]):
+        (file,) = folder(f"head/job-{number}", status=dict(status)).iterdir()
+        [record] = json.loads(file.read_text())
+        file.write_text(json.dumps([{**record, "workflow_id": 7, "run_attempt": 1, "job_id": number + 1}]))
+    verdict = judged(folder("base", status=fine), tmp_path / "head")
+    why = "passes on base, but not on head: crashed; head fails in 1 of its 2 records"
+    assert (verdict.verdict, verdict.why) == ("broken", why)
+
+
 def test_a_side_that_fails_now_and_then_says_so(folder, tmp_path) -> None:
     fine, failing = {"values": [1.0], "status": "pass"}, {"values": [0.0], "status": "crashed"}
     (tmp_path / "head").mkdir()

@@ -174,6 +174,16 @@ def test_outcomes_that_are_words_differ_without_a_number(old: str, new: str, wor
     assert found.why == ("" if old == new else f"{old} → {new}")
 
 
+@pytest.mark.parametrize(("old", "new", "worse"), [(0.9, 0.0, 1), (0.0, 0.9, -1)])
+def test_an_accuracy_that_falls_to_zero_is_worse(old: float, new: float, worse: int) -> None:
+    name = series("accuracy")
+    known = past_of_points([point(0.9, run) for run in range(RUNS)])
+    runs = [{name: point(value, RUNS + run)} for run, value in enumerate((old, new))]
+    for past in ({}, {name: known}):
+        (found,) = compare_runs(*runs, past, {})
+        assert (found.word, found.worse, found.effect) == ("beyond noise", worse, None)
+
+
 def test_a_failure_that_comes_before_its_facts_are_known_is_compared() -> None:
     status, known = series("status"), {**MACHINE, "batch_size": "8", "workload_config": "1a"}
     runs = [{status: point(1.0, 0, fingerprint=known)}, {status: point(0.0, 1)}]

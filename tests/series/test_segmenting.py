@@ -214,6 +214,18 @@ def test_an_amount_of_an_unknown_unit_changes_by_what_is_large_for_it() -> None:
     assert newest.newest.runs == 4
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "pass_rate"])
+def test_an_accuracy_that_falls_to_zero_has_changed(metric: str) -> None:
+    accuracies = [0.9, 0.91] * 15
+    points = {
+        series(metric, model): row([*accuracies, *new]) for model, new in (("a", [0.0] * 20), ("b", [0.0]))
+    }
+    changed, spike = segment_all(points, lambda name, some: rule_of_points(name.metric, some, {}))
+    (change,) = changed.changes
+    assert (change.index, change.word, change.new, change.effect) == (30, "regressed", 0, None)
+    assert not spike.changes
+
+
 def test_a_large_amount_changes_by_a_share_of_it() -> None:
     around = [10_000 + value for value in steps((10, 60))]
     leak = "memory_leak(KiB/iter)"

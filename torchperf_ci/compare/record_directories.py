@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from torchperf_ci.errors import RecordsError
 from torchperf_ci.metrics import STATUS, UP, kind_of
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
-from torchperf_ci.series.outcomes import disturbances, not_measured, outcome_text, passed
+from torchperf_ci.series.outcomes import disturbances, not_measured, outcome_text, passed, worse_outcome
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
     differing_facts,
@@ -300,7 +300,7 @@ def _differences(old: Sequence[Point], new: Sequence[Point]) -> list[str]:
 def _judge_outcome(series: Series, base: Sequence[Point], head: Sequence[Point]) -> Verdict:
     """Judge the last outcome of each side, whatever its conditions: a case that fails early knows few of its own."""
     word: VerdictWord
-    old, new = base[-1], head[-1]
+    old, new = _last_outcome(base), _last_outcome(head)
     before, after = passed(old), passed(new)
     if after is None or before is None:
         return Verdict(
@@ -316,6 +316,11 @@ def _judge_outcome(series: Series, base: Sequence[Point], head: Sequence[Point])
     also = f" (also changed: {'; '.join(moved[:3])})" if moved and before != after else ""
     why += also + _mixed("base", base) + _mixed("head", head)
     return Verdict(series, word, why, old=float(before), new=float(after))
+
+
+def _last_outcome(points: Sequence[Point]) -> Point:
+    """Return the worst outcome of the last run, which may be of several jobs."""
+    return reduce(worse_outcome, (point for point in points if point.run == points[-1].run))
 
 
 def _mixed(side: str, points: Sequence[Point]) -> str:

@@ -189,7 +189,7 @@ class PlanOptions:
 
 
 def report_target(value: str) -> str:
-    """``summary``, ``comment``, ``issues`` or a directory of this machine."""
+    """``summary``, ``comment``, ``issues`` or a directory of this machine, as ./NAME if it has a colon."""
     return local_directory(value)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.machine.devices import DEVICE_TYPES
+from torchperf_ci.places import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -104,8 +105,8 @@ def utf8(value: str) -> str:
 
 
 def local_directory(value: str) -> str:
-    """A directory of this machine."""
-    if "://" in value:
+    """A directory of this machine, as ./NAME if it has a colon."""
+    if is_remote(value):
         raise ValueError
     return value
 

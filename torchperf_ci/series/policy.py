@@ -69,15 +69,17 @@ def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] =
     """Adapt the rule of a metric to the values of a series, since the name does not tell everything.
 
     An outcome with values other than 0 and 1 is an accuracy in the usual sense and compared as a ratio, but as a count
-    if it is 0 now, which has no ratio to anything. Values have no ratio and are compared as amounts if most are zero or
-    negative, or more than one in :data:`NEGATIVE` is negative. Their unit is unknown, so a difference matters from the
-    largest value before on, from half of the new one where all were zero, and in a whole history from half of the
-    largest; from :data:`MIN_AMOUNT` on anyway.
+    if it is 0 now, which has no ratio to anything; in a whole history with zeros as an amount, in shares of the best.
+    Values have no ratio and are compared as amounts if most are zero or negative, or more than one in :data:`NEGATIVE`
+    is negative. Their unit is unknown, so a difference matters from the largest value before on, from half of the new
+    one where all were zero, and in a whole history from half of the largest; from :data:`MIN_AMOUNT` on anyway.
     """
-    kind = metric_rule.kind
+    kind, values = metric_rule.kind, sorted(numbers(old))
     if kind == "outcome" and {number for point in (*old, *new) for number in point.repetitions} - {0.0, 1.0}:
+        if not new and not all(values):
+            least = metric_rule.min_effect * values[-1]
+            return replace(metric_rule, kind="amount", min_amount=least or MIN_AMOUNT)
         kind = "ratio" if all(numbers(new)) else "count"
-    values = sorted(numbers(old))
     if kind == "ratio" and values and (median(values) <= 0 or values[len(values) // NEGATIVE] < 0):
         before, now = (max(map(abs, some), default=0.0) for some in (values, numbers(new)))
         large = before or now / 2 if new else before / 2

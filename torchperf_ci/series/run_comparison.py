@@ -159,9 +159,10 @@ def _compared(
     effect = None
     least = max(rule.min_amount, rule.min_effect * abs(before)) if rule.kind == "amount" else 0.0
     is_beyond = abs(now - before) > least
-    if rule.kind == "ratio":
-        if before <= 0 or now <= 0:
-            return SeriesComparison(series, before, now, "not comparable", why=_NO_RATIO)
+    has_ratio = before > 0 and now > 0
+    if rule.kind == "ratio" and not has_ratio and kind_of(series.metric) != "outcome":
+        return SeriesComparison(series, before, now, "not comparable", why=_NO_RATIO)
+    if rule.kind == "ratio" and has_ratio:
         log_ratio = log(now / before)
         half = margin.half if margin else inf
         effect = Effect.of_logs(log_ratio, log_ratio - half, log_ratio + half, pairs=0)
