@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from made_points import series
 from made_status import a_status
+from runner_log import commands
 
 from torchperf_ci import cli
 from torchperf_ci.bench.case import read_costs
@@ -113,6 +114,16 @@ def test_the_matrix_as_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> N
     assert [row["name"] for row in json.loads(line)["include"]] == [
         *("h100-core-1-of-2", "h100-core-2-of-2", "spr-core-1-of-2", "spr-core-2-of-2"),
     ]
+
+
+def test_no_label_in_the_matrix_is_a_command_to_a_runner(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / "torchperf.yml").write_text(CONFIG.replace("linux.aws.h100", "'##[group]'"))
+    assert plan("--json") == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["include"][0]["labels"] == ["##[group]"]
+    assert not [*commands([line])]
 
 
 def test_the_outputs_of_a_job(job: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from runner_log import commands
 
 from torchperf_ci import cli
 from torchperf_ci.console import UNLIMITED, print_table
@@ -15,7 +16,14 @@ from torchperf_ci.document import Column
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.store.client import AnswerLimits
-from torchperf_ci.store.command import QueriedPoint, StoreQuery, plain_lines, points_table, run_query
+from torchperf_ci.store.command import (
+    QueriedPoint,
+    StoreQuery,
+    _inert,
+    plain_lines,
+    points_table,
+    run_query,
+)
 from torchperf_ci.store.ingest import ingest_objects
 from torchperf_ci.store.migrations import open_store
 
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 
 CHANGE = ("--repo-name", "pytorch/pytorch", "--head-branch", "main", "--head-sha", "aa" * 20)
 START = 1_790_000_000
-HOSTILE = "'; DROP TABLE oss_ci_benchmark_v3; --{x:String}\\'\n::error::\x1b[31m"
+HOSTILE = "'; DROP TABLE oss_ci_benchmark_v3; --{x:String}\\'\n::error::\x1b[31m##[group]"
 
 
 def record(model: str, **changes: Any) -> dict[str, Any]:
@@ -276,6 +284,23 @@ def test_other_formats_are_the_only_thing_on_standard_output(
 ) -> None:
     assert query(path, "--models", "plain", "--format", "jsoneachrow") == 0
     assert _lines(capfdbinary.readouterr().out) == ["plain"]
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", _json), ("jsoneachrow", _lines)])
+def test_no_name_in_json_is_a_command_to_a_runner(
+    form: str, read: Callable[[bytes], list[str]], path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert query(path, "--format", form) == 0
+    printed = capfdbinary.readouterr().out
+    assert sorted(read(printed)) == sorted(NAMES)
+    assert not [*commands(printed.decode().splitlines())]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+def test_a_command_in_json_is_found_wherever_its_pieces_end(size: int) -> None:
+    lines = b'{"a":"x##[group]"}\n{"b":"\xff"}\n'
+    pieces = [lines[start : start + size] for start in range(0, len(lines), size)]
+    assert b"".join(_inert(pieces)) == lines.replace(b"##", b"#\\u0023")
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -296,6 +296,12 @@ def test_a_password_goes_nowhere_in_the_clear(url: str) -> None:
         checked_url(url)
 
 
+@pytest.mark.parametrize("host", ["example..com", ".example.com", f"{'a' * 64}.com"])
+def test_a_host_that_no_name_server_can_be_asked_about_is_no_address(host: str) -> None:
+    with pytest.raises(UsageError, match="is not a URL"):
+        checked_url(f"https://{host}/upload")
+
+
 def test_the_real_receiver_keeps_it_once_and_tells_a_repetition(tmp_path: Path) -> None:
     place = DirectoryPlace(tmp_path / "kept")
     record = json.dumps({"metric": {"name": "latency(ms)", "benchmark_values": [1.5]}}).encode() + b"\n"

@@ -54,7 +54,8 @@ def _case(series: Series) -> Series:
 
 
 LEAST = 1800
-"""Fewest seconds for a bisection to begin: enough to confirm a regression and for some steps."""
+"""Fewest seconds for a bisection to begin: enough to confirm a regression and for some steps, if builds take minutes.
+How long they take is unknown here; in a share that the good commit's build exceeds, nothing is measured."""
 LONGEST = 18_000
 """Most seconds of a bisection per night; the next night continues it. GitHub's own runners end a job after six hours,
 and a build may still be running."""

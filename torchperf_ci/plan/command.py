@@ -127,7 +127,7 @@ def _print_matrix(rows: Collection[Any], document: Document, options: PlanOption
     """Print the document, or the matrix as one line of JSON, which is also the step's output."""
     text = json.dumps(matrix(rows), separators=(",", ":"))
     if options.json:
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write(f"{actions.inert_json(text)}\n")
     else:
         print_document(document, sys.stdout, rest="all of them with --json")
     sys.stdout.flush()

@@ -147,8 +147,18 @@ def _print_points(store: Store, query: StoreQuery, form: str) -> None:
     if form == "table":
         _print_table(_points(pieces))
     else:
-        sys.stdout.buffer.writelines(pieces)
+        sys.stdout.buffer.writelines(_inert(pieces) if FORMATS[form] == "JSONEachRow" else pieces)
     sys.stdout.flush()
+
+
+def _inert(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines of JSON in ``pieces``, in which a runner finds no workflow command."""
+    rest = b""
+    for piece in pieces:
+        lines, end, rest = (rest + piece).rpartition(b"\n")
+        text = (lines + end).decode("utf-8", "surrogateescape")  # names are not always UTF-8
+        yield actions.inert_json(text).encode("utf-8", "surrogateescape")
+    yield rest
 
 
 def _dsn(options: QueryOptions) -> str:

@@ -47,7 +47,8 @@ def checked_url(url: str) -> str:
     """Return ``url`` if it is safe to send a password there. Raises :class:`UsageError`."""
     try:
         parts = urlsplit(url)
-        is_url = bool(_ASCII.fullmatch(url) and parts.hostname and parts.port != 0)
+        host = (parts.hostname or "").encode("idna")  # what a look-up does; it fails for two dots
+        is_url = bool(_ASCII.fullmatch(url) and host and parts.port != 0)
     except ValueError:
         is_url = False
     if not is_url:
