@@ -172,6 +172,17 @@ def test_what_is_not_slower_is_told_with_what_would_have_shown(change, what) -> 
     assert (told.culprits, told.credible) == ((), ())
 
 
+def test_suspects_that_nothing_tells_apart_are_told_so() -> None:
+    ended = bisected(SimulatedRange(N, SLOWER))
+    ends = tuple(reading for reading in ended.facts.readings if reading.purpose == "confirm")
+    facts = replace(ended.facts, readings=ends)
+    told = conclude(
+        found(replace(ended, investigation=Investigation(ended.investigation.question, facts))), {}
+    )
+    assert told.status == "inconclusive"
+    assert told.why.startswith("no further measurement is expected to tell the suspects apart")
+
+
 def test_what_spreads_too_much_is_told_with_what_it_takes() -> None:
     told = concluded({LATENCY: Simulated({17: 1.03}, noise=0.2)})
     assert told.status == "inconclusive"
