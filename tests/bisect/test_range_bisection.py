@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from wheels import made_wheel
 
+from torchperf_ci.bisect import range_bisection
 from torchperf_ci.culprits.culprit import DependencyChange, read_culprits
+from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +73,17 @@ def test_a_commit_that_explains_only_part_of_a_night_leaves_the_rest_to_the_depe
     assert note.startswith("the command's number changes by +")
     assert ", of which +" in note
     assert note.endswith("; suspect for the rest is triton 1 → 2")
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "is_more"),
+    [(1.10, 1.08, False), (1.10, 1.06, True), (0.90, 0.92, False), (0.90, 0.94, True), (1.50, 1.40, False)],
+)
+def test_a_part_leaves_a_rest_if_it_lacks_what_matters_and_a_quarter(
+    whole: float, part: float, is_more: bool
+) -> None:
+    effect = Effect(whole, whole - 0.005, whole + 0.005, 20)
+    assert range_bisection._exceeds(effect, Effect(part), 0.03) == is_more
 
 
 def test_a_night_whose_commits_are_not_known_is_named_itself(nights) -> None:
