@@ -8,7 +8,7 @@ import pytest
 from wheels import made_wheel
 
 from torchperf_ci.bisect import range_bisection
-from torchperf_ci.culprits.culprit import DependencyChange, read_culprits
+from torchperf_ci.culprits.culprit import Culprit, DependencyChange, SeriesEffect, read_culprits
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
@@ -84,6 +84,13 @@ def test_a_part_leaves_a_rest_if_it_lacks_what_matters_and_a_quarter(
 ) -> None:
     effect = Effect(whole, whole - 0.005, whole + 0.005, 20)
     assert range_bisection._exceeds(effect, Effect(part), 0.03) == is_more
+
+
+def test_a_series_that_the_commits_of_a_night_do_not_have_leaves_no_rest() -> None:
+    told = [SeriesEffect("only of wheels", Effect(1.1)), SeriesEffect("of both", Effect(1.1, 1.09, 1.11))]
+    culprit = Culprit(None, ("night",), 1.0, Effect(1.1), tuple(told))
+    found = range_bisection._unexplained(culprit, {"of both": Effect(1.02)}, 0.03)
+    assert found == "of both changes by +10.0%, of which +2.0%"
 
 
 def test_a_night_whose_commits_are_not_known_is_named_itself(nights) -> None:
