@@ -100,6 +100,7 @@ def test_a_night_whose_commits_are_not_known_is_named_itself(nights) -> None:
     [named] = found.culprits
     assert named.set == ("2.14.0.dev20261102+cpu",)
     assert named.moved == (DependencyChange("triton", "1", "2"),)
+    assert found.notes[-1].startswith("no commit between ")
     assert "does not say which commit it was built from" in found.notes[-1]
 
 
