@@ -278,6 +278,18 @@ def test_what_runs_alone_only_is_a_failure_of_head(a_laboratory, monkeypatch: py
     assert found.why.endswith("but not beside 0000000000 change 0: base: oom: 2 GiB too few")
 
 
+def test_each_build_is_tried_out_once_for_all_its_pairs(a_laboratory, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    source = f"echo >> '{runs}'; echo 1"
+    lab = a_laboratory(COMMAND, "run.sh", source, source)
+    seen = []
+    for _ in range(2):
+        lab.measure(PlannedPair("command", 0, 1, "confirm"))
+        seen.append(len(runs.read_text()))
+    first, both = seen
+    assert both - first == first - 2
+
+
 def test_what_yields_none_of_its_numbers_is_a_failure_of_head(
     a_laboratory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
