@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 from wheels import made_wheel
 
 from torchperf_ci.bisect import range_bisection
+from torchperf_ci.config import Config
 from torchperf_ci.culprits.culprit import Culprit, DependencyChange, SeriesEffect, read_culprits
+from torchperf_ci.errors import UsageError
+from torchperf_ci.options.comparison_commands import BisectOptions
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.verdict import CommitEnds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +78,23 @@ def test_a_commit_that_explains_only_part_of_a_night_leaves_the_rest_to_the_depe
     assert note.startswith("the command's number changes by +")
     assert ", of which +" in note
     assert note.endswith("; suspect for the rest is triton 1 → 2")
+
+
+def test_of_the_ranges_that_verdicts_give_the_first_of_the_repository_is_taken(
+    history, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere, here = (
+        CommitEnds("0" * 40, "1" * 40),
+        CommitEnds(history.commit("Good"), history.commit("Bad")),
+    )
+    options = BisectOptions(repo=str(history.folder), verdicts="verdicts.json")
+    request = range_bisection.BisectRequest(options, Config(), Mock())
+    monkeypatch.setattr(range_bisection, "commit_ranges", lambda _: [elsewhere, here])
+    found = range_bisection._commits_asked_for(request)
+    assert (found.good.sha, [one.sha for one in found.suspects]) == (here.good, [here.bad])
+    monkeypatch.setattr(range_bisection, "commit_ranges", lambda _: [elsewhere])
+    with pytest.raises(UsageError, match="do not give a range of"):
+        range_bisection._commits_asked_for(request)
 
 
 @pytest.mark.parametrize(
