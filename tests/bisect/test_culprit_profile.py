@@ -160,7 +160,9 @@ def test_after_the_deadline_nothing_is_begun(lab: Lab) -> None:
 def test_nobody_profiles_a_command_or_a_compilation(lab: Lab, probe: CommandProbe | WorkloadProbe) -> None:
     with lab.kept() as kept:
         profiles = lab.profiler().profile({STEP: probe.name}, kept)
-    assert (lab.taken, profiles.inside, profiles.notes) == ([], {}, ())
+        assert (lab.taken, profiles.inside, profiles.notes) == ([], {}, ())
+        both = lab.profiler().profile({SuspectRange(0, 2): probe.name, STEP: PROBE.name}, kept)
+    assert [*both.inside] == [STEP]
 
 
 def test_who_stops_the_bisection_stops_it_here_as_well(lab: Lab) -> None:

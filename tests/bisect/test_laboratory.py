@@ -278,6 +278,30 @@ def test_what_runs_alone_only_is_a_failure_of_head(a_laboratory, monkeypatch: py
     assert found.why.endswith("but not beside 0000000000 change 0: base: oom: 2 GiB too few")
 
 
+def test_each_build_is_tried_out_once_for_all_its_pairs(a_laboratory, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    source = f"echo >> '{runs}'; echo 1"
+    lab = a_laboratory(COMMAND, "run.sh", source, source)
+    seen = []
+    for _ in range(2):
+        lab.measure(PlannedPair("command", 0, 1, "confirm"))
+        seen.append(len(runs.read_text()))
+    first, both = seen
+    assert both - first == first - 2
+
+
+def test_what_yields_none_of_its_numbers_is_a_failure_of_head(
+    a_laboratory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = WorkloadProbe(WORKLOAD.case, ("peak_memory(MiB)",), "cpu")
+    monkeypatch.setattr(laboratory, "measure_pair", Mock(return_value=Pair((0.0,), 1.0, 1.0)))
+    monkeypatch.setattr(laboratory, "measure_alone", Mock(return_value=Mock(passed=True)))
+    lab = a_laboratory(probe, "under_test.py", PRODUCT, PRODUCT)
+    found = lab.measure(PlannedPair(probe.name, 0, 1, "locate"))
+    assert found.position == 1
+    assert found.why.endswith("head: failed: there is no number of peak_memory(MiB) above 0")
+
+
 @pytest.mark.parametrize(("metric", "cold"), [("compile_cpu_time(s)", True), ("graph_breaks", False)])
 def test_everything_is_compiled_anew_only_if_that_is_what_is_measured(
     a_laboratory, monkeypatch: pytest.MonkeyPatch, metric: str, cold: bool

@@ -62,6 +62,12 @@ def test_where_the_submodule_is_not_checked_out_it_says_what_brings_it(bump: str
     assert note.endswith("; git submodule update --init brings the commits between them")
 
 
+def test_a_repository_without_a_checkout_names_the_submodule(bump: str, history, git, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "--quiet", "--bare", str(history.folder), "bare")
+    (note,) = submodule_notes(tmp_path / "bare", f"{bump}~", bump)
+    assert note.startswith(f"{bump[:10]} moves the submodule lib rary from")
+
+
 def test_other_commits_have_no_note(bump: str, history) -> None:
     assert submodule_notes(history.folder, bump, history.commit("Else")) == ()
     assert submodule_notes(history.folder, bump, "0" * 40) == ()

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import pytest
 from wheels import made_wheel
 
-from torchperf_ci.culprits.culprit import DependencyChange, read_culprits
+from torchperf_ci.bisect import range_bisection
+from torchperf_ci.config import Config
+from torchperf_ci.culprits.culprit import Culprit, DependencyChange, SeriesEffect, read_culprits
+from torchperf_ci.errors import UsageError
+from torchperf_ci.options.comparison_commands import BisectOptions
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.verdict import CommitEnds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +80,41 @@ def test_a_commit_that_explains_only_part_of_a_night_leaves_the_rest_to_the_depe
     assert note.endswith("; suspect for the rest is triton 1 → 2")
 
 
+def test_of_the_ranges_that_verdicts_give_the_first_of_the_repository_is_taken(
+    history, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere, here = (
+        CommitEnds("0" * 40, "1" * 40),
+        CommitEnds(history.commit("Good"), history.commit("Bad")),
+    )
+    options = BisectOptions(repo=str(history.folder), verdicts="verdicts.json")
+    request = range_bisection.BisectRequest(options, Config(), Mock())
+    monkeypatch.setattr(range_bisection, "commit_ranges", lambda _: [elsewhere, here])
+    found = range_bisection._commits_asked_for(request)
+    assert (found.good.sha, [one.sha for one in found.suspects]) == (here.good, [here.bad])
+    monkeypatch.setattr(range_bisection, "commit_ranges", lambda _: [elsewhere])
+    with pytest.raises(UsageError, match="do not give a range of"):
+        range_bisection._commits_asked_for(request)
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "is_more"),
+    [(1.10, 1.08, False), (1.10, 1.06, True), (0.90, 0.92, False), (0.90, 0.94, True), (1.50, 1.40, False)],
+)
+def test_a_part_leaves_a_rest_if_it_lacks_what_matters_and_a_quarter(
+    whole: float, part: float, is_more: bool
+) -> None:
+    effect = Effect(whole, whole - 0.005, whole + 0.005, 20)
+    assert range_bisection._exceeds(effect, Effect(part), 0.03) == is_more
+
+
+def test_a_series_that_the_commits_of_a_night_do_not_have_leaves_no_rest() -> None:
+    told = [SeriesEffect("only of wheels", Effect(1.1)), SeriesEffect("of both", Effect(1.1, 1.09, 1.11))]
+    culprit = Culprit(None, ("night",), 1.0, Effect(1.1), tuple(told))
+    found = range_bisection._unexplained(culprit, {"of both": Effect(1.02)}, 0.03)
+    assert found == "of both changes by +10.0%, of which +2.0%"
+
+
 def test_a_night_whose_commits_are_not_known_is_named_itself(nights) -> None:
     for day, cost in ((1, 100), (2, 120)):
         nights.publish(day, cost, "Unknown", triton=day)
@@ -80,6 +122,7 @@ def test_a_night_whose_commits_are_not_known_is_named_itself(nights) -> None:
     [named] = found.culprits
     assert named.set == ("2.14.0.dev20261102+cpu",)
     assert named.moved == (DependencyChange("triton", "1", "2"),)
+    assert found.notes[-1].startswith("no commit between ")
     assert "does not say which commit it was built from" in found.notes[-1]
 
 

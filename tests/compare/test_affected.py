@@ -12,7 +12,7 @@ from made_points import series
 from torchperf_ci import cli
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.worker.protocol import TorchEnvironment
-from torchperf_ci.compare import command
+from torchperf_ci.compare import affected, command
 from torchperf_ci.compare.affected import (
     AffectedCases,
     FilesRead,
@@ -236,6 +236,19 @@ def test_of_a_build_of_pytorch_what_runs_a_changed_operator_is_measured(
         "not-affected",
         "on base, it runs none of the operators whose sources changed: copy_",
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"), [("torch/nn/linear.py", "reads torch/nn/linear.py"), ("near.py", ""), ("nn.py", "")]
+)
+def test_of_a_build_of_pytorch_what_reads_a_changed_file_is_measured_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, why: str
+) -> None:
+    read = FilesRead(frozenset({"/env/lib/torch/nn/linear.py"}), operators=frozenset({"mm"}))
+    monkeypatch.setattr(affected, "files_read", lambda *_, **__: read)
+    case = Case("parts/fast", "inference", "fp32", "eager", 1)
+    operators = affected.ChangedOperators(frozenset({"copy_"}), [changed])
+    assert operators.by(case, Settings("", "cpu"), tmp_path) == why
 
 
 def test_records_and_wheels_have_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -212,6 +212,12 @@ def test_what_the_machine_cannot_have_done_counts_all_the_same(
     assert found.evidence.others["control"]["void"]
 
 
+def test_a_control_is_told_with_its_case(a_case) -> None:
+    alone = ComparedCase(a_case(), controls=[(0, 0.001)] * 5)
+    (control,) = judge_controls(Comparison([alone], {alone.case.backend: alone}), 0.03).values()
+    assert str(control).endswith(f"over 5 pairs of {alone.case}")
+
+
 @pytest.mark.parametrize(
     "control",
     [
@@ -331,9 +337,9 @@ def test_pairs_that_failed_are_told_beside_those_that_did_not(judged, a_compared
 def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_compared_case) -> None:
     broken = a_compared_case(5.0)
     broken.alone.update(base=PASS, head=FAIL)
-    comparison = Comparison([a_compared_case(0.1), a_compared_case(-0.1), a_compared_case(pairs=1), broken])
-    [suite] = suites(comparison)
-    assert (suite.metric, suite.series) == ("latency(ms)", 2)
+    measured = [a_compared_case(0.1), a_compared_case(-0.1), a_compared_case(0.0, pairs=2)]
+    [suite] = suites(Comparison([*measured, a_compared_case(pairs=1), broken]))
+    assert (suite.metric, suite.series) == ("latency(ms)", 3)
     assert suite.effect.ratio == pytest.approx(1, abs=0.004)
     assert suite.effect.low < 1 < suite.effect.high
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import sys
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
 from torchperf_ci import cli
 from torchperf_ci.bench import selection
-from torchperf_ci.compare import command
+from torchperf_ci.bench.case import Settings
+from torchperf_ci.compare import command, compared_builds
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, read_verdicts
 
 
@@ -146,6 +148,15 @@ def test_a_call_that_makes_no_sense_is_told(tmp_path, monkeypatch, capsys, argum
         (tmp_path / name / "one.json").write_text("[]")
     assert cli.main(["compare", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_two_builds_that_find_different_devices_are_not_compared(monkeypatch, capsys) -> None:
+    """As with ``--device auto``, where one of them is a build for CPUs."""
+    found = {"base": "cpu", "head": "cuda"}
+    opened = Mock(side_effect=lambda _, flag, *__, **___: Mock(settings=Settings("", found[flag])))
+    monkeypatch.setattr(compared_builds, "_open", opened)
+    assert cli.main(["compare", "--base", "torch==2.12.0", "--head", "torch==2.13.0"]) == 2
+    assert "base would be measured on cpu and head on cuda" in capsys.readouterr().err
 
 
 def test_directories_without_a_record_are_told(tmp_path, capsys) -> None:

@@ -194,3 +194,19 @@ def test_almost_a_second_per_step_has_no_exponent(culprit: Culprit) -> None:
     inside = ProfileChange("resnet18", (OperatorCost("backward", "phase", 99.0, 999.6),))
     (row,) = profile_table(replace(culprit, inside=inside)).rows
     assert row[:2] == ("+901", "99 → 1,000")
+
+
+@pytest.mark.parametrize(
+    ("machine", "device", "arch", "may_be"),
+    [
+        ("H100 (cuda)", "cuda", "H100", True),
+        ("H100 (cuda)", "cuda", "", True),
+        ("H100 (cuda)", "cuda", "A100", False),
+        ("H100 (cuda)", "cpu", "H100", False),
+        ("", "cuda", "H100", True),
+    ],
+)
+def test_the_machine_of_a_bisection_is_that_of_a_series_unless_it_says_another(
+    machine: str, device: str, arch: str, may_be: bool
+) -> None:
+    assert Bisection("found", "a", "b", machine=machine).ran_on(device, arch) == may_be

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 from nights import judged, located, measured, regressed, series
 
+from torchperf_ci.stats.effect import Effect
+
 if TYPE_CHECKING:
     from desk import Desk
 
@@ -21,6 +23,13 @@ def test_what_is_expected_is_accepted(desk: Desk) -> None:
     (issue,) = desk.issues.values()
     assert (issue.is_open, issue.memory.accepted) == (False, True)
     assert [row.new for row in issue.memory.rows] == [1.12]
+
+
+def test_a_change_to_nothing_is_accepted_without_its_levels(desk: Desk) -> None:
+    gone = replace(regressed(NET), effect=Effect(0.0), old=None, new=None)
+    desk.night(1, judged(gone))
+    desk.change(1, expected=True)
+    assert desk.night(2, judged(gone)) == ["accept 1"]
 
 
 @pytest.mark.parametrize("level", [1.08, 1.1, 1.11])

@@ -58,6 +58,16 @@ def test_what_was_not_located_becomes_the_issue_of_its_culprit(desk: Desk) -> No
     assert desk.issues[1].memory.kind == "culprit"
 
 
+def test_the_issue_is_told_of_its_culprit_also_where_another_machine_shows_more_without_one(
+    desk: Desk,
+) -> None:
+    slow = judged(regressed(NET), regressed(replace(BERT, arch="A100"), 1.5))
+    assert desk.night(1, slow) == ["open 1"]
+    (action,) = desk.plan(2, slow, located(regressed(NET))).actions
+    assert action.what == "locate"
+    assert [finding.kind for finding in action.findings] == ["culprit", "unlocated"]
+
+
 def test_one_culprit_for_two_issues_leaves_one(desk: Desk) -> None:
     """Regressions are not located by device; the culprit is the same on both."""
     both = [regressed(NET), regressed(ON_CPU)]

@@ -76,6 +76,12 @@ def test_only_those_of_the_newest_runs_count_that_have_risen() -> None:
     assert last_excursions(values, 8, np.zeros(1)).tolist() == [[3, RUNS - 53]]
 
 
+def test_a_single_run_that_rose_is_as_high_as_it_is() -> None:
+    values = noise()
+    values[0, 50:53] += 1.5 * RISE
+    assert found(values, runs=1) == (3, RUNS - 53)
+
+
 def test_a_level_of_a_few_runs_is_a_visit_where_the_one_before_comes_back() -> None:
     values = noise() + RISE
     values[0, -2 - SHORT :] -= RISE

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchperf_ci.stats.build_variance import SIGMAS, Readings, log_density, sigma_prior
-from torchperf_ci.stats.level_grid import LevelGrid, jump_probabilities, level_grid
+from torchperf_ci.stats.build_variance import PRIOR_SIGMA, SIGMAS, Readings, log_density, sigma_prior
+from torchperf_ci.stats.level_grid import CHANGE, LevelGrid, jump_probabilities, level_grid
 from torchperf_ci.stats.level_paths import NEGLIGIBLE, chance_later_is_slower, weigh_levels
 
 if TYPE_CHECKING:
@@ -165,6 +165,16 @@ def test_a_thousand_quiet_readings_are_no_more_than_numbers_can_hold(level) -> N
     assert np.isfinite(
         chance_later_is_slower(np.full(3, 0.1), readings(*triples), found.grid, MIN_EFFECT, 0, 3)
     )
+
+
+def test_the_priors_are_those_that_are_named() -> None:
+    """All other tests take them as they are: Student's t of three degrees, and a scaled inverse χ²."""
+    span = level_grid(np.array([-0.8, -0.8, 0.8, 0.8]), MIN_EFFECT)
+    moves = jump_probabilities(span, MIN_EFFECT)[span.origin]
+    one, ten = (int(np.argmin(np.abs(span.levels - times * CHANGE))) for times in (1, 10))
+    assert moves[one] / moves[ten] == pytest.approx(((3 + 100) / (3 + 1)) ** 2, rel=0.1)
+    assert SIGMAS[sigma_prior().argmax()] == pytest.approx(PRIOR_SIGMA, rel=0.3)
+    assert np.exp(sigma_prior()).sum() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("min_effect", [0.001, 0.01, 0.03, 0.05, 0.1, 0.5])

@@ -149,3 +149,13 @@ def test_what_proves_a_change_is_no_proof_in_a_session_whose_other_cases_remembe
     assert judged_beside(remembering(0.0, (6, 12), seed=10), np.ones(12)) == word
     assert judged_beside(remembering(0.9, (6, 12), seed=10), np.ones(12)) == "open"
     assert judged_beside(remembering(0.9, (6, 12), seed=10), order) == "open"
+
+
+@pytest.mark.parametrize(("pairs", "word"), [(0.005, "increase"), (0.004, "open")])
+def test_few_pairs_beyond_all_controls_prove_a_change_of_some_times_their_spread(
+    pairs: float, word: str
+) -> None:
+    spread = np.array([-3, -1, 1, 3]) / 3000
+    row = [PairReading(value) for value in pairs + spread]
+    row += [PairReading(value, control=True) for value in (-0.0007, 0.0007)]
+    assert judge_pairs(row, [], 0.005, cases=1).word == word

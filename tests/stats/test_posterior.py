@@ -97,6 +97,23 @@ def test_they_are_where_builds_differ_by_more_by_luck_than_a_change_that_matters
     assert found.suspects.sum() + found.none == pytest.approx(1.0)
 
 
+def test_rebuilds_of_good_and_bad_show_whether_their_first_builds_were_lucky() -> None:
+    errors = (0.001, -0.001, 0.0)
+
+    def slower(*of_draws: float) -> Readings:
+        values = [level + error for level in of_draws for error in errors]
+        draws = np.repeat(np.arange(len(of_draws)), len(errors))
+        ends = np.zeros(draws.size, np.intp), np.full(draws.size, N)
+        return Readings(*ends, np.array(values), np.stack([draws, draws], axis=1), luck=0.01)
+
+    first, gone, again = (
+        posterior(EQUAL, [slower(0.03, *anew)], MIN_EFFECT).none for anew in ((), (0.0,) * 3, (0.03,) * 3)
+    )
+    assert 0.3 < first < 0.7
+    assert gone > 0.9
+    assert again < 0.1
+
+
 def test_without_readings_the_weights_are_all_that_is_known() -> None:
     weights = np.arange(1.0, N + 1) / (N * (N + 1) / 2)
     nothing = Readings(np.zeros(0, np.intp), np.zeros(0, np.intp), np.zeros(0))

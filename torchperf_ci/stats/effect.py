@@ -35,7 +35,7 @@ class Effect:
     @property
     def size(self) -> float:
         """How large the change is in either direction: ``|ln(ratio)|``, infinite for a ratio that has no logarithm."""
-        return abs(log(self.ratio)) if 0 < self.ratio < inf else inf
+        return abs(log(self.ratio)) if self.ratio > 0 else inf
 
     def inverse(self) -> Effect:
         """Return the effect on the reciprocal quantity."""

@@ -63,6 +63,12 @@ def test_a_control_is_of_one_draw_and_only_among_a_proof() -> None:
     assert with_control(proven, other) == other
 
 
+def test_controls_of_another_step_take_no_turn_of_its_own() -> None:
+    elsewhere = BisectReading("time", 7, 7, {"time": 0.0}, "control")
+    between = BisectFacts((*facts(0.03, lambda _: 0.0, PAIRS_PER_CONTROL).readings, elsewhere))
+    assert with_control(between, VERIFY) == PlannedPair("time", 4, 4, "control")
+
+
 @pytest.mark.parametrize("turns", [False, True])
 def test_a_change_is_proven_beside_a_steady_machine(turns) -> None:
     assert is_beyond_memory(facts(0.04, lambda _: 0.0, turns=turns), "time", STEP, 0.03)

@@ -11,13 +11,16 @@ def test_a_commit_stays_usable_where_another_draw_of_it_fails_and_for_other_prob
         BuildAttempt(3, ok=False, draw=1),
         BuildAttempt(4, ok=False),
         BuildAttempt(5, ok=True),
+        BuildAttempt(5, ok=True, draw=1),
+        BuildAttempt(5, ok=True, draw=2, repeated=True),
     )
     facts = BisectFacts((), builds, (ProbeFailure("p", 5, "crashed"),))
     assert facts.failing("p") == {5}
     assert facts.failing("q") == frozenset()
     assert facts.unbuilt == {4}
     assert facts.built == {3, 5}
-    assert facts.made == {(3, 0), (5, 0)}
+    assert facts.made == {(3, 0), (5, 0), (5, 1), (5, 2)}
+    assert facts.wasted == {(3, 1), (5, 2)}
 
 
 def failed(*positions: int) -> BisectFacts:
@@ -38,6 +41,8 @@ def test_what_failed_once_or_twice_may_have_failed_by_chance_but_not_a_row() -> 
     assert failed(4, 5, 7, 8).unsettled == {4, 5, 7, 8}
     assert failed(4, 5, 7, 8, 5, 5).unsettled == {4, 7, 8}
     assert failed(4, 5, 7, 8, 5, 5, 7, 7).unsettled == frozenset()
+    apart = BisectFacts((), (*failed(4, 4, 4, 7, 7, 7, 5).builds, BuildAttempt(6, ok=True)))
+    assert apart.unsettled == {5}, "what failed on the other side of a build says nothing of it"
     assert failed(4, 5, 7, 8).unbuilt == {4, 5, 7, 8}
     assert failed(4, 4).tries == {0: 1, 4: 2, 9: 1}
 

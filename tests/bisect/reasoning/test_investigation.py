@@ -55,6 +55,24 @@ def test_what_is_proven_stays_proven_when_bad_looks_fast_later() -> None:
     assert evidence.culprits == steps(35)
 
 
+def test_what_was_never_measured_on_both_ends_is_not_taken_for_explained() -> None:
+    """As where another probe has found the step."""
+    noise = [0.001, -0.001, 0.0] * 4
+    ends = [BisectReading("p", 0, N, {"s": 0.14 + error}, "confirm") for error in noise]
+    step = [BisectReading("p", 34, 35, {"s": 0.07 + error}, "verify") for error in noise]
+    evidence = SeriesEvidence(a_range({}).question(), BisectFacts((*ends, *step)), "s", "p")
+    assert evidence.culprits == steps(35)
+    assert SuspectRange(0, 34) in evidence.unexplained
+
+
+def test_the_probe_with_the_fewest_pairs_is_confirmed_first() -> None:
+    question = replace(a_range({}).question(), probes=["p", "q"])
+    facts = BisectFacts((BisectReading("p", 0, N, {"s": 0.0}, "confirm"),))
+    step = Investigation(question, facts).next_step()
+    assert step is not None
+    assert step.probe == "q"
+
+
 def test_five_hundred_commits_take_little_more_than_seventy() -> None:
     ended = bisected(a_range({337: 1.07}, n=500))
     assert ended.culprits == {"s": steps(337)}

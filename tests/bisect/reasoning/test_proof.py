@@ -18,7 +18,7 @@ from torchperf_ci.bisect.reasoning.proof import (
     may_be_proven_yet,
 )
 from torchperf_ci.stats.build_variance import tau_prior
-from torchperf_ci.stats.sequential_test import BEYOND_MODES
+from torchperf_ci.stats.sequential_test import BEYOND_MODES, MIN_PAIRS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,11 @@ def test_below_what_machines_jump_by_a_name_takes_more() -> None:
     assert verified(pairs(MIN_TO_VERIFY)).word == "open"
     assert verified(pairs(9)).word == "slower"
     assert math.exp(BEYOND_MODES) > 1.07
+
+
+def test_a_suspicion_is_worth_a_search_from_half_of_the_change_that_matters() -> None:
+    assert confirmed(pairs(30, 0.018)).word == "slower"
+    assert confirmed(pairs(30, 0.012)).word == "not slower"
 
 
 @pytest.mark.parametrize("effect", [0.0, -0.07])
@@ -130,9 +135,18 @@ def test_what_rebuilding_makes_go_away_is_luck() -> None:
     gone = {FIRST: first} | {(k, k): pairs(3, 0.0, seed=k) for k in range(1, 6)}
     found = proof.confirmed(gone, MIN_EFFECT, 1, some())
     assert (found.word, found.is_luck) == ("not slower", True)
+    assert found.decision.effect.ratio < found.of_pairs.effect.ratio - 0.005, (
+        "each build counts, not each pair"
+    )
     never = {(k, k): pairs(3, 0.0, seed=k) for k in range(6)}
     found = proof.confirmed(never, MIN_EFFECT, 1, some())
     assert (found.word, found.is_luck) == ("not slower", False)
+
+
+def test_that_bad_is_not_slower_takes_six_pairs_however_much_faster_it_is() -> None:
+    faster = pairs(MIN_PAIRS, -0.3)
+    assert confirmed(faster[:-1], 1, some()).word == "open"
+    assert confirmed(faster, 1, some()).word == "not slower"
 
 
 def test_a_refuted_step_is_worth_more_pairs_until_it_is_refuted_for_good() -> None:

@@ -298,7 +298,7 @@ def readings_within(facts: BisectFacts, series: str, segment: SuspectRange, luck
     }
     found = inside.values()
     bases, heads = ([getattr(r, side) - segment.before for r in found] for side in ("base", "head"))
-    values = np.array([r.log_ratios[series] for r in found], np.float64)
+    values = np.array([r.log_ratios[series] for r in found])
     draws = np.array([r.draws for r in found], np.intp).reshape(-1, 2)
     pairs = np.array([*inside], np.intp)
     return Readings(np.array(bases, np.intp), np.array(heads, np.intp), values, draws, luck, pairs)
