@@ -50,7 +50,8 @@ _BRANCH = Text(
 )
 _TARGET = Text(
     r"^(s3://|branch:|https?://|chdb://|clickhouse://|(?![A-Za-z][A-Za-z0-9]*:))\s*\S",
-    "s3://BUCKET, branch:NAME, https://…, chdb://PATH, clickhouse://USER@HOST/DATABASE or a directory",
+    "s3://BUCKET, branch:NAME, https://…, chdb://PATH, clickhouse://USER@HOST/DATABASE or a directory, "
+    "as ./NAME if it has a colon",
 )
 _STORE = Text(r"^(chdb|clickhouse)://", "chdb://PATH or clickhouse://USER@HOST/DATABASE")
 
