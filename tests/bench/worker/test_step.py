@@ -215,7 +215,7 @@ def test_whatever_a_build_draws_from_is_the_same_in_every_process() -> None:
 
 REGISTERING = """
 import torch
-from torchperf_ci.suite import Task, Workload, workload
+from torchperf_ci.suite import Task, workload
 
 torch.library.define("test_of_once::twice", "(Tensor x) -> Tensor")
 torch.library.impl("test_of_once::twice", "default", lambda x: 2 * x)
