@@ -283,7 +283,7 @@ def read_checkout(folder: Path) -> MeasuredCommit:
     if not folder.is_dir():
         reason = f"{folder}: there is no such directory; name the checkout that was measured with --repo"
         raise UnknownIdentityError(reason)
-    git = Git(folder, Deadline.after(_GIT_SECONDS))
+    git = Git.within(_GIT_SECONDS, folder)
     try:
         sha, date = git("log", "-1", "--no-show-signature", "--format=%H %ct").decode().split()
         remote, branch = _origin(git), _checked_out_branch(git)
@@ -311,7 +311,7 @@ def read_checkout(folder: Path) -> MeasuredCommit:
 def uncommitted_note(checkout: Path, consequence: str) -> str:
     """Say that a checkout differs from its commit; empty if no tracked file is changed."""
     with suppress(GitError):
-        if Git(checkout, Deadline.after(_GIT_SECONDS))(
+        if Git.within(_GIT_SECONDS, checkout)(
             "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"
         ):
             return f"⚠ the checkout {checkout} has uncommitted changes, {consequence}"
@@ -321,7 +321,7 @@ def uncommitted_note(checkout: Path, consequence: str) -> str:
 def origin_page(folder: Path) -> str:
     """Return the web page of the remote ``origin``, without credentials; empty if there is none."""
     try:
-        return page_of(_origin(Git(folder, Deadline.after(_GIT_SECONDS))))
+        return page_of(_origin(Git.within(_GIT_SECONDS, folder)))
     except GitError:
         return ""
 
