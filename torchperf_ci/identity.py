@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from torchperf_ci.actions import in_actions
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.git import Git, GitError, without_secrets
 from torchperf_ci.github import GitHubRefusedError, github_client, github_server
@@ -247,9 +246,8 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
     if not environ.get("GITHUB_TOKEN"):
         reason = "there is no GITHUB_TOKEN to ask GitHub with"
         raise UnknownIdentityError(reason)
-    deadline = Deadline.after(_JOBS_SECONDS)
     try:
-        with github_client(environ.get("GITHUB_REPOSITORY", ""), environ, deadline) as client:
+        with github_client(None, environ, _JOBS_SECONDS) as client:
             run = client.request(lambda: client.repository.get_workflow_run(workflow))
             listed = client.all(lambda: run.jobs("latest"))
     except (GitHubRefusedError, NotDeliveredError, UsageError) as error:
