@@ -10,7 +10,6 @@ import pytest
 from serving import serving
 
 from torchperf_ci import github
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def client(url: str, seconds: float) -> AbstractContextManager[github.GitHubClient]:
     environ = {"GITHUB_TOKEN": "token", "GITHUB_REPOSITORY": "octo/perf", "GITHUB_API_URL": url}
-    return github.github_client(None, environ, Deadline.after(seconds))
+    return github.github_client(None, environ, seconds)
 
 
 def test_a_server_that_sends_a_byte_at_a_time_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

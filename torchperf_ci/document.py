@@ -334,6 +334,12 @@ def day_of(timestamp: float) -> str:
     return f"{datetime.datetime.fromtimestamp(timestamp, datetime.timezone.utc):%Y-%m-%d}"
 
 
+def range_text(numbers: Sequence[float]) -> str:
+    """Return ``3``, or ``3 to 5`` if they differ."""
+    least, most = min(numbers), max(numbers)
+    return f"{least:g}" if least == most else f"{least:g} to {most:g}"
+
+
 def first_and_last(text: str) -> str:
     """Of the lines of a failure, the first one, which says what failed, and the last one, which mostly says why."""
     lines = text.strip().splitlines()

@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchperf_ci.deadline import Deadline
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
-
-    from torchperf_ci.deadline import Deadline
 
 # Variables that would point git to another repository or index.
 _ELSEWHERE = (
@@ -93,6 +93,11 @@ class Git:
     folder: Path
     deadline: Deadline
     settings: Sequence[GitSetting] = ()
+
+    @classmethod
+    def within(cls, seconds: float, folder: Path) -> Git:
+        """Git in a folder, with so much time for all calls together."""
+        return cls(folder, Deadline.after(seconds))
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Run git and return its output. Raises :class:`GitError`."""

@@ -139,10 +139,11 @@ class GitHubClient:
 
 
 @contextmanager
-def github_client(
-    given: str | None, environ: Mapping[str, str], deadline: Deadline
-) -> Iterator[GitHubClient]:
-    """Yield a client for the ``given`` repository, else the job's, that uses the token in ``GITHUB_TOKEN``."""
+def github_client(given: str | None, environ: Mapping[str, str], seconds: float) -> Iterator[GitHubClient]:
+    """Yield a client for the ``given`` repository, else the job's, that uses the token in ``GITHUB_TOKEN``.
+
+    All requests together have so many ``seconds``.
+    """
     from github import Auth, Github
 
     name = given or environ.get("GITHUB_REPOSITORY", "")
@@ -164,7 +165,7 @@ def github_client(
         seconds_between_writes=_SECONDS_BETWEEN_WRITES,
         lazy=True,  # do not request the repository itself
     )
-    found = GitHubClient(client, name, client.get_repo(name), deadline)
+    found = GitHubClient(client, name, client.get_repo(name), Deadline.after(seconds))
     try:
         if name != environ.get("GITHUB_REPOSITORY"):
             # If it was renamed, get its present name: redirects lose the parameters of lists.

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from torchperf_ci.actions import in_actions
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.git import Git, GitError, without_secrets
 from torchperf_ci.github import GitHubRefusedError, github_client, github_server
@@ -247,9 +246,8 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
     if not environ.get("GITHUB_TOKEN"):
         reason = "there is no GITHUB_TOKEN to ask GitHub with"
         raise UnknownIdentityError(reason)
-    deadline = Deadline.after(_JOBS_SECONDS)
     try:
-        with github_client(environ.get("GITHUB_REPOSITORY", ""), environ, deadline) as client:
+        with github_client(None, environ, _JOBS_SECONDS) as client:
             run = client.request(lambda: client.repository.get_workflow_run(workflow))
             listed = client.all(lambda: run.jobs("latest"))
     except (GitHubRefusedError, NotDeliveredError, UsageError) as error:
@@ -283,7 +281,7 @@ def read_checkout(folder: Path) -> MeasuredCommit:
     if not folder.is_dir():
         reason = f"{folder}: there is no such directory; name the checkout that was measured with --repo"
         raise UnknownIdentityError(reason)
-    git = Git(folder, Deadline.after(_GIT_SECONDS))
+    git = Git.within(_GIT_SECONDS, folder)
     try:
         sha, date = git("log", "-1", "--no-show-signature", "--format=%H %ct").decode().split()
         remote, branch = _origin(git), _checked_out_branch(git)
@@ -311,7 +309,7 @@ def read_checkout(folder: Path) -> MeasuredCommit:
 def uncommitted_note(checkout: Path, consequence: str) -> str:
     """Say that a checkout differs from its commit; empty if no tracked file is changed."""
     with suppress(GitError):
-        if Git(checkout, Deadline.after(_GIT_SECONDS))(
+        if Git.within(_GIT_SECONDS, checkout)(
             "--no-optional-locks", "status", "--porcelain", "--untracked-files=no"
         ):
             return f"⚠ the checkout {checkout} has uncommitted changes, {consequence}"
@@ -321,7 +319,7 @@ def uncommitted_note(checkout: Path, consequence: str) -> str:
 def origin_page(folder: Path) -> str:
     """Return the web page of the remote ``origin``, without credentials; empty if there is none."""
     try:
-        return page_of(_origin(Git(folder, Deadline.after(_GIT_SECONDS))))
+        return page_of(_origin(Git.within(_GIT_SECONDS, folder)))
     except GitError:
         return ""
 

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Piece, Table, Words
 from torchperf_ci.errors import UsageError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, github_client, github_server
@@ -40,7 +39,7 @@ def watch_command(options: WatchOptions) -> int:
     """Check the schedule, and open or close the issue. Missing runs do not make this command fail."""
     now = _now()
     server = github_server(os.environ)
-    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as client:
+    with github_client(options.repo, os.environ, _SECONDS) as client:
         schedule = read_schedule(client, server, options.workflow, options.branch)
         status = check_schedule(schedule, now, options.within)
         _report_status(schedule, status)

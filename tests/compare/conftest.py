@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import TYPE_CHECKING
 
@@ -92,3 +93,47 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("suite") / "suite.py"
     path.write_text(SUITE)
     return str(path)
+
+
+METRICS = {
+    "latency": "latency(ms)",
+    "throughput": "throughput(samples/s)",
+    "score": "score(points)",
+    "leak": "memory_leak(KiB/iter)",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Callable[..., Path]:
+    """A directory with one record a metric."""
+
+    def write(name: str, facts: dict[str, str] | None = None, **metrics) -> Path:
+        (tmp_path / name).mkdir(exist_ok=True)
+        machine = {"governor": "performance", "torch_threads": "2", **(facts or {})}
+        for number, (metric, values) in enumerate(metrics.items()):
+            extra = values if isinstance(values, dict) else {}
+            record = {
+                "benchmark": {
+                    "name": "b",
+                    "mode": "inference",
+                    "dtype": "fp32",
+                    "extra_info": {"batch_size": "8"},
+                },
+                "model": {"name": "m", "backend": "eager"},
+                "metric": {
+                    "name": METRICS.get(metric, metric),
+                    "benchmark_values": extra.pop("values", []) if extra else values,
+                    "extra_info": extra,
+                },
+                "runners": [
+                    {
+                        "name": "cpu",
+                        "type": "x",
+                        "extra_info": {**machine, "fingerprint_of": ",".join(machine)},
+                    }
+                ],
+            }
+            (tmp_path / name / f"{number}.json").write_text(json.dumps([record]))
+        return tmp_path / name
+
+    return write

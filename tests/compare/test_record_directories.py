@@ -25,42 +25,6 @@ def spread(level: float, values: int = 8, sd: float = 0.01, seed: str = "") -> l
     return [level * (1 + noise.gauss(0, sd)) for _ in range(values)]
 
 
-@pytest.fixture
-def folder(tmp_path):
-    """A directory with one record a metric."""
-
-    def write(name: str, facts: dict[str, str] | None = None, **metrics) -> Path:
-        (tmp_path / name).mkdir(exist_ok=True)
-        machine = {"governor": "performance", "torch_threads": "2", **(facts or {})}
-        for number, (metric, values) in enumerate(metrics.items()):
-            extra = values if isinstance(values, dict) else {}
-            record = {
-                "benchmark": {
-                    "name": "b",
-                    "mode": "inference",
-                    "dtype": "fp32",
-                    "extra_info": {"batch_size": "8"},
-                },
-                "model": {"name": "m", "backend": "eager"},
-                "metric": {
-                    "name": METRICS.get(metric, metric),
-                    "benchmark_values": extra.pop("values", []) if extra else values,
-                    "extra_info": extra,
-                },
-                "runners": [
-                    {
-                        "name": "cpu",
-                        "type": "x",
-                        "extra_info": {**machine, "fingerprint_of": ",".join(machine)},
-                    }
-                ],
-            }
-            (tmp_path / name / f"{number}.json").write_text(json.dumps([record]))
-        return tmp_path / name
-
-    return write
-
-
 @pytest.mark.parametrize("side", ["base", "head"])
 def test_what_was_measured_by_hand_is_compared_with_what_was_measured_in_a_job(folder, side: str) -> None:
     sides = {name: folder(name, latency=spread(10, seed=name)) for name in ("base", "head")}
@@ -74,14 +38,6 @@ def test_what_was_measured_by_hand_is_compared_with_what_was_measured_in_a_job(f
     assert {verdict.verdict for verdict in verdicts} == {"missing", "new"}, (
         "another repository's are not compared"
     )
-
-
-METRICS = {
-    "latency": "latency(ms)",
-    "throughput": "throughput(samples/s)",
-    "score": "score(points)",
-    "leak": "memory_leak(KiB/iter)",
-}
 
 
 def judged(base: Path, head: Path, policy: ComparisonPolicy = POLICY):
@@ -283,97 +239,6 @@ def test_an_accuracy_in_numbers_is_a_ratio(folder) -> None:
     assert judged(folder("one", accuracy=[1.0]), folder("two", accuracy=[0.0])).verdict == "broken"
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "word"),
-    [
-        ("pass", "oom", "broken"),
-        ("oom", "pass", "fixed"),
-        ("pass", "pass", "unchanged"),
-        ("oom", "oom", "unchanged"),
-        ("pass", "unsupported", "missing"),
-    ],
-)
-def test_outcomes(folder, old, new, word) -> None:
-    def status(how: str) -> dict:
-        return {
-            "values": [float(how == "pass")],
-            "status": how,
-            "reason": "" if how == "pass" else "too large",
-        }
-
-    verdict = judged(folder("base", status=status(old)), folder("head", status=status(new)))
-    assert verdict.verdict == word
-    assert (verdict.old, verdict.new) == (
-        (None, None) if word == "missing" else (float(old == "pass"), float(new == "pass"))
-    )
-
-
-@pytest.mark.parametrize("driver", ["550", "560"])
-def test_what_fails_before_its_batch_size_and_config_are_known_is_broken(folder, driver: str) -> None:
-    sides = {
-        side: folder(side, {"driver": number}, status={"values": [value], "status": word})
-        for side, number, value, word in (("base", "550", 1.0, "pass"), ("head", driver, 0.0, "failed"))
-    }
-    for side, facts in (
-        ("base", {"batch_size": "8", "workload_config": "1a"}),
-        ("head", {"batch_size": "0"}),
-    ):
-        (file,) = sides[side].iterdir()
-        [record] = json.loads(file.read_text())
-        file.write_text(json.dumps([{**record, "benchmark": {**record["benchmark"], "extra_info": facts}}]))
-    verdict = judged(sides["base"], sides["head"])
-    moved = " (also changed: driver: 550 → 560)" if driver == "560" else ""
-    assert (verdict.verdict, verdict.why) == ("broken", f"passes on base, but not on head: failed{moved}")
-
-
-def test_a_run_has_failed_if_one_of_its_jobs_has(folder, tmp_path) -> None:
-    fine, failing = {"values": [1.0], "status": "pass"}, {"values": [0.0], "status": "crashed"}
-    (tmp_path / "head").mkdir()
-    for number, status in enumerate([failing, fine]):
-        (file,) = folder(f"head/job-{number}", status=dict(status)).iterdir()
-        [record] = json.loads(file.read_text())
-        file.write_text(json.dumps([{**record, "workflow_id": 7, "run_attempt": 1, "job_id": number + 1}]))
-    verdict = judged(folder("base", status=fine), tmp_path / "head")
-    why = "passes on base, but not on head: crashed; head fails in 1 of its 2 records"
-    assert (verdict.verdict, verdict.why) == ("broken", why)
-
-
-def test_a_side_that_fails_now_and_then_says_so(folder, tmp_path) -> None:
-    fine, failing = {"values": [1.0], "status": "pass"}, {"values": [0.0], "status": "crashed"}
-    (tmp_path / "head").mkdir()
-    for number, status in enumerate([fine, failing, fine]):
-        folder(f"head/run-{number}", status=dict(status))
-    verdict = judged(folder("base", status=fine), tmp_path / "head")
-    assert (verdict.verdict, verdict.why) == ("unchanged", "passes on both; head fails in 1 of its 3 records")
-
-
-def test_a_case_that_fails_has_no_number_to_judge(folder) -> None:
-    failing = {"values": [0.0], "status": "oom", "reason": "too large"}
-    base = folder("base", status={"values": [1.0], "status": "pass"}, latency=spread(1.0))
-    verdicts = compare_directories(base, folder("head", status=failing, latency=[0.0]), POLICY).verdicts
-    words = {verdict.series.metric: (verdict.verdict, verdict.why) for verdict in verdicts}
-    assert words["status"][0] == "broken"
-    assert words["latency(ms)"] == ("missing", "head has no number: oom: too large")
-
-
-@pytest.mark.parametrize(
-    ("status", "why"),
-    [
-        ({"values": [0.0], "status": "oom", "reason": "too large"}, "status of its case: oom: too large"),
-        (
-            {"values": [1.0], "status": "pass", "not_measured": '{"latency(ms)": "no clock"}'},
-            "not measured: no clock",
-        ),
-        ({"values": [1.0], "status": "pass"}, "head has no such record"),
-    ],
-)
-def test_a_number_that_is_not_there_is_explained_by_the_status_of_its_case(folder, status, why) -> None:
-    base = folder("base", status={"values": [1.0], "status": "pass"}, latency=spread(1.0))
-    verdicts = compare_directories(base, folder("head", status=status), POLICY).verdicts
-    words = {verdict.series.metric: (verdict.verdict, verdict.why) for verdict in verdicts}
-    assert words["latency(ms)"] == ("missing", why)
-
-
 def test_other_conditions_are_not_comparable(folder) -> None:
     verdict = judged(folder("base", latency=[1.0]), folder("head", {"governor": "powersave"}, latency=[2.0]))
     assert verdict.verdict == "not-comparable"
@@ -393,21 +258,6 @@ def test_runs_of_a_runner_that_is_another_machine_each_time_say_why_nothing_is_c
     why = "the two were measured on different machines, which are not compared: base on cpu (x), head on cpu (y)"
     assert why in compare_directories(base, head, POLICY).notes
     assert why not in compare_directories(base, base, POLICY).notes
-
-
-@pytest.mark.parametrize(("values", "failing"), [([0.0], True), ([1.0], False)])
-def test_what_is_new_and_fails_says_so(folder, values, failing) -> None:
-    head = folder("head", latency=[1.0], status=values)
-    (status,) = (
-        verdict
-        for verdict in compare_directories(folder("base", latency=[1.0]), head, POLICY).verdicts
-        if verdict.series.metric == "status"
-    )
-    assert status.verdict == "new"
-    assert bool(status.evidence.failing) == failing
-    assert status.why == (
-        "fails, and base has no such record: failed" if failing else "base has no such record"
-    )
 
 
 def test_a_throughput_is_not_judged_beside_its_latency(folder) -> None:

@@ -49,10 +49,10 @@ class Replay:
         found = []
         for row in rows:
             self.row = row
-            found.append(self.device.reading())
+            found.append(self.device.tools.reading())
             if row is rows[0]:
-                before = self.device.throttle_counters()
-        return before, self.device.throttle_counters(), found
+                before = self.device.tools.throttle_counters()
+        return before, self.device.tools.throttle_counters(), found
 
 
 @pytest.fixture
@@ -122,10 +122,10 @@ def test_counters_of_older_drivers(nvidia):
     nvidia.nvmlDeviceGetFieldValues.side_effect = lambda _, fields: [
         field_value(field, counts.get(field)) for field in fields
     ]
-    held = Cuda().throttle_counters()
+    held = Cuda().tools.throttle_counters()
     assert (held.voiding, held.power) == ({"thermal slowdown": 0.5}, 2.0)
     nvidia.nvmlDeviceGetFieldValues.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    assert Cuda().throttle_counters() is None
+    assert Cuda().tools.throttle_counters() is None
 
 
 def test_the_fields_are_those_of_the_library():
@@ -157,7 +157,7 @@ def test_a_gpu_is_read_all_the_time_or_at_both_ends(monkeypatch):
 def test_a_cpu_is_not_read():
     with sample_gpu(Cpu(), closely=True) as found:
         pass
-    assert (found, summarize_samples(found), clock_limits(Cpu().throttle_counters(), None, found)) == (
+    assert (found, summarize_samples(found), clock_limits(Cpu().tools.throttle_counters(), None, found)) == (
         [],
         {},
         {},

@@ -15,10 +15,8 @@ import sys
 from collections.abc import Mapping  # noqa: TC003  # msgspec reads the types
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist, median, stdev
+from statistics import median, stdev
 from typing import TYPE_CHECKING, Literal, TypeVar, get_args
-
-import numpy as np
 
 from torchperf_ci import metrics
 from torchperf_ci.bench import selection
@@ -34,7 +32,7 @@ from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, FirstSt
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices, random_variables
 from torchperf_ci.machine.interference import watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
-from torchperf_ci.stats.noise import student_of_score
+from torchperf_ci.stats.noise import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -273,8 +271,7 @@ def measured_quads(
 
 def _are_alike(log_ratios: Sequence[float]) -> bool:
     quads = len(log_ratios)
-    student = float(student_of_score(np.array(NormalDist().inv_cdf(0.975)), quads - 1))
-    return student * stdev(log_ratios) / math.sqrt(quads) <= ALIKE
+    return student_quantile(0.975, quads - 1) * stdev(log_ratios) / math.sqrt(quads) <= ALIKE
 
 
 def _quad(base: WorkerConversation, head: WorkerConversation, steps: int) -> tuple[float, float]:

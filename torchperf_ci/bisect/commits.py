@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
 from torchperf_ci.environments.revisions import (
     UNSHALLOW,
@@ -191,7 +190,7 @@ def path_changes(commits: LinearHistory) -> list[frozenset[str]]:
 @contextmanager
 def _asking(repo: Path) -> Iterator[Git]:
     try:
-        yield Git(repo, Deadline.after(HISTORY_SECONDS))
+        yield Git.within(HISTORY_SECONDS, repo)
     except GitError as error:
         msg = f"the history of {repo} cannot be read: {error}; see what `git fsck` says there"
         raise UsageError(msg) from error
@@ -268,7 +267,7 @@ def submodule_notes(repo: Path, before: str, sha: str) -> tuple[str, ...]:
     ``before`` is the commit before it in the range, which is one of its parents.
     """
     try:
-        moves = list(_moves(Git(repo, Deadline.after(SUBMODULE_SECONDS)), before, sha))
+        moves = list(_moves(Git.within(SUBMODULE_SECONDS, repo), before, sha))
     except GitError:
         return ()
     top = top_of_checkout(repo) or repo
@@ -303,7 +302,7 @@ def _commits_between(folder: Path, old: str, new: str) -> list[str] | None:
         return None
     options = ("-z", "--no-show-signature", "--encoding=UTF-8", "--format=%h %s")
     try:
-        listed = Git(folder, Deadline.after(SUBMODULE_SECONDS))("log", *options, f"{old}..{new}", "--")
+        listed = Git.within(SUBMODULE_SECONDS, folder)("log", *options, f"{old}..{new}", "--")
     except GitError:
         return None
     return listed.decode(errors="replace").split("\0")[:-1]

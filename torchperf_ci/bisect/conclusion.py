@@ -91,7 +91,7 @@ def _explained_by_luck(series: SeriesEvidence) -> str:
 def _dead_ends(result: SearchResult) -> Iterator[str]:
     """Yield, for each search that found no culprit, the reason why it cannot continue."""
     for search in result.investigation.searches:
-        refuted = [*search.segment.parts(search.members[0].refuted)]
+        refuted = [*search.segment.parts(search.first.refuted)]
         step = refuted[0] if len(refuted) == 1 else search.step
         if search.is_spent and search.step is None:
             yield (
@@ -102,7 +102,7 @@ def _dead_ends(result: SearchResult) -> Iterator[str]:
             yield "no further measurement is expected to tell the suspects apart: that takes a quieter machine"
         if step is None:
             continue
-        proof, culprit = search.members[0].tried.get(step), result.sequence.labels[step.after]
+        proof, culprit = search.first.tried.get(step), result.sequence.labels[step.after]
         if search.returns:
             again = " or ".join(result.sequence.labels[place] for place in search.returns)
             yield (

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from torchperf_ci import __version__, json_files
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.metrics import kind_of, rounded
 from torchperf_ci.records.files import replace_file
@@ -179,7 +178,7 @@ def _git_user() -> str:
 
 def _git_setting(name: str) -> str:
     with suppress(GitError):
-        output = Git(Path.cwd(), Deadline.after(_GIT_SECONDS))("config", "--get", name)
+        output = Git.within(_GIT_SECONDS, Path.cwd())("config", "--get", name)
         return output.decode(errors="replace").strip()
     return ""
 

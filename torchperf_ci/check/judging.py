@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from torchperf_ci.check.missing_series import lost_series, missing_verdict
 from torchperf_ci.check.numbers import judge_numbers, with_build_variance
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
-from torchperf_ci.document import day_of
-from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, UP, is_positive
+from torchperf_ci.document import day_of, range_text
+from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_positive
 from torchperf_ci.series.outcomes import outcome_text, passed, worse_outcome
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
@@ -43,7 +43,7 @@ RUNS_TO_SETTLE = 3
 """How many runs in a row a count that comes and goes has to stay to have changed."""
 
 
-def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
+def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
     """Judge a count: it has changed if all runs since a recent one are outside the range of the runs before.
 
     Some nights after a change thus say the same, and continue its bisection. A count that has come and gone before has
@@ -51,18 +51,18 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
     """
     points = [*pairing.old, *pairing.new]
     values = numbers(points)
-    begin, change = _last_change(points, len(pairing.old), direction)
+    begin, change = _last_change(points, len(pairing.old), rule)
     word, why = change, ""
     if _comes_and_goes(values[:begin], values[begin:]):
         begin_of_stay = max(min(begin, len(values) - RUNS_TO_SETTLE), 1)
-        settled = _beyond(values[:begin_of_stay], values[begin_of_stay:], direction)
+        settled = _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
         if settled != "unchanged":
             word, begin = settled, begin_of_stay
         elif change != "unchanged":
             word, why = "noisy", f", but it came and went in the last {RECENT_FLICKER} runs"
     before = values[:begin][-RECENT_COUNTS:]
     runs = len({point.run for point in points[begin:]})
-    new = _range(values[begin:]) + (f" in the last {runs} runs" if runs > 1 else "")
+    new = range_text(values[begin:]) + (f" in the last {runs} runs" if runs > 1 else "")
     return Verdict(
         pairing.series,
         word,
@@ -81,25 +81,23 @@ def judge_count(pairing: SeriesPairing, direction: str) -> Verdict:
     )
 
 
-def _last_change(points: Sequence[Point], past: int, direction: str) -> tuple[int, VerdictWord]:
+def _last_change(points: Sequence[Point], past: int, rule: MetricRule) -> tuple[int, VerdictWord]:
     """Return from which run on they are worse or better than before: the first new one, one of the past's last, or
     a later new one."""
     values = numbers(points)
     recent = range(past - 1, max(past - RECENT_COUNTS, 0), -1)
     for begin in (past, *recent, *range(past + 1, len(points))):
         is_of_one_run = points[begin - 1].run == points[begin].run
-        word = _beyond(values[:begin], values[begin:], direction)
+        word = _beyond(values[:begin], values[begin:], rule)
         if word != "unchanged" and not is_of_one_run:
             return begin, word
     return past, "unchanged"
 
 
-def _beyond(past: Sequence[float], now: Sequence[float], direction: str) -> VerdictWord:
+def _beyond(past: Sequence[float], now: Sequence[float], rule: MetricRule) -> VerdictWord:
     """Return whether all new counts are worse, or better, than the last ones of the past."""
     recent = past[-RECENT_COUNTS:]
-    above, below = min(now) > max(recent), max(now) < min(recent)
-    worse, better = (below, above) if direction == UP else (above, below)
-    return "regressed" if worse else "improved" if better else "unchanged"
+    return rule.word(above=min(now) > max(recent), below=max(now) < min(recent)) or "unchanged"
 
 
 def _comes_and_goes(past: Sequence[float], now: Sequence[float]) -> bool:
@@ -110,12 +108,7 @@ def _comes_and_goes(past: Sequence[float], now: Sequence[float]) -> bool:
 
 
 def _count_sentence(past: Sequence[float], new: str, *, changed: bool) -> str:
-    return f"{new}, previously {_range(past)}" if changed else f"{_range(past)}, as before"
-
-
-def _range(counts: Sequence[float]) -> str:
-    least, most = min(counts), max(counts)
-    return f"{least:g}" if least == most else f"{least:g} to {most:g}"
+    return f"{new}, previously {range_text(past)}" if changed else f"{range_text(past)}, as before"
 
 
 RECENT_OUTCOMES = 20
@@ -348,7 +341,7 @@ def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, Metr
             for pairing in pairings
             if not pairing.old and pairing.series not in following
         ),
-        *(judge_count(pairing, rules[pairing.series].direction) for pairing in counts),
+        *(judge_count(pairing, rules[pairing.series]) for pairing in counts),
         *judged,
         *(
             _follow_anchored(pairing, anchored[pairing.series.case])

@@ -25,7 +25,6 @@ from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.pytorch_sources import UnknownEffectError, is_native, is_unbuilt, sources_at
 from torchperf_ci.compare.touched_operators import touched_operators
 from torchperf_ci.console import Progress
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import counted
 from torchperf_ci.environments.revisions import ASK_SECONDS, Revision, top_of_checkout
 from torchperf_ci.errors import EnvironmentUnderTestError
@@ -299,7 +298,9 @@ def _in_build(base: ComparedBuild, head: Revision, change: TreeChange) -> Change
         raise UnknownEffectError(_named(change.others, "; "))
     try:
         unbuilt = unbuilt_devices(base.under_test.environment)
-        return changed_operators(_git(base.spec.repo), base.spec, head, change.contents, unbuilt)
+        return changed_operators(
+            Git.within(ASK_SECONDS, base.spec.repo), base.spec, head, change.contents, unbuilt
+        )
     except GitError as error:
         raise UnknownEffectError(str(error)) from error
 
@@ -308,7 +309,7 @@ def tree_change(base: Revision, head: Revision) -> TreeChange:
     """Ask git how two commits differ, without detecting renames. Raises :class:`EnvironmentUnderTestError`."""
     options = ("-r", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
     try:  # unlike `git diff`, it does not depend on the user's configuration
-        printed = _git(base.repo)("diff-tree", *options, base.sha, head.sha, "--")
+        printed = Git.within(ASK_SECONDS, base.repo)("diff-tree", *options, base.sha, head.sha, "--")
     except GitError as error:
         msg = f"what {base.sha[:10]} and {head.sha[:10]} differ in cannot be determined: {error}"
         raise EnvironmentUnderTestError(msg) from error
@@ -355,10 +356,6 @@ def why_affected(read: FilesRead, changed: Iterable[str], roots: Sequence[Path])
 
 def _plain(path: str) -> str:
     return unicodedata.normalize("NFC", path).casefold()
-
-
-def _git(repo: Path) -> Git:
-    return Git(repo, Deadline.after(ASK_SECONDS))
 
 
 def _named(names: Sequence[str], between: str, most: int = MAX_NAMED) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from torchperf_ci.document import counted
-from torchperf_ci.metrics import LATENCY, PAIRED, STATUS, UP
+from torchperf_ci.document import counted, range_text
+from torchperf_ci.metrics import LATENCY, PAIRED, STATUS
 from torchperf_ci.scratch import is_disk_full
 from torchperf_ci.series import policy
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Series
@@ -219,28 +219,16 @@ def _judge_values(
         why = f"higher by more than {rule.min_effect:.1%} in {above} of {len(values)} pairs, lower in {below}"
     else:
         is_same = not (above or below)
-        why = f"{_range(head)} on head, {_range(base)} on base"
-    otherwise: VerdictWord = "unchanged" if is_same else "noisy"
+        why = f"{range_text(head)} on head, {range_text(base)} on base"
+    word = rule.word(above=above == len(values), below=below == len(values))
     return Verdict(
         series,
-        _word_of_counts(above, below, len(values), rule, otherwise) if enough else "noisy",
+        (word or ("unchanged" if is_same else "noisy")) if enough else "noisy",
         why if enough else f"{why}{_MORE_PAIRS}",
         effect=effect,
         old=median(base),
         new=median(head),
     )
-
-
-def _word_of_counts(
-    above: int, below: int, pairs: int, rule: policy.MetricRule, otherwise: VerdictWord
-) -> VerdictWord:
-    worse, better = (below, above) if rule.direction == UP else (above, below)
-    return "regressed" if worse == pairs else "improved" if better == pairs else otherwise
-
-
-def _range(counts: Sequence[float]) -> str:
-    low, high = min(counts), max(counts)
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:

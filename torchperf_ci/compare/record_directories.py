@@ -11,7 +11,7 @@ import numpy as np
 
 from torchperf_ci.document import counted
 from torchperf_ci.errors import RecordsError
-from torchperf_ci.metrics import STATUS, UP, kind_of
+from torchperf_ci.metrics import STATUS, kind_of
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances, not_measured, outcome_text, passed, worse_outcome
@@ -72,7 +72,7 @@ def judge_numbers(
         else _difference(old, new, rule)
     )
     enough = min(len(old), len(new)) >= MIN_VALUES
-    worse = bool(rule.direction) and found.direction == (-1 if rule.direction == UP else 1)
+    worse = found.direction * rule.worse > 0
     return Verdict(
         series,
         _word_of_numbers(found, rule, enough=enough, worse=worse),
@@ -209,10 +209,7 @@ def _rounds_note(old: RecordedPoints, new: RecordedPoints) -> list[str]:
 
 def _machine_note(old: RecordedPoints, new: RecordedPoints) -> list[str]:
     """Why nothing is on both sides, if these are runs of a runner that is another machine each time."""
-    base, head = (
-        {f"{series.device} ({series.arch})".removesuffix(" ()") for series in side.points}
-        for side in (old, new)
-    )
+    base, head = ({series.group.machine for series in side.points} for side in (old, new))
     if not base.isdisjoint(head):
         return []
     measured = f"base on {', '.join(sorted(base))}, head on {', '.join(sorted(head))}"

@@ -124,7 +124,7 @@ def find_revision(name: str, repo: Path) -> tuple[Revision | None, str]:
     """
     if why_not := why_no_checkout(repo):
         return None, why_not
-    git, why_not = _git(repo, ASK_SECONDS), ""
+    git, why_not = Git.within(ASK_SECONDS, repo), ""
     _check_is_one_commit(name, git)
     for candidate in () if name.startswith("^") else (name, f"origin/{name}"):
         try:
@@ -175,7 +175,7 @@ def why_no_checkout(repo: Path) -> str:
     why = f"there is no directory {repo.absolute()}"
     if repo.is_dir():
         try:
-            _git(repo, ASK_SECONDS)("rev-parse", "--git-dir")
+            Git.within(ASK_SECONDS, repo)("rev-parse", "--git-dir")
         except GitError as error:
             if "not a git repository" not in str(error):
                 return str(error)  # another folder would not help, and what does ends the message
@@ -194,7 +194,7 @@ def uncompiled_note(old: object, new: object) -> str:
     if not (isinstance(old, Revision) and isinstance(new, Revision)):
         return ""
     try:
-        listed = _git(old.repo, ASK_SECONDS)(
+        listed = Git.within(ASK_SECONDS, old.repo)(
             "diff-tree", "-r", "--name-only", "--no-renames", "-z", old.sha, new.sha, "--"
         )
     except GitError:
@@ -212,7 +212,7 @@ def uncompiled_note(old: object, new: object) -> str:
 def top_of_checkout(repo: Path) -> Path | None:
     """The folder of the checkout that ``repo`` is in, without links; None if it is in none."""
     try:
-        top = _git(repo, ASK_SECONDS)("rev-parse", "--show-toplevel")
+        top = Git.within(ASK_SECONDS, repo)("rev-parse", "--show-toplevel")
     except GitError:
         return None
     return Path(os.fsdecode(top.removesuffix(b"\n"))).resolve()
@@ -233,7 +233,7 @@ def worktree(revision: Revision, folder: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # git forgets what is missing, whatever a build has done to the files
             tree.rename(folder / "forgotten")
-        _forget(_git(revision.repo, CHECKOUT_SECONDS), str(tree))
+        _forget(Git.within(CHECKOUT_SECONDS, revision.repo), str(tree))
 
 
 def _forget(git: Git, tree: str) -> None:
@@ -248,7 +248,7 @@ def _forget_leftovers(repo: Path) -> None:
     The worktree of a running process is safe, because its scratch folder exists before git knows of the worktree and
     until after git has forgotten it.
     """
-    git = _git(repo, ASK_SECONDS)
+    git = Git.within(ASK_SECONDS, repo)
     with suppress(GitError):
         for line in git("worktree", "list", "--porcelain").splitlines():
             tree = os.fsdecode(line.removeprefix(b"worktree "))
@@ -259,12 +259,12 @@ def _forget_leftovers(repo: Path) -> None:
 def _check_out(revision: Revision, tree: Path) -> None:
     try:
         # Two steps, so that the first, which other processes must not see half done, takes almost no time.
-        git = _git(revision.repo, ASK_SECONDS)
+        git = Git.within(ASK_SECONDS, revision.repo)
         git("worktree", "add", "--no-checkout", "--detach", str(tree), revision.sha)
         whole = ("core.sparseCheckout", "false")  # a new worktree has the patterns of a sparse checkout
         Git(tree, Deadline.after(CHECKOUT_SECONDS), [whole])("reset", "--hard", "--quiet")
         if known := next(filter(Path.is_dir, _submodule_folders(git)), None):
-            check_out_submodules(_git(tree, SUBMODULES_SECONDS), known)
+            check_out_submodules(Git.within(SUBMODULES_SECONDS, tree), known)
     except GitError as error:
         msg = f"{revision.sha[:10]} of {revision.repo} cannot be checked out: {error}"
         refuse_full_disk(msg)
@@ -275,7 +275,3 @@ def _submodule_folders(git: Git) -> Iterator[Path]:
     """Where the repositories of the checkout's submodules are: a linked worktree may have its own."""
     for folder in ("--git-dir", "--git-common-dir"):
         yield git.folder / os.fsdecode(git("rev-parse", folder).removesuffix(b"\n")) / "modules"
-
-
-def _git(folder: Path, seconds: float) -> Git:
-    return Git(folder, Deadline.after(seconds))

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from torchperf_ci import __version__
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.identity import origin_page, page_of
@@ -134,7 +133,7 @@ class Repository:
 def inspect_repository(folder: Path) -> Repository:
     """Inspect the repository that ``folder`` is in. Raises :class:`UsageError` if there is none."""
     root = _root_of(folder)
-    git = Git(root, Deadline.after(_SECONDS))
+    git = Git.within(_SECONDS, root)
     remote, page = _remote(git)
     branch = _line(git, "branch", "--show-current")
     default = _line(git, "symbolic-ref", "--short", f"refs/remotes/{remote}/HEAD") if remote else ""
@@ -167,7 +166,7 @@ def inspect_repository(folder: Path) -> Repository:
 
 def _root_of(folder: Path) -> Path:
     try:
-        root = os.fsdecode(Git(folder, Deadline.after(_SECONDS))("rev-parse", "--show-toplevel"))
+        root = os.fsdecode(Git.within(_SECONDS, folder)("rev-parse", "--show-toplevel"))
     except GitError as error:
         if "not a git repository" in str(error):
             msg = f"{folder} is in no git repository: call `torchperf init` in a clone, or after `git init`"
@@ -347,7 +346,7 @@ def _clone(folder: Path, host: str) -> ActionsSource | None:
     if not (folder / ".git").exists():
         return None
     try:
-        git = Git(folder, Deadline.after(_SECONDS))
+        git = Git.within(_SECONDS, folder)
         commit = git("rev-parse", "HEAD").decode().strip()
         pushed = git("for-each-ref", "--count=1", "--contains", commit, "refs/remotes/origin")
     except GitError:

@@ -137,8 +137,8 @@ def machine_state(device: Device, exercise: DeviceExercise | None = None) -> Mac
     return MachineState(
         host=host,
         noise=measure_noise(),
-        condition=device.condition(),
-        throttling=device.throttling(),
+        condition=device.tools.condition(),
+        throttling=device.tools.throttling(),
         compiler=cxx_compiler(),
         disk_free=shutil.disk_usage(tempfile.gettempdir()).free,
         clock_step=_clock_step(),

@@ -34,7 +34,7 @@ def sample_gpu(device: Device, *, closely: bool) -> Iterator[list[GpuReading]]:
     over = threading.Event()
 
     def add() -> None:
-        if (reading := device.reading()) is not None:
+        if (reading := device.tools.reading()) is not None:
             readings.append(reading)
 
     def repeat() -> None:

@@ -310,12 +310,12 @@ def take_fingerprint(
         "driver_version": identity.driver,
         "pinned_to": ",".join(map(str, cpus)),
         **identity.facts,
-        **device.clocks(),
+        **device.tools.clocks(),
         **{f"tuning_refused_{name}": why for name, why in (tuning.refused if tuning else {}).items()},
         **torch_facts,
     }
     observed = {name: value for name, value in observed.items() if value}
-    throttling = device.throttling()
+    throttling = device.tools.throttling()
     if reasons := (*throttling.voiding, *throttling.warning):
         observed["throttling"] = ", ".join(reasons)
     return Fingerprint(comparable, {name: v for name, v in observed.items() if name not in comparable})

@@ -78,13 +78,13 @@ def watch_interference(
     only at both ends; each reading is added to ``readings``.
     """
     observed: dict[str, str] = {}
-    before, held = read_counters(), device.throttle_counters()
+    before, held = read_counters(), device.tools.throttle_counters()
     try:
         with sample_gpu(device, closely=closely) as read:
             yield observed
     finally:
         observed |= interference_between(before, read_counters())
-        observed |= clock_limits(held, device.throttle_counters(), read)
+        observed |= clock_limits(held, device.tools.throttle_counters(), read)
         observed |= summarize_samples(read) if closely else {}
         # Compare counts, not process ids: inside a container they differ from those the driver reports.
         if (others := max((reading.processes for reading in read), default=0) - workers) > 0:

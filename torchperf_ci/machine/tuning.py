@@ -299,7 +299,7 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
     to_restore: list[Mapping[str, str]] = []
     restorer = Restorer()
     try:
-        for change in chain(host_changes(root), device.changes()):
+        for change in chain(host_changes(root), device.tools.changes()):
             if why := change.refusal or _refusal_of(change, restorer):
                 refused[change.name] = why
             else:

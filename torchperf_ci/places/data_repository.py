@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError, GitSetting
 from torchperf_ci.github import checked_token, github_server
@@ -23,6 +22,7 @@ from torchperf_ci.records.files import MAX_BYTES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from torchperf_ci.deadline import Deadline
     from torchperf_ci.places.place import PlaceAccess
 
 
@@ -72,7 +72,7 @@ def locate_remote(value: str, access: PlaceAccess) -> Remote:
 
     This does not connect to anything. Raises :class:`UsageError`.
     """
-    here = Git(Path.cwd(), Deadline.after(LOCAL_SECONDS))
+    here = Git.within(LOCAL_SECONDS, Path.cwd())
     url, *_ = _configured(here, f"remote.{value}.url") or [_address(here, value)]
     push_urls = _configured(here, f"remote.{value}.pushurl")
     pushed = [(f"remote.{_NAME}.pushurl", push_url) for push_url in push_urls]

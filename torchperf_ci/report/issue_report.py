@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from torchperf_ci import actions
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Document, counted, text_of
 from torchperf_ci.github import GitHubClient, github_client, github_server
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
@@ -45,7 +44,7 @@ def publish_to_issues(inputs: ReportInputs, options: ReportOptions) -> None:
         return
     config, rules = _config_and_rules(options)
     findings = findings_of(inputs.judgements, inputs.bisections, rules.night, config.broken_nights)
-    with github_client(options.repo or config.repo, os.environ, Deadline.after(_SECONDS)) as client:
+    with github_client(options.repo or config.repo, os.environ, _SECONDS) as client:
         context = partial(_context, client if config.mention_authors else None, rules.night)
         night = NightToPublish(findings, inputs.verdicts, rules, context)
         _report_published(publish_issues(IssueTracker(client, config.labels), night))

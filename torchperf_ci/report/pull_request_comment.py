@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError
 from torchperf_ci.github import (
     GITHUB,
@@ -334,7 +333,7 @@ def publish_to_comment(inputs: ReportInputs, options: ReportOptions) -> None:
         write_files(Path(options.out), {"comment.md": text})
         say(f"no comment written: {why}")
         return
-    with github_client(options.repo, os.environ, Deadline.after(_SECONDS)) as client:
+    with github_client(options.repo, os.environ, _SECONDS) as client:
         try:
             pulls = find_pull_requests(client, of)
         except PullRequestMovedOnError as reason:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.metrics import DOWN, MIN_AMOUNT, MIN_EFFECT, UP, MetricKind, direction_of, kind_of
 
@@ -38,6 +38,11 @@ class MetricRule:
     def worse(self) -> int:
         """1 if higher is worse, -1 if lower is worse, 0 if unknown."""
         return {DOWN: 1, UP: -1}.get(self.direction, 0)
+
+    def word(self, *, above: bool, below: bool) -> Literal["regressed", "improved"] | None:
+        """What it is to be above or below what was before; None if it is neither. Above is worse if that is unknown."""
+        worse, better = (below, above) if self.direction == UP else (above, below)
+        return "regressed" if worse else "improved" if better else None
 
 
 def rule_of_metric(metric: str, policy: Mapping[str, Rule], recorded: str = "") -> MetricRule:

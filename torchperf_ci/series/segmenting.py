@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import median, median_low
 from typing import TYPE_CHECKING
 
-from torchperf_ci.metrics import UP
 from torchperf_ci.series.level_changes import (
     AnySeriesName,
     ChangeWord,
@@ -188,9 +187,8 @@ def _change(row: _PartRuns, step: LevelStep) -> LevelChange:
 
 
 def _word(step: LevelStep, rule: MetricRule) -> ChangeWord:
-    if not rule.direction:
-        return "changed"
-    return "improved" if (step.new > step.old) == (rule.direction == UP) else "regressed"
+    word = rule.word(above=step.new > step.old, below=step.new <= step.old)
+    return word if word and rule.direction else "changed"
 
 
 def _with_recoveries(changes: Sequence[LevelChange]) -> list[LevelChange]:

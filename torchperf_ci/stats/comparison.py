@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -21,7 +20,7 @@ from torchperf_ci.stats.autocorrelation import (
     pair_autocorrelation,
 )
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.stats.noise import FLOOR, student_of_score
+from torchperf_ci.stats.noise import FLOOR, student_quantile
 from torchperf_ci.stats.sequential_test import ALPHA, BETA, LOOKS, MIN_PAIRS, Decision, boundaries, decide
 
 if TYPE_CHECKING:
@@ -85,9 +84,8 @@ def student_effect(log_ratios: Floats, confidence: float) -> Effect:
     pairs, middle = len(log_ratios), float(np.mean(log_ratios))
     if pairs < 2:
         return Effect.of_logs(middle, -math.inf, math.inf, pairs)
-    score = np.array(NormalDist().inv_cdf((1 + confidence) / 2))
     error = max(float(np.std(log_ratios, ddof=1)), FLOOR) / math.sqrt(pairs)
-    half = float(student_of_score(score, pairs - 1)) * error
+    half = student_quantile((1 + confidence) / 2, pairs - 1) * error
     return Effect.of_logs(middle, middle - half, middle + half, pairs)
 
 
@@ -127,8 +125,7 @@ def _beside(
     free = pairs.size - 1 + controls.size
     spread = max(math.sqrt((np.sum((pairs - pairs.mean()) ** 2) + np.sum(controls**2)) / free), FLOOR)
     error = spread * math.sqrt(1 / pairs.size + 1 / controls.size)
-    score = np.array(NormalDist().inv_cdf(1 - ALPHA / (LOOKS * cases)))
-    proven = abs(change) > float(student_of_score(score, free)) * error
+    proven = abs(change) > student_quantile(1 - ALPHA / (LOOKS * cases), free) * error
     if not (apart and proven and abs(change) >= math.log1p(min_effect) / 2):
         return None
     return "increase" if sign > 0 else "decrease"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.stats.effect import Effect
-from torchperf_ci.stats.noise import student_of_score
+from torchperf_ci.stats.noise import student_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,6 +119,5 @@ def geometric_mean(rows: Sequence[Sequence[float]], confidence: float = 0.95) ->
     if not variances.any():
         return Effect.of_logs(mean, mean, mean, pairs)
     freedom = variances.sum() ** 2 / np.sum(variances**2 / np.array([len(row) - 1 for row in rows]))
-    score = np.array(NormalDist().inv_cdf((1 + confidence) / 2))
-    half = float(student_of_score(score, freedom)) * math.sqrt(variances.sum()) / len(rows)
+    half = student_quantile((1 + confidence) / 2, freedom) * math.sqrt(variances.sum()) / len(rows)
     return Effect.of_logs(mean, mean - half, mean + half, pairs)

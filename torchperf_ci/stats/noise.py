@@ -51,6 +51,11 @@ def student_of_score(score: Floats, df: Floats | float) -> Floats:
     return np.asarray(np.sign(score) * np.sqrt(df * np.expm1(plain**2 / df)))
 
 
+def student_quantile(probability: float, df: float) -> float:
+    """Return the value that Student's t is below with this probability, by :func:`student_of_score`."""
+    return float(student_of_score(np.array(NormalDist().inv_cdf(probability)), df))
+
+
 MAD_TO_SIGMA = 1.482602218505602
 """σ of a normal distribution whose median absolute deviation is 1: 1/Φ⁻¹(¾)."""
 MEAN_DEVIATION_TO_SIGMA = 1.2533141373155003

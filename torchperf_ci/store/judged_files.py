@@ -6,7 +6,6 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.records.reading import kind_of_judged
@@ -76,7 +75,7 @@ def add_commits(store: Store, clone: Path) -> int:
 
     Raises :class:`UsageError` if it is not a repository.
     """
-    git = Git(clone, Deadline.after(_GIT_SECONDS))
+    git = Git.within(_GIT_SECONDS, clone)
     try:
         log = git("log", "--all", "-z", "--no-show-signature", "--encoding=UTF-8", _FORMAT)
     except GitError as error:

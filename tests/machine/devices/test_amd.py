@@ -105,49 +105,49 @@ def test_the_stand_in_has_the_librarys_own_functions_arguments_and_keys(amdsmi):
 
 def test_the_real_package_without_its_library_is_no_tool_and_says_nothing_of_its_own(monkeypatch, capfd):
     monkeypatch.delitem(sys.modules, "amdsmi", raising=False)
-    assert "does not find its library" in Rocm().condition().problem
+    assert "does not find its library" in Rocm().tools.condition().problem
     assert capfd.readouterr() == ("", "")
 
 
 def test_readings(amdsmi):
     device = Rocm()
-    assert device.clocks() == {"gpu_sm_mhz": "132", "gpu_sm_max_mhz": "2100"}
-    assert device.reading().joules == pytest.approx(30.6)
-    assert device.condition().temperature == 55
-    assert device.condition().processes == (99,)
+    assert device.tools.clocks() == {"gpu_sm_mhz": "132", "gpu_sm_max_mhz": "2100"}
+    assert device.tools.reading().joules == pytest.approx(30.6)
+    assert device.tools.condition().temperature == 55
+    assert device.tools.condition().processes == (99,)
     amdsmi.violations |= {"active_prochot_thrm": True, "active_ppt_pwr": True}
-    assert device.throttling().voiding == ("processor hot",)
-    assert device.throttling().warning == ("package power limit",)
+    assert device.tools.throttling().voiding == ("processor hot",)
+    assert device.tools.throttling().warning == ("package power limit",)
 
 
 def test_what_it_shows_at_work(amdsmi):
-    shown = Rocm().reading()
+    shown = Rocm().tools.reading()
     assert (shown.sm_mhz, shown.watts, shown.temperature) == (132, 742, 55)
     assert (shown.joules, shown.processes) == (pytest.approx(30.6), 1)
     for unsupported in ("N/A", 2**16 - 1, 2**32 - 1):  # before MI300
         amdsmi.power = {"current_socket_power": unsupported, "average_socket_power": 300}
-        assert Rocm().reading().watts == 300
+        assert Rocm().tools.reading().watts == 300
 
 
 def test_violations_are_counted_in_a_counter_of_their_own(amdsmi):
-    assert Rocm().throttle_counters() is None
+    assert Rocm().tools.throttle_counters() is None
     amdsmi.violations |= {
         "acc_counter": 1000,
         "acc_prochot_thrm": 5,
         "acc_hbm_thrm": "N/A",
         "acc_ppt_pwr": 900,
     }
-    assert Rocm().throttle_counters() == ThrottleCounters(1000.0, {"processor hot": 5.0}, 900.0)
+    assert Rocm().tools.throttle_counters() == ThrottleCounters(1000.0, {"processor hot": 5.0}, 900.0)
 
 
 def test_a_library_before_rocm_6_3_has_no_violations(amdsmi, monkeypatch):
     monkeypatch.delattr(type(amdsmi), "amdsmi_get_violation_status")
-    assert not Rocm().throttling().known
-    assert Rocm().throttle_counters() is None
+    assert not Rocm().tools.throttling().known
+    assert Rocm().tools.throttle_counters() is None
 
 
 def test_determinism_holds_the_clock_below_its_peak(amdsmi):
-    (change,) = Rocm().changes()
+    (change,) = Rocm().tools.changes()
     change.apply()
     assert change.value == "deterministic at 1890 MHz"
     assert list(amdsmi.levels.values()) == ["DETERMINISM", "AUTO"]
@@ -155,7 +155,7 @@ def test_determinism_holds_the_clock_below_its_peak(amdsmi):
 
 def test_a_refusal_is_one_line(amdsmi):
     amdsmi.allowed = False
-    (change,) = Rocm().changes()
+    (change,) = Rocm().tools.changes()
     with pytest.raises(
         VendorToolError, match=r"^Error code: 10 \| AMDSMI_STATUS_NO_PERM - Permission Denied$"
     ):

@@ -59,5 +59,5 @@ def test_without_the_vendors_tools_a_device_says_so_and_still_answers(torch_type
     assert identity.type.startswith("unknown")
     assert identity.gpu_count == 0
     assert identity.facts["gpu_problem"]
-    assert found.clocks() == {}
-    assert found.throttling().voiding == ()
+    assert found.tools.clocks() == {}
+    assert found.tools.throttling().voiding == ()

@@ -57,11 +57,11 @@ def test_identity_is_as_the_infrastructure_writes_it(server, monkeypatch, machin
 
 
 def test_the_clock_is_the_mean_of_the_cpus(server):
-    assert Cpu(server).clocks() == {"cpu_mhz": "2004"}
+    assert Cpu(server).tools.clocks() == {"cpu_mhz": "2004"}
 
 
 def test_a_machine_without_frequency_scaling_has_no_clock(tmp_path):
-    assert Cpu(tmp_path).clocks() == {}
+    assert Cpu(tmp_path).tools.clocks() == {}
 
 
 @pytest.mark.parametrize(

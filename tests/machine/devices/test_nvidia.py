@@ -63,17 +63,17 @@ def test_torch_knows_which_card_it_uses(h100, monkeypatch):
 
 def test_a_real_card_idle_and_loaded(h100):
     device = Cuda(h100.seen)
-    assert device.condition() == GpuCondition("", 32, 89, persistence=True)
-    assert device.throttling() == Throttling()
-    assert device.clocks()["gpu_sm_mhz"] == "345"
+    assert device.tools.condition() == GpuCondition("", 32, 89, persistence=True)
+    assert device.tools.throttling() == Throttling()
+    assert device.tools.clocks()["gpu_sm_mhz"] == "345"
     h100.load()
-    assert device.throttling() == Throttling((), ("software power cap",))
-    assert device.clocks()["gpu_sm_mhz"] == "1350"
+    assert device.tools.throttling() == Throttling((), ("software power cap",))
+    assert device.tools.clocks()["gpu_sm_mhz"] == "1350"
 
 
 def test_where_the_limit_is_not_told_the_way_to_it_is(h100):
     h100.readings["nvmlDeviceGetTemperatureThreshold 1"] = {"error": "NotSupported"}
-    assert Cuda(h100.seen).condition().slowdown_temperature == 32 + 55
+    assert Cuda(h100.seen).tools.condition().slowdown_temperature == 32 + 55
 
 
 def test_one_card_that_may_not_be_opened_hides_no_other(nvidia):
@@ -90,7 +90,7 @@ def test_one_card_that_may_not_be_opened_hides_no_other(nvidia):
 @pytest.mark.usefixtures("nvidia")
 def test_no_visible_gpu_is_said(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert "none is visible" in Cuda().condition().problem
+    assert "none is visible" in Cuda().tools.condition().problem
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_no_visible_gpu_is_said(monkeypatch):
 )
 def test_reasons_for_a_lowered_clock(nvidia, mask, voiding, warning):
     nvidia.nvmlDeviceGetCurrentClocksEventReasons.side_effect = lambda _: mask
-    throttling = Cuda().throttling()
+    throttling = Cuda().tools.throttling()
     assert (throttling.voiding, throttling.warning) == (voiding, warning)
 
 
@@ -116,11 +116,11 @@ def test_older_drivers_call_the_reasons_otherwise(nvidia):
         pynvml.NVML_ERROR_FUNCTION_NOT_FOUND
     )
     nvidia.nvmlDeviceGetCurrentClocksThrottleReasons.side_effect = lambda _: 0x40
-    assert Cuda().throttling().voiding == ("hardware thermal slowdown",)
+    assert Cuda().tools.throttling().voiding == ("hardware thermal slowdown",)
     nvidia.nvmlDeviceGetCurrentClocksThrottleReasons.side_effect = NOT_SUPPORTED
-    assert not Cuda().throttling().known
+    assert not Cuda().tools.throttling().known
     nvidia.nvmlDeviceGetComputeRunningProcesses.side_effect = pynvml.NVMLLibraryMismatchError
-    assert Cuda().reading().processes == 0
+    assert Cuda().tools.reading().processes == 0
 
 
 def test_the_masks_are_those_of_the_library():
@@ -138,9 +138,9 @@ def test_the_masks_are_those_of_the_library():
 @pytest.mark.usefixtures("nvidia")
 def test_readings():
     device = Cuda()
-    assert device.clocks() == {"gpu_sm_mhz": "1980", "gpu_sm_max_mhz": "1980", "gpu_memory_mhz": "2619"}
-    assert device.reading().joules == pytest.approx(1234.5)
-    assert device.condition() == GpuCondition("", 41, 87, persistence=False, processes=(4711,))
+    assert device.tools.clocks() == {"gpu_sm_mhz": "1980", "gpu_sm_max_mhz": "1980", "gpu_memory_mhz": "2619"}
+    assert device.tools.reading().joules == pytest.approx(1234.5)
+    assert device.tools.condition() == GpuCondition("", 41, 87, persistence=False, processes=(4711,))
 
 
 def test_what_a_gpu_does_not_offer_is_left_out(nvidia):
@@ -154,16 +154,16 @@ def test_what_a_gpu_does_not_offer_is_left_out(nvidia):
     ):
         getattr(nvidia, name).side_effect = NOT_SUPPORTED
     device = Cuda()
-    assert device.reading().joules is None
-    assert device.throttling().voiding == ()
-    assert device.clocks() == {"gpu_sm_max_mhz": "1980"}
-    assert device.condition().persistence is None
-    assert device.condition().processes == ()
+    assert device.tools.reading().joules is None
+    assert device.tools.throttling().voiding == ()
+    assert device.tools.clocks() == {"gpu_sm_max_mhz": "1980"}
+    assert device.tools.condition().persistence is None
+    assert device.tools.condition().processes == ()
     assert device.identity().driver == ""
 
 
 def test_the_clock_is_locked_to_the_base_clock(nvidia):
-    persistence, clocks = Cuda().changes()
+    persistence, clocks = Cuda().tools.changes()
     persistence.apply()
     clocks.apply()
     base = pynvml.NVML_CLOCK_LIMIT_ID_TDP
@@ -173,6 +173,6 @@ def test_the_clock_is_locked_to_the_base_clock(nvidia):
 
 def test_a_refusal_is_in_the_librarys_words(nvidia):
     nvidia.nvmlDeviceSetGpuLockedClocks.side_effect = pynvml.NVMLError(pynvml.NVML_ERROR_NO_PERMISSION)
-    _, clocks = Cuda().changes()
+    _, clocks = Cuda().tools.changes()
     with pytest.raises(VendorToolError, match="Insufficient Permissions"):
         clocks.apply()

@@ -137,17 +137,6 @@ class RevertedSuspect:
         return min((again for again, revert in reverts if revert == self.revert), default=None)
 
 
-def reverted_suspects(
-    evidence: SeriesEvidence, segment: SuspectRange, step: SuspectRange
-) -> Sequence[RevertedSuspect]:
-    """The suspects of a step that are reverted before the end of its segment."""
-    return [
-        RevertedSuspect(evidence, segment, revert)
-        for revert, reverted in sorted(evidence.question.reverts.items())
-        if step.before < reverted <= step.after < revert < segment.after
-    ]
-
-
 TWO_CAUSES = math.log(1 / 20)
 """Series are not given a common cause if two causes are twenty times as likely."""
 MAX_EXPECTED, PAIRS_BESIDE = 12, 20
@@ -179,10 +168,15 @@ class CulpritSearch:
     members: Sequence[SeriesEvidence]
     earlier: int = 0
 
+    @property
+    def first(self) -> SeriesEvidence:
+        """The clearest series."""
+        return self.members[0]
+
     @cached_property
     def agreeing(self) -> Sequence[SeriesEvidence]:
         """The clearest series, and the series whose readings are compatible with the same culprit."""
-        chosen = [self.members[0]]
+        chosen = [self.first]
         for member in self.members[1:]:
             if self._weigh([*chosen, member]).one_cause > TWO_CAUSES:
                 chosen.append(member)
@@ -199,8 +193,8 @@ class CulpritSearch:
         To the model of levels, the rise that brings the change back may be less likely than a slow build by luck.
         """
         step = self._likeliest(found, SURE)
-        reverts = reverted_suspects(self.members[0], self.segment, step) if step else ()
-        gone = [one.place - self.segment.before for one in reverts if one.place and one.is_gone]
+        reverts = [one for one in self._reverted(step) if one.is_gone]
+        gone = [one.place - self.segment.before for one in reverts if one.place]
         if not gone:
             return found
         before = found.gaps[found.tested[1:] <= max(gone)]
@@ -210,10 +204,8 @@ class CulpritSearch:
         places = {self.segment.before + int(place): gap for gap, place in enumerate(found.tested[:-1])}
         most = {
             places[step.before]: probability_left(SURE, proof)
-            for step, proof in self.members[0].tried.items()
-            if step in self.members[0].refuted
-            and step in self.segment.parts([step])
-            and step.before in places
+            for step, proof in self.first.tried.items()
+            if step in self.first.refuted and step in self.segment.parts([step]) and step.before in places
         }
         return with_refutations(found, most)
 
@@ -240,17 +232,15 @@ class CulpritSearch:
         None if they are not likelier than all others together, or contain a reverted suspect.
         """
         step = self._likeliest(self.odds, LIKELIER)
-        is_reverted = step and reverted_suspects(self.members[0], self.segment, step)
-        return None if self._unsettled or is_reverted else step
+        return None if self._unsettled or self._reverted(step) else step
 
     @cached_property
     def disputed_step(self) -> SuspectRange | None:
         """A step that its own pairs narrowly failed to prove, but that is the culprit by all readings together."""
         step = None if self.is_spent else self._likeliest(self._by_readings, SURE)
-        if step is None or step not in self.members[0].refuted:
+        if step is None or step not in self.first.refuted or self._reverted(step):
             return None
-        is_reverted = reverted_suspects(self.members[0], self.segment, step)
-        return step if may_be_proven_yet(self.members[0].tried[step]) and not is_reverted else None
+        return step if may_be_proven_yet(self.first.tried[step]) else None
 
     def _likeliest(self, odds: Posterior, least: float) -> SuspectRange | None:
         """The likeliest two builds, if their probability is at least ``least`` and no usable build is between them."""
@@ -258,13 +248,13 @@ class CulpritSearch:
         if odds.gaps[most] < least:
             return None
         step = SuspectRange(*(int(odds.tested[most + side]) + self.segment.before for side in (0, 1)))
-        return step if self.members[0].are_closest(step) else None
+        return step if self.first.are_closest(step) else None
 
     @cached_property
     def _unsettled(self) -> Sequence[int]:
         """The builds in the step to try again before relying on their failure."""
         place = self._place
-        unsettled = self.members[0].facts.unsettled
+        unsettled = self.first.facts.unsettled
         return sorted(unsettled.intersection(range(place.before + 1, place.after))) if place else ()
 
     @property
@@ -279,23 +269,30 @@ class CulpritSearch:
 
     def pair_of_revert(self, *, may_build: bool) -> PlannedPair | None:
         """A pair that shows whether a suspect's change lasts beyond its revert; None if there is none to measure."""
-        first = self.members[0]
         for revert in self._reverts:
             heads = [*revert.unsettled, *([revert.place] if revert.is_open else [])]
             for head in heads:
-                if head is not None and (may_build or head in first.facts.built):
-                    return first.pair_to_locate(SuspectRange(self.segment.before, head))
+                if head is not None and (may_build or head in self.first.facts.built):
+                    return self.first.pair_to_locate(SuspectRange(self.segment.before, head))
         return None
 
     @cached_property
     def _reverts(self) -> Sequence[RevertedSuspect]:
-        return reverted_suspects(self.members[0], self.segment, self.step) if self.step else ()
+        return self._reverted(self.step)
+
+    def _reverted(self, step: SuspectRange | None) -> Sequence[RevertedSuspect]:
+        """The suspects of a step that are reverted before the end of the segment; none without a step."""
+        return [
+            RevertedSuspect(self.first, self.segment, revert)
+            for revert, reverted in sorted(self.first.question.reverts.items())
+            if step and step.before < reverted <= step.after < revert < self.segment.after
+        ]
 
     def next_pair(self, *, may_build: bool) -> PlannedPair | None:
         """The pair with the most expected information per second; None if no pair is informative."""
         if self._unsettled:
-            first, head = self.members[0], self._unsettled[len(self._unsettled) // 2]
-            return PlannedPair(first.probe, self.segment.before, head, "locate") if may_build else None
+            head = self._unsettled[len(self._unsettled) // 2]
+            return PlannedPair(self.first.probe, self.segment.before, head, "locate") if may_build else None
         if self.is_spent:
             return None
         best, found = 0.0, None
@@ -324,20 +321,19 @@ class CulpritSearch:
     @cached_property
     def _pairs_spent(self) -> int:
         """The pairs that were taken to locate a culprit in the segment, or to verify one that was refuted."""
-        first = self.members[0]
-        refuted = {(step.before, step.after) for step in first.refuted}
+        refuted = {(step.before, step.after) for step in self.first.refuted}
         return sum(
             self.segment.before <= one.base < one.head <= self.segment.after
             and (one.purpose == "locate" or (one.purpose == "verify" and (one.base, one.head) in refuted))
-            for one in first.facts.readings
-            if one.probe == first.probe
+            for one in self.first.facts.readings
+            if one.probe == self.first.probe
         )
 
     @cached_property
     def _expected(self) -> float:
         """The number of pairs that yield enough bits to tell the suspects apart."""
         suspects, one = self.segment.after - self.segment.before, self._weigh(self.agreeing).series[0]
-        decision = self.members[0].confirm(self.segment).decision
+        decision = self.first.confirm(self.segment).decision
         spread = math.hypot(one.sigma, math.sqrt(2) * one.tau)
         distance = math.log(decision.effect.ratio) / spread if decision else 0.0
         return math.log2(suspects) / max(capacity(distance), MIN_BITS)

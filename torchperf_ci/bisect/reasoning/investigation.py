@@ -170,12 +170,11 @@ class Investigation:
 
     def _verifications(self, *, may_build: bool) -> Iterator[PlannedPair]:
         for search in self.searches:
-            first = search.members[0]
-            if search.step and search.step not in first.refuted:
+            if search.step and search.step not in search.first.refuted:
                 if revert := search.pair_of_revert(may_build=may_build):
                     yield revert
                 if search.is_to_verify:
-                    yield first.pair(search.step, "verify")
+                    yield search.first.pair(search.step, "verify")
 
     def _locations(self, *, may_build: bool) -> Iterator[PlannedPair]:
         for search in self.searches:
@@ -185,15 +184,14 @@ class Investigation:
     def _last_steps(self) -> Iterator[PlannedPair]:
         """Verify the likeliest step if no other pair is informative."""
         for search in self.searches:
-            first = search.members[0]
-            if search.step is None and search.last_step and search.last_step not in first.refuted:
-                yield first.pair(search.last_step, "verify")
+            if search.step is None and search.last_step and search.last_step not in search.first.refuted:
+                yield search.first.pair(search.last_step, "verify")
 
     def _disputed_steps(self) -> Iterator[PlannedPair]:
         """If nothing else is left to do, more pairs of a step that is the culprit by all readings together."""
         for search in self.searches:
             if search.disputed_step:
-                yield search.members[0].pair(search.disputed_step, "verify")
+                yield search.first.pair(search.disputed_step, "verify")
 
 
 def _searches_within(part: SuspectRange, members: Sequence[SeriesEvidence]) -> Iterator[CulpritSearch]:

@@ -12,9 +12,6 @@ from torchperf_ci.machine.devices.interface import (
     Device,
     DeviceIdentity,
     GpuCondition,
-    GpuReading,
-    ThrottleCounters,
-    Throttling,
     Timing,
     TorchGpu,
     TuningChange,
@@ -23,7 +20,7 @@ from torchperf_ci.machine.devices.interface import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
 
 def visible_indices(choice: str | None, uuids: Sequence[str]) -> list[int]:
@@ -154,26 +151,8 @@ class ManagedGpu(Accelerator):
             return replace(identity, type=seen.name, gpu_memory_mib=seen.memory_mib)
         return identity
 
-    def clocks(self) -> Mapping[str, str]:
-        return self._readings.clocks()
-
-    def throttling(self) -> Throttling:
-        return self._readings.throttling()
-
-    def throttle_counters(self) -> ThrottleCounters | None:
-        return self._readings.throttle_counters()
-
-    def reading(self) -> GpuReading | None:
-        return self._readings.reading()
-
-    def condition(self) -> GpuCondition | None:
-        return self._readings.condition()
-
-    def changes(self) -> Sequence[TuningChange]:
-        return self._readings.changes()
-
     @property
-    def _readings(self) -> VendorReadings:
+    def tools(self) -> VendorReadings:
         gpus, problem = self._visible
         return gpus[0] if gpus else _NoGpu(problem)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from torchperf_ci.machine.devices.interface import Device, DeviceIdentity
+from torchperf_ci.machine.devices.interface import Device, DeviceIdentity, VendorReadings
 from torchperf_ci.machine.devices.system_files import (
     cpu_files,
     number,
@@ -138,8 +138,19 @@ class Cpu(Device):
         name = "arm64-cpu" if platform.machine() in ARM else "cpu"
         return DeviceIdentity(name, read_processor(self._root).type)
 
+    @property
+    def tools(self) -> VendorReadings:
+        return CpuReadings(self._root)
+
+
+@dataclass(frozen=True)
+class CpuReadings(VendorReadings):
+    """What the kernel reports about the CPUs."""
+
+    root: Path
+
     def clocks(self) -> Mapping[str, str]:
         """The mean clock of the CPUs, if frequency scaling reports it."""
-        khz = [number(path) for path in cpu_files(self._root, "cpufreq/scaling_cur_freq")]
+        khz = [number(path) for path in cpu_files(self.root, "cpufreq/scaling_cur_freq")]
         known = [value for value in khz if value is not None]
         return {"cpu_mhz": f"{fmean(known) / KHZ_PER_MHZ:.0f}"} if known else {}

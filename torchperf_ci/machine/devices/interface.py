@@ -172,7 +172,7 @@ class VendorReadings:
         return ()
 
 
-class Device(VendorReadings, ABC):
+class Device(ABC):
     """One kind of device.
 
     The methods up to :meth:`time_steps` run in the worker and use the torch under test. The others run in the parent
@@ -226,3 +226,8 @@ class Device(VendorReadings, ABC):
     @abstractmethod
     def identity(self) -> DeviceIdentity:
         """The device's name and hardware, as the vendor's tools report them."""
+
+    @property
+    def tools(self) -> VendorReadings:
+        """What else the vendor's tools report about it, and can change."""
+        return VendorReadings()
