@@ -40,7 +40,14 @@ def test_what_was_closed_as_recovered_stays_so_where_more_nights_are_asked_for_l
     assert desk.night(10, judged(regressed(NET))) == [], "somebody has closed it"
 
 
-def test_who_reopens_what_is_over_is_left_alone_until_it_has_been_slow_again(desk: Desk) -> None:
+@pytest.mark.parametrize("who", ["we", "somebody"])
+def test_who_reopens_what_is_over_is_left_alone_until_it_has_been_slow_again(desk: Desk, who: str) -> None:
+    """Whoever had closed it."""
+    if who == "somebody":
+        desk = Desk(recovered_nights=1)
+        desk.night(1, judged(regressed(NET)))
+        desk.change(1, is_open=False)
+        assert desk.night(2, judged(measured(NET))) == []
     desk.change(1, is_open=True)
     for day in (3, 4):
         assert desk.night(day, judged(measured(NET))) == []

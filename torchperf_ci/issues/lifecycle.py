@@ -262,7 +262,9 @@ def _update(
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
     is_over = what != "reopen" and (memory.recovered or not issue.is_open)
-    memory = replace(memory, closed=rules.night if what == "recover" else before.closed if is_over else "")
+    ends = what == "recover" or is_closed_as_recovered(replace(issue, memory=memory), rules)
+    closed = before.closed or (rules.night if ends else "")
+    memory = replace(memory, closed=closed if is_over else "")
     # Of a closed issue, only its recovery matters: editing all of them every night would use up GitHub's rate limit.
     is_news = memory != before if issue.is_open else memory.recovered != before.recovered
     if what == "remember" and not is_news:
