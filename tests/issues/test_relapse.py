@@ -145,6 +145,13 @@ def test_a_new_set_of_commits_reopens_the_issue_which_becomes_that_of_the_proven
     assert desk.night(10, judged(again), located(again, commit=OTHER, ends=LATER)) == ["locate 1"]
 
 
+def test_a_culprit_that_is_found_a_night_after_it_is_back_becomes_that_of_the_issue(desk: Desk) -> None:
+    again = regressed(NET, ends=LATER)
+    assert desk.night(9, judged(again)) == ["reopen 1"]
+    assert desk.night(10, judged(again), located(again, commit=OTHER, ends=LATER)) == ["locate 1"]
+    assert desk.night(11, judged(again), located(again, commit=OTHER, ends=LATER)) == []
+
+
 def test_an_old_bisection_alone_reopens_nothing(desk: Desk) -> None:
     assert desk.night(3, judged(measured(NET)), located(regressed(NET))) == []
 

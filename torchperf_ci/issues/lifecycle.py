@@ -254,7 +254,10 @@ def _update(
     if rules.night < max((before.reported, *before.recovered)):
         return None  # an earlier night, repeated after later ones, adds nothing
     in_order = tuple(sorted(findings, key=lambda it: (it.kind != "culprit", bool(it.suspects))))
-    memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
+    # What is back may have another culprit than before.
+    is_back = before.kind == "culprit" and is_closed_as_recovered(issue, rules)
+    known = replace(before, kind="unlocated") if is_back else before
+    memory = _with_recovery(_with_findings(known, in_order, rules.night), tonight, rules.night)
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:
         memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
