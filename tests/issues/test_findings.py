@@ -182,6 +182,7 @@ def test_two_commits_that_are_proven_are_two_findings_whatever_set_has_both() ->
     ("location", "why"),
     [
         (INCONCLUSIVE, INCONCLUSIVE.why),
+        (replace(INCONCLUSIVE, why="the limit of pairs ended it"), "The limit of pairs ended it."),
         (
             replace(INCONCLUSIVE, status="environment", why=""),
             "The bisection ended without a culprit: environment.",
