@@ -34,7 +34,7 @@ from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import CommitRange, Evidence, RangeEnd, RepeatOptions, evidence_of
 
 if TYPE_CHECKING:
-    from torchperf_ci.culprits.culprit import Bisection
+    from torchperf_ci.culprits.culprit import Bisection, BisectionStatus
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.verdicts.verdict import Judgement
 
@@ -149,6 +149,18 @@ def test_where_no_commit_is_proven_it_is_said_with_what_it_takes() -> None:
     assert "has not been bisected yet" in written(alone)
     assert f"bisect it between {'900d' * 10} and {'bad0' * 10}" in written(alone)
     assert "To reproduce it" not in written(alone), "nobody says which files the workloads are in"
+
+
+@pytest.mark.parametrize(
+    ("status", "step"), [("environment", "find out what else has changed"), ("build", "see whether the next")]
+)
+def test_where_a_bisection_says_that_it_is_no_commit_nobody_is_sent_to_repeat_it(
+    status: BisectionStatus, step: str
+) -> None:
+    bisection = replace(INCONCLUSIVE, status=status, why="the code is innocent (x is 2)", credible=())
+    text = written(found(bisection)[0])
+    assert "to have caused it. The code is innocent (x is 2).\n" in text
+    assert f"**Next step:** {step}" in text
 
 
 @pytest.mark.parametrize("said", [{}, {"batch_size": 512, "threads": 4}])

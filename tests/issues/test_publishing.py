@@ -151,6 +151,10 @@ def test_it_closes_with_the_evidence_and_opens_again(nightly: Nightly, github: G
     assert nightly.states == ["reopened"]
     assert OTHER[:10] in nightly.said[-1]
     assert len(nightly.said) == 2
+    (issue,) = nightly.issues
+    assert issue.title.endswith(f"since {OTHER[:10]}")
+    assert CULPRIT not in issue.body, "the culprit of a change that is over"
+    assert OTHER in issue.body
 
 
 def test_what_is_meant_is_closed_and_stays_closed(nightly: Nightly, github: GitHub) -> None:

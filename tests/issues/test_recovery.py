@@ -172,6 +172,18 @@ def test_what_a_bisection_measured_beside_does_not_keep_an_issue_open() -> None:
     assert desk.night(2, judged(measured(NET))) == ["recover 1"]
 
 
+@pytest.mark.parametrize("first", ["beside", "judged"])
+def test_what_was_judged_once_and_bisected_once_keeps_an_issue_open(first: str) -> None:
+    """The bisection tells the change, and the verdict the levels, in either order."""
+    desk = Desk(recovered_nights=1)
+    slow, both = regressed(NET), [regressed(NET), regressed(BERT)]
+    nights = [judged(slow, measured(BERT, 1.1)), judged(*both)]
+    for day, night in enumerate(nights if first == "beside" else nights[::-1], 1):
+        desk.night(day, night, *([located(*both)] if first == "judged" or day == 1 else []))
+    assert desk.night(3, judged(measured(NET), measured(BERT, 1.1))) == []
+    assert desk.night(4, judged(measured(NET), measured(BERT))) == ["recover 1"]
+
+
 def test_a_night_counts_only_if_all_that_was_measured_is_back() -> None:
     desk = Desk(recovered_nights=2)
     desk.night(1, judged(regressed(NET), regressed(BERT)))

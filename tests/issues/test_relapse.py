@@ -40,7 +40,14 @@ def test_what_was_closed_as_recovered_stays_so_where_more_nights_are_asked_for_l
     assert desk.night(10, judged(regressed(NET))) == [], "somebody has closed it"
 
 
-def test_who_reopens_what_is_over_is_left_alone_until_it_has_been_slow_again(desk: Desk) -> None:
+@pytest.mark.parametrize("who", ["we", "somebody"])
+def test_who_reopens_what_is_over_is_left_alone_until_it_has_been_slow_again(desk: Desk, who: str) -> None:
+    """Whoever had closed it."""
+    if who == "somebody":
+        desk = Desk(recovered_nights=1)
+        desk.night(1, judged(regressed(NET)))
+        desk.change(1, is_open=False)
+        assert desk.night(2, judged(measured(NET))) == []
     desk.change(1, is_open=True)
     for day in (3, 4):
         assert desk.night(day, judged(measured(NET))) == []
@@ -136,6 +143,13 @@ def test_a_new_set_of_commits_reopens_the_issue_which_becomes_that_of_the_proven
     again = regressed(NET, ends=LATER)
     assert desk.night(9, judged(again), located_within(again, commits=later, ends=LATER)) == ["reopen 1"]
     assert desk.night(10, judged(again), located(again, commit=OTHER, ends=LATER)) == ["locate 1"]
+
+
+def test_a_culprit_that_is_found_a_night_after_it_is_back_becomes_that_of_the_issue(desk: Desk) -> None:
+    again = regressed(NET, ends=LATER)
+    assert desk.night(9, judged(again)) == ["reopen 1"]
+    assert desk.night(10, judged(again), located(again, commit=OTHER, ends=LATER)) == ["locate 1"]
+    assert desk.night(11, judged(again), located(again, commit=OTHER, ends=LATER)) == []
 
 
 def test_an_old_bisection_alone_reopens_nothing(desk: Desk) -> None:

@@ -48,6 +48,7 @@ def blaming(*culprits: Culprit) -> Bisection:
     ("location", "why"),
     [
         (INCONCLUSIVE, INCONCLUSIVE.why),
+        (replace(INCONCLUSIVE, why="the limit of pairs ended it"), "The limit of pairs ended it."),
         (
             replace(INCONCLUSIVE, status="environment", why=""),
             "The bisection ended without a culprit: environment.",

@@ -252,18 +252,25 @@ def _opening_of_culprit(finding: IssueFinding, culprit: Culprit, context: IssueC
     yield Paragraph((Bold("Next step:"), f" fix or revert it. {_CLOSES} ", *_IF_MEANT))
 
 
+_NOT_A_COMMIT = {
+    "environment": "find out what else has changed",
+    "build": "see whether the next build is as slow",
+}
+"""The next step by the status of a bisection that has found the cause in something else."""
+
+
 def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
+    status = finding.bisection.status if finding.bisection else ""
     if finding.bisection and finding.bisection.credible:
         step = "look at the suspects below"
+    elif status in _NOT_A_COMMIT:
+        step = _NOT_A_COMMIT[status]
     elif lines := reproduction_steps(finding).lines:
         is_bisection = any("torchperf bisect" in line for line in lines)
         step = f"{'bisect it' if is_bisection else 'compare both sides again'} with the command below"
     elif ends := finding.verdicts[0].evidence.commits.range:
-        tool = (
-            ""
-            if any(bisected_as(row.series.metric) for row in finding.rows)
-            else " with torchperf bisect --command"
-        )
+        has_pairs = any(bisected_as(row.series.metric) for row in finding.rows)
+        tool = "" if has_pairs else " with torchperf bisect --command"
         step = f"bisect it{tool} between {ends.good} and {ends.bad}"
     elif finding.verdicts[0].evidence.commits.is_one_commit:
         step = "find out what else has changed there"

@@ -366,7 +366,8 @@ def _answer(bisection: Bisection) -> str:
             else "One commit in this range is a proven culprit"
         )
         return f"{who}, but for other series."
-    return bisection.why or f"The bisection ended without a culprit: {bisection.status}."
+    why = bisection.why or f"the bisection ended without a culprit: {bisection.status}"
+    return f"{why[0].upper()}{why[1:].removesuffix('.')}."
 
 
 def _build_variance(verdicts: Iterable[Verdict]) -> str:

@@ -254,7 +254,10 @@ def _update(
     if rules.night < max((before.reported, *before.recovered)):
         return None  # an earlier night, repeated after later ones, adds nothing
     in_order = tuple(sorted(findings, key=lambda it: (it.kind != "culprit", bool(it.suspects))))
-    memory = _with_recovery(_with_findings(before, in_order, rules.night), tonight, rules.night)
+    # What is back may have another culprit than before.
+    is_back = before.kind == "culprit" and is_closed_as_recovered(issue, rules)
+    known = replace(before, kind="unlocated") if is_back else before
+    memory = _with_recovery(_with_findings(known, in_order, rules.night), tonight, rules.night)
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:
         memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
@@ -262,7 +265,9 @@ def _update(
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
     is_over = what != "reopen" and (memory.recovered or not issue.is_open)
-    memory = replace(memory, closed=rules.night if what == "recover" else before.closed if is_over else "")
+    ends = what == "recover" or is_closed_as_recovered(replace(issue, memory=memory), rules)
+    closed = before.closed or (rules.night if ends else "")
+    memory = replace(memory, closed=closed if is_over else "")
     # Of a closed issue, only its recovery matters: editing all of them every night would use up GitHub's rate limit.
     is_news = memory != before if issue.is_open else memory.recovered != before.recovered
     if what == "remember" and not is_news:

@@ -78,12 +78,17 @@ def with_comparable_levels(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
 
 
 def one_row_per_series(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
-    """The first row of each series, or the last proven one, with the last night on which it was regressed."""
+    """The first row of each series, or the last proven one, with the last night on which it was regressed.
+
+    A proven row of which no verdict told the levels gets those of the other.
+    """
     known: dict[Series, IssueRow] = {}
     for row in rows:
-        before = known.get(row.series)
-        kept = row if before is None or row.proven else before
-        known[row.series] = replace(kept, night=max(row.night, before.night if before else ""))
+        before = known.get(row.series, row)
+        kept, other = (row, before) if row.proven else (before, row)
+        if has_levels(other) and not has_levels(kept):
+            kept = replace(kept, old=other.old, new=other.new, machine=other.machine)
+        known[row.series] = replace(kept, night=max(row.night, before.night))
     return with_comparable_levels(known.values())
 
 

@@ -69,8 +69,8 @@ class IssueMemory:
     dates) it reports on, and ``recovered`` the latest nights in a row on which everything had recovered. ``accepted``
     means that an authorized person has accepted the change. ``stranded`` is the night since which some series cannot be
     compared with their levels; empty if all can. ``suspects`` are the fingerprints of the commits of which one is the
-    culprit, until one is proven. ``closed`` is the night on which it was closed as recovered; empty if it was not, or
-    has regressed since.
+    culprit, until one is proven. ``closed`` is the night on which it was closed as recovered, or on which one that
+    somebody had closed was; empty if it was not, or has regressed since.
     """
 
     kind: IssueKind

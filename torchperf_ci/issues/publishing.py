@@ -41,21 +41,21 @@ class IssueText:
 
 _MAY_STRAND: tuple[ActionKind, ...] = ("extend", "locate", "strand")
 """The actions that may also be told that the machine of the numbers is another now."""
+_UPDATED = "The description above has been updated."
 
 
 def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
     """The text to write for an action."""
     comment = _comment_of(action, context)
     if action.what in _MAY_STRAND and action.issue and action.memory.stranded > action.issue.memory.stranded:
-        comment = "\n".join(
-            filter(None, (comment, stranded_comment(action.memory, action.verdicts, context)))
-        )
-    if action.what in ("open", "locate"):
-        (finding, *_) = action.findings
+        stranded = stranded_comment(action.memory, action.verdicts, context)
+        comment = f"{comment}\n{stranded}" if comment else stranded
+    finding = action.findings[0] if action.findings else None
+    is_explained = action.what == "reopen" and finding and finding.culprit
+    if finding and (action.what in ("open", "locate") or is_explained):
         return IssueText(issue_body(finding, action.memory, context), issue_title(finding), comment)
-    written = next((finding for finding in action.findings if finding.document), None)
-    if written:
-        body = issue_body(written, action.memory, context)
+    if finding and finding.document:
+        body = issue_body(finding, action.memory, context)
     else:
         body = renewed_body(action.issue.body if action.issue else "", action.memory)
     return IssueText(body, comment=comment)
@@ -103,7 +103,7 @@ def located_comment(finding: IssueFinding, context: IssueContext) -> str:
     """Report that the responsible commit is now known, or the few of which it is one."""
     who = _culprit_words(finding.culprit, context) if finding.culprit else ("see above",)
     what = "Narrowed down to " if finding.suspects else "Commit found: "
-    return _comment([Paragraph((what, *who, ". The description above has been updated."))])
+    return _comment([Paragraph((what, *who, f". {_UPDATED}"))])
 
 
 def recovered_comment(memory: IssueMemory, now: Mapping[Series, float]) -> str:
@@ -124,12 +124,12 @@ def relapsed_comment(
 ) -> str:
     """Report that the change is back, with tonight's culprit, if ``finding`` has one, else with its range."""
     if finding and finding.document:
-        return _comment([Paragraph(f"Again: {finding.why}. The description above has been updated.")])
+        return _comment([Paragraph(f"Again: {finding.why}. {_UPDATED}")])
     what = "It fails again, as seen on" if memory.kind == "broken" else "It is back, as seen on"
     culprit = finding.culprit if finding else None
     who: tuple[Piece, ...] = (f" This time it began between {ends.good} and {ends.bad}.",) if ends else ()
     if culprit:
-        who = (" This time because of ", *_culprit_words(culprit, context), ".")
+        who = (" This time because of ", *_culprit_words(culprit, context), f". {_UPDATED}")
     error = [one_line(finding.why)] if finding and memory.kind == "broken" else []
     since = Paragraph((f"{what} the night of {context.night}.", *who))
     return _comment([since, Commands(error), *_levels_table(memory, now)])
