@@ -75,6 +75,7 @@ def test_a_path_that_the_engine_cannot_open_is_refused() -> None:
         (f"clickhouse://ann:{SECRET}@host:99999/perf", "cannot be read"),
         (f"clickhouse://ann:{SECRET}@host/perf?secure=yes", "secure=true or secure=false"),
         (f"clickhouse://ann:{SECRET}@host/perf?compress=1", "secure=true or secure=false"),
+        (f"clickhouse://ann:{SECRET}@host/perf?secure", "secure=true or secure=false"),
         (f"clickhouse://ann:{SECRET}@[host/perf", "cannot be read"),
         (f"clickhouse://an\udcff:{SECRET}@host/perf", "have to be UTF-8"),
         (f"clickhouse://ann:{SECRET}/x@host/perf", "%2F"),

@@ -95,6 +95,18 @@ def test_commits_of_culprits_come_after_a_kill_before_them(store: Store, tmp_pat
     assert store.rows("SELECT count() FROM torchperf_commits") == [(2,)]
 
 
+def test_a_commit_of_which_a_culprit_tells_nothing_is_told_of_by_whoever_knows(
+    store: Store, tmp_path: Path
+) -> None:
+    """Of a night's wheels, a bisection without a clone knows only the commit."""
+    unknown, found = json.loads(culprits("One")), culprits("One")
+    unknown["culprits"][0].update(author=None, date=None, subject=None)
+    for text in (json.dumps(unknown), found):
+        (tmp_path / "c.json").write_text(text)
+        ingest_place(store, open_place(str(tmp_path)))
+    assert store.rows("SELECT subject FROM torchperf_commits") == [("One",)]
+
+
 def test_a_server_takes_a_batch_of_verdicts_alone(tmp_path: Path) -> None:
     """Their digests together are longer than what a request may have outside of its body."""
     files = {f"{number}.json": verdicts(str(number)) for number in range(BATCH_OBJECTS)}

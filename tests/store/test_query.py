@@ -20,6 +20,7 @@ from torchperf_ci.store.command import (
     QueriedPoint,
     StoreQuery,
     _inert,
+    _points,
     plain_lines,
     points_table,
     run_query,
@@ -301,6 +302,14 @@ def test_a_command_in_json_is_found_wherever_its_pieces_end(size: int) -> None:
     lines = b'{"a":"x##[group]"}\n{"b":"\xff"}\n'
     pieces = [lines[start : start + size] for start in range(0, len(lines), size)]
     assert b"".join(_inert(pieces)) == lines.replace(b"##", b"#\\u0023")
+
+
+def test_a_name_that_is_not_utf8_is_shown_all_the_same() -> None:
+    """As those may be that a server takes from a bucket itself."""
+    names = dict.fromkeys(vars(QueriedPoint(0, *[""] * 9, None)), "r\udce9snet")
+    line = json.dumps({**names, "timestamp": 1, "value": 1.5}, ensure_ascii=False)
+    (point,) = _points([line.encode("utf-8", "surrogateescape") + b"\n"])
+    assert point.model == "r\ufffdsnet"
 
 
 def test_a_store_that_is_not_there_is_not_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

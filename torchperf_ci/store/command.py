@@ -269,7 +269,9 @@ def _points(pieces: Iterable[bytes]) -> Iterator[QueriedPoint]:
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
-        yield from (msgspec.json.decode(line, type=QueriedPoint, strict=False) for line in lines)
+        # names are not always UTF-8
+        texts = (line.decode(errors="replace") for line in lines)
+        yield from (msgspec.json.decode(text, type=QueriedPoint, strict=False) for text in texts)
 
 
 def _print_table(points: Iterable[QueriedPoint]) -> None:

@@ -103,7 +103,7 @@ def _store_server(dsn: str, password: str) -> StoreServer:
 
 def _is_secure(url: SplitResult) -> bool:
     """Whether to use TLS: as ``secure`` says, else if the port is a usual one for TLS. Raises :class:`UsageError`."""
-    options = dict(parse_qsl(url.query))
+    options = dict(parse_qsl(url.query, keep_blank_values=True))
     secure = options.pop("secure", "true" if url.port in {443, _SECURE_PORT} else "false")
     if options or secure not in {"true", "false"}:
         msg = (

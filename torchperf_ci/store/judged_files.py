@@ -23,7 +23,8 @@ _FORMAT = "--format=%H%x00%an%x00%aI%x00%s"
 _COMMITS_OF_CULPRITS = """\
 INSERT INTO torchperf_commits (commit, date, author, subject)
 SELECT commit, date, author, subject FROM torchperf_culprits
-WHERE commit NOT IN (SELECT commit FROM torchperf_commits UNION ALL SELECT '') AND digest IN {digests:Array(String)}"""
+WHERE date != '' AND digest IN {digests:Array(String)}
+    AND commit NOT IN (SELECT commit FROM torchperf_commits UNION ALL SELECT '')"""
 
 _SUBJECTS = """\
 SELECT commit, min(subject) FROM torchperf_commits
