@@ -12,6 +12,8 @@ import pytest
 from dashboard_nights import HOSTILE, NIGHTS, series_id
 from watched_page import Watched, identities
 
+from torchperf_ci.options.measurement_commands import device
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -118,17 +120,28 @@ def test_runs_of_machines_that_differ_are_not_said_to_be_alike(watched: Watched,
 def test_the_command_selects_exactly_its_case(watched: Watched) -> None:
     watched.open("")
     names = {"mode": "inference", "dtype": "", "backend": "eager", "device": "cpu"}
-    for model in (HOSTILE, "a[b]*?'c", "smallnet/classifier", "$(x) `y`"):
+    for model in (HOSTILE, "a[b]*?'c", "smallnet/classifier", "$(x) `y`", "-x"):
         line = watched.page.evaluate(
             "async (names) => (await import('./js/dom.js')).measureAgain(names)", {"model": model, **names}
         )
         words = shlex.split(line)
         assert words[:3] == ["torchperf", "run", "--filter"]
+        assert not words[3].startswith("-")
         assert words[4:] == ["--mode", "inference", "--backend", "eager", "--device", "cpu"]
         assert fnmatchcase(model, words[3])
         assert "*" not in model or not fnmatchcase(model.replace("*", "x"), words[3])
     other_tool = "(await import('./js/dom.js')).measureAgain({ model: 'sleep 1', mode: '' })"
     assert watched.page.evaluate(f"async () => {other_tool}") == ""
+
+
+@pytest.mark.parametrize(
+    ("recorded", "torchs"), [("rocm", "cuda"), ("arm64-cpu", "cpu"), ("cuda", "cuda"), ("mps", "mps")]
+)
+def test_the_command_names_the_device_as_run_does(watched: Watched, recorded: str, torchs: str) -> None:
+    """``run`` refused the names that the records of AMD's GPUs and of ARM's CPUs have."""
+    names = {"model": "m", "mode": "inference", "dtype": "", "backend": "", "device": recorded}
+    script = "async (names) => (await import('./js/dom.js')).measureAgain(names)"
+    assert device(shlex.split(watched.open("").evaluate(script, names))[-1]) == torchs
 
 
 def test_runs_are_found_by_data_type_and_backend(watched: Watched) -> None:

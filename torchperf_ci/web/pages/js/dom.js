@@ -123,11 +123,11 @@ export const shellWord = (text) => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${te
 
 /**
  * The command that measures a series again where its suite is the configured one; empty for the results of another tool, which
- * have no mode. The filter is a glob, in which the model's name is literal.
+ * have no mode. The filter is a glob, in which the model's name is literal; the device is named as torch does.
  */
 export function measureAgain(names) {
   if (!names.mode) return "";
-  const flags = { filter: names.model.replace(/[[*?]/g, "[$&]"), mode: names.mode, dtype: names.dtype, backend: names.backend, device: names.device };
+  const flags = { filter: names.model.replace(/^-|[[*?]/g, "[$&]"), mode: names.mode, dtype: names.dtype, backend: names.backend, device: names.device.replace(/^rocm$/, "cuda").replace(/^arm64-/, "") };
   const given = Object.entries(flags).filter(([, value]) => value).map(([flag, value]) => `--${flag} ${shellWord(value)}`);
   return `torchperf run ${given.join(" ")}`;
 }
