@@ -179,6 +179,21 @@ def test_the_time_axis_of_a_single_run_is_days_long(watched: Watched, site: Path
     assert not any(text.startswith("20") for text in texts)
 
 
+def test_the_time_axis_of_a_run_without_a_time_says_so(watched: Watched, site: Path) -> None:
+    """Such as a first try, straight from a run: its label was "te", between hours of 1969 and of 1970."""
+    slow, index = series_id(site, "slow"), document(site, "index.json")
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"] = {name: column[:1] for name, column in content["points"].items()}
+    content["last"] = [run["id"] for run in index["runs"] if run["device"] == "cuda"][-1]
+    index["runs"] = [{**run, "time": 0, "end": 0} for run in index["runs"]]
+    content["points"]["after"] = [0]
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    watched.page.add_init_script(NOTE_TEXTS)
+    texts = drawn(watched, slow, content).evaluate("texts")
+    assert "no date" in texts
+    assert not any(text == "te" or text.startswith(("12-31", "01-01")) for text in texts)
+
+
 def test_an_axis_names_each_of_its_numbers(watched: Watched) -> None:
     """However small or large: microseconds in a metric of seconds were all 0."""
     axes = [
