@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from dashboard_nights import HOSTILE, NIGHTS, series_id
-from watched_page import Watched, identities
+from watched_page import Watched, comparison, identities
 
 from torchperf_ci.options.measurement_commands import device
 
@@ -268,3 +268,39 @@ def test_an_unknown_run_is_text(watched: Watched, path: str) -> None:
     assert "is not in the store" in page.locator(".problem").inner_text()
     assert page.locator("tbody tr").count() > 0
     watched.complaints.clear()  # the console tells of the document that is missing
+
+
+def test_all_series_of_a_comparison_are_shown_from_the_first_one_on(watched: Watched, site: Path) -> None:
+    """The page jumped to the end of the table, because the button that has the focus was there."""
+    base, head = comparison(site)
+    watched.page.set_viewport_size({"width": 1280, "height": 300})
+    page = watched.open(f"compare/?base={base}&head={head}")
+    page.locator("button[name=show]").click()
+    page.wait_for_url("**show=all**")
+    watched.drawn()
+    assert page.evaluate("document.activeElement.name") == "show"
+    assert 0 < page.locator("tbody tr").first.evaluate("(row) => row.getBoundingClientRect().top") < 300
+
+
+def test_the_rows_that_a_table_had_hidden_are_reached_next(watched: Watched) -> None:
+    """The focus was lost with the button that shows them."""
+    page = watched.open("")
+    page.evaluate("""async () => {
+        const [{ table }, { h }] = [await import("./js/table.js"), await import("./js/dom.js")];
+        const column = { head: "name", value: (row) => row, cell: (row) => h("a", { href: "#" }, row) };
+        document.querySelector("main").replaceChildren(table("t", "Four", [column], ["a", "b", "c", "d"], 2));
+    }""")
+    page.get_by_role("button", name="Show all").press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "c"
+
+
+def test_the_scale_of_a_comparison_is_computed_once(watched: Watched, site: Path) -> None:
+    """It was for each row anew, which for 14,000 series took seven seconds."""
+    base, head = comparison(site)
+    watched.page.add_init_script(
+        "window.logs = 0; const { log } = Math; Math.log = (x) => { logs += 1; return log(x); }"
+    )
+    page = watched.open(f"compare/?base={base}&head={head}&show=all")
+    intervals = page.locator("svg.span").count()
+    assert intervals > 1
+    assert page.evaluate("logs") == 5 * intervals
