@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torchperf_ci.metrics import kind_of
 from torchperf_ci.series.outcomes import results_of_runs
 from torchperf_ci.series.points import Point, Series
 from torchperf_ci.web.catalogue import RunEntry
@@ -42,6 +43,20 @@ def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, addr
     assert told == ["passes", "fails", "fails", "fails", "1"]
     extremes = "dom.extreme(1, { n: 1 }, { metric: 'status' }), dom.extreme(1.5, { n: 2 }, { metric: 'latency(ms)' })"
     assert page.evaluate(f"import('./js/dom.js').then((dom) => [{extremes}])") == ["–", "1.500"]
+    context.close()
+
+
+def test_what_is_a_pass_or_a_failure_is_so_on_the_pages(browser: Browser, address: str) -> None:
+    """An accuracy drop of 0, the best there is, was told as a failure."""
+    metrics = ("status", "top-1 accuracy", "pass__rate(%)", "accuracy_drop", "latency(ms)")
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    script = """async (all) => {
+        const { reading } = await import('./js/dom.js');
+        return all.map((metric) => reading(0, { metric }) === 'fails');
+    }"""
+    assert page.evaluate(script, metrics) == [kind_of(metric) == "outcome" for metric in metrics]
     context.close()
 
 

@@ -176,3 +176,20 @@ def test_a_chart_of_two_repositories_names_them(browser: Browser, documents: dic
         page = watched.open(f"series/?s={','.join(row[0] for row in chosen)}")
         named = ["octo/models" in text for text in page.locator(".legend li").all_inner_texts()]
         assert named == [row[1] == repo for row in chosen]
+
+
+def test_a_word_that_every_object_of_javascript_knows_is_a_word(
+    browser: Browser, documents: dict[str, bytes]
+) -> None:
+    """The status of a case, and a commit, were told as ``function Object() { [native code] }``."""
+    commit, word = f"{NIGHTS - 1:02}" * 20, b"constructor"
+    told = {
+        path: text.replace(b'"oom"', b'"%b"' % word).replace(commit.encode(), word)
+        for path, text in documents.items()
+    }
+    head = json.loads(documents["index.json"])["comparisons"][0][1]
+    with watching(browser, ADDRESS) as watched:
+        route_pages(watched.page, told.get)
+        page = watched.open(f"run/?id={head}")
+        assert page.locator("h1").inner_text() == "1 constructor"
+        assert "native code" not in page.locator("main").inner_text()

@@ -10,7 +10,9 @@ from urllib.parse import quote
 
 import pytest
 from dashboard_nights import HOSTILE, NIGHTS, series_id
-from watched_page import Watched, identities
+from watched_page import Watched, comparison, identities
+
+from torchperf_ci.options.measurement_commands import device
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,17 +120,28 @@ def test_runs_of_machines_that_differ_are_not_said_to_be_alike(watched: Watched,
 def test_the_command_selects_exactly_its_case(watched: Watched) -> None:
     watched.open("")
     names = {"mode": "inference", "dtype": "", "backend": "eager", "device": "cpu"}
-    for model in (HOSTILE, "a[b]*?'c", "smallnet/classifier", "$(x) `y`"):
+    for model in (HOSTILE, "a[b]*?'c", "smallnet/classifier", "$(x) `y`", "-x"):
         line = watched.page.evaluate(
             "async (names) => (await import('./js/dom.js')).measureAgain(names)", {"model": model, **names}
         )
         words = shlex.split(line)
         assert words[:3] == ["torchperf", "run", "--filter"]
+        assert not words[3].startswith("-")
         assert words[4:] == ["--mode", "inference", "--backend", "eager", "--device", "cpu"]
         assert fnmatchcase(model, words[3])
         assert "*" not in model or not fnmatchcase(model.replace("*", "x"), words[3])
     other_tool = "(await import('./js/dom.js')).measureAgain({ model: 'sleep 1', mode: '' })"
     assert watched.page.evaluate(f"async () => {other_tool}") == ""
+
+
+@pytest.mark.parametrize(
+    ("recorded", "torchs"), [("rocm", "cuda"), ("arm64-cpu", "cpu"), ("cuda", "cuda"), ("mps", "mps")]
+)
+def test_the_command_names_the_device_as_run_does(watched: Watched, recorded: str, torchs: str) -> None:
+    """``run`` refused the names that the records of AMD's GPUs and of ARM's CPUs have."""
+    names = {"model": "m", "mode": "inference", "dtype": "", "backend": "", "device": recorded}
+    script = "async (names) => (await import('./js/dom.js')).measureAgain(names)"
+    assert device(shlex.split(watched.open("").evaluate(script, names))[-1]) == torchs
 
 
 def test_runs_are_found_by_data_type_and_backend(watched: Watched) -> None:
@@ -255,3 +268,39 @@ def test_an_unknown_run_is_text(watched: Watched, path: str) -> None:
     assert "is not in the store" in page.locator(".problem").inner_text()
     assert page.locator("tbody tr").count() > 0
     watched.complaints.clear()  # the console tells of the document that is missing
+
+
+def test_all_series_of_a_comparison_are_shown_from_the_first_one_on(watched: Watched, site: Path) -> None:
+    """The page jumped to the end of the table, because the button that has the focus was there."""
+    base, head = comparison(site)
+    watched.page.set_viewport_size({"width": 1280, "height": 300})
+    page = watched.open(f"compare/?base={base}&head={head}")
+    page.locator("button[name=show]").click()
+    page.wait_for_url("**show=all**")
+    watched.drawn()
+    assert page.evaluate("document.activeElement.name") == "show"
+    assert 0 < page.locator("tbody tr").first.evaluate("(row) => row.getBoundingClientRect().top") < 300
+
+
+def test_the_rows_that_a_table_had_hidden_are_reached_next(watched: Watched) -> None:
+    """The focus was lost with the button that shows them."""
+    page = watched.open("")
+    page.evaluate("""async () => {
+        const [{ table }, { h }] = [await import("./js/table.js"), await import("./js/dom.js")];
+        const column = { head: "name", value: (row) => row, cell: (row) => h("a", { href: "#" }, row) };
+        document.querySelector("main").replaceChildren(table("t", "Four", [column], ["a", "b", "c", "d"], 2));
+    }""")
+    page.get_by_role("button", name="Show all").press("Enter")
+    assert page.evaluate("document.activeElement.textContent") == "c"
+
+
+def test_the_scale_of_a_comparison_is_computed_once(watched: Watched, site: Path) -> None:
+    """It was for each row anew, which for 14,000 series took seven seconds."""
+    base, head = comparison(site)
+    watched.page.add_init_script(
+        "window.logs = 0; const { log } = Math; Math.log = (x) => { logs += 1; return log(x); }"
+    )
+    page = watched.open(f"compare/?base={base}&head={head}&show=all")
+    intervals = page.locator("svg.span").count()
+    assert intervals > 1
+    assert page.evaluate("logs") == 5 * intervals

@@ -140,6 +140,32 @@ def drawn(watched: Watched, series: str, content: Any, *changes: Any) -> Page:
     return page
 
 
+def test_a_legend_has_the_colors_of_its_chart_where_the_system_chooses_colors(
+    watched: Watched, site: Path
+) -> None:
+    """A canvas keeps its own, while those beside it were replaced: the legend of the bands was blank."""
+    watched.page.emulate_media(forced_colors="active")
+    slow, tiny = (series_id(site, model) for model in ("slow", "tiny"))
+    shown = "(one) => { const { color, backgroundColor } = getComputedStyle(one); return [color, backgroundColor]; }"
+    page = watched.open(f"series/?s={slow}")
+    blue = "rgb(37, 99, 235)"
+    assert [one.evaluate(shown)[1] for one in page.locator(".band").all()] == [blue, blue]
+    page = watched.open(f"series/?s={slow},{tiny}")
+    assert [one.evaluate(shown)[0] for one in page.locator(".swatch").all()] == [blue, "rgb(194, 65, 12)"]
+
+
+def test_the_focus_of_a_chart_leaves_what_it_says_readable(watched: Watched, site: Path) -> None:
+    """Its outline covered the top of the sentence about the run that the arrow keys reach."""
+    page = watched.open(f"series/?s={series_id(site, 'slow')}")
+    page.wait_for_selector(".canvas canvas")
+    page.locator(".canvas").focus()
+    beyond = """(one) => {
+        const { outlineStyle, outlineWidth, outlineOffset } = getComputedStyle(one);
+        return outlineStyle === "solid" ? parseFloat(outlineWidth) + parseFloat(outlineOffset) : NaN;
+    }"""
+    assert page.locator(".canvas").evaluate(beyond) == 0
+
+
 def test_a_missing_value_is_a_gap_in_the_chart(watched: Watched, site: Path) -> None:
     slow = identities(site, "slow")[0]
     content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
@@ -177,6 +203,21 @@ def test_the_time_axis_of_a_single_run_is_days_long(watched: Watched, site: Path
     texts = drawn(watched, slow, content).evaluate("texts")
     assert "09-22 00:00" in texts
     assert not any(text.startswith("20") for text in texts)
+
+
+def test_the_time_axis_of_a_run_without_a_time_says_so(watched: Watched, site: Path) -> None:
+    """Such as a first try, straight from a run: its label was "te", between hours of 1969 and of 1970."""
+    slow, index = series_id(site, "slow"), document(site, "index.json")
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"] = {name: column[:1] for name, column in content["points"].items()}
+    content["last"] = [run["id"] for run in index["runs"] if run["device"] == "cuda"][-1]
+    index["runs"] = [{**run, "time": 0, "end": 0} for run in index["runs"]]
+    content["points"]["after"] = [0]
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    watched.page.add_init_script(NOTE_TEXTS)
+    texts = drawn(watched, slow, content).evaluate("texts")
+    assert "no date" in texts
+    assert not any(text == "te" or text.startswith(("12-31", "01-01")) for text in texts)
 
 
 def test_an_axis_names_each_of_its_numbers(watched: Watched) -> None:

@@ -76,7 +76,7 @@ function options(rows, lines, relative, times, narrow, said) {
   const axis = { stroke: () => css("--quiet"), grid: { stroke: () => css("--faint"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
   const value = relative ? ticks((number) => (number - 1) * 100, (text, sign) => `${sign}${text}%`)
     : rows.every((row) => row.kind === "outcome") ? (numbers) => numbers.map((number) => ["fails", "passes"][number] ?? "") : ticks((number) => number, (text, sign) => `${sign === "−" ? sign : ""}${text}`);
-  const moment = (time, step) => (step < DAY ? minute(time).slice(5) : step < MONTH ? day(time).slice(narrow ? 5 : 0) : day(time).slice(0, 7));
+  const moment = (time, step) => (!times[times.length - 1] ? (time ? "" : day(0)) : step < DAY ? minute(time).slice(5) : step < MONTH ? day(time).slice(narrow ? 5 : 0) : day(time).slice(0, 7));
   return {
     legend: { show: false }, padding: [22, 44, 0, 0], tzDate: (time) => uPlot.tzDate(new Date(time * 1000), "UTC"),
     axes: [

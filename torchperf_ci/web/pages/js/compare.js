@@ -74,9 +74,9 @@ async function comparison(index, base, head, state, choose) {
     document.differs.length ? h("p", {}, badge("warning", `other conditions: ${document.differs.join("; ")}`)) : null,
     figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${mean.n}`, change(mean.ratio)])),
     compared.some((row) => row.ratio) ? h("p", { class: "quiet" }, `Each interval is of its series alone. A change is beyond noise if chance would exceed it in any of the ${plural(compared.length, "series", "series")} in at most one of twenty comparisons, so an interval without 0% may be within noise.`) : null,
-    table("compare", all ? "All series" : "Series not within their noise", columns(rows), rows),
     relevant.length && relevant.length < compared.length ? h("p", {}, h("button", { type: "button", name: "show", onclick: () => setState({ show: all ? "" : "all" }) },
       all ? `Only the ${relevant.length} to look at` : `Show all ${plural(compared.length, "series", "series")}`)) : null,
+    table("compare", all ? "All series" : "Series not within their noise", columns(rows), rows),
   ];
 }
 
@@ -94,13 +94,13 @@ function sentence(rows) {
   ].filter(Boolean).join("; ");
 }
 
-const columns = (rows) => [
+const columns = (rows, reach = farthest(rows)) => [
   seriesColumn((row) => row.name.metric),
   { head: "metric", hidden: true, value: (row) => row.name.metric },
   { head: "base", number: true, value: (row) => row.base, cell: (row) => reading(row.base, row.name, row.unit) },
   { head: "new", number: true, value: (row) => row.head, cell: (row) => reading(row.head, row.name, row.unit) },
   { head: "change", number: true, value: (row) => row.ratio, cell: changed },
-  { head: "95% interval", rare: true, value: (row) => interval(row.low, row.high), cell: (row) => span(row, farthest(rows)) },
+  { head: "95% interval", rare: true, value: (row) => interval(row.low, row.high), cell: (row) => span(row, reach) },
   { head: "against the noise", value: (row) => row.word, cell: (row) => badge(tone(row), row.word === "beyond noise" ? `${row.word}, ${["better", "no direction", "worse"][row.worse + 1]}` : row.word) },
   { head: "why", prose: true, rare: true, value: (row) => row.why },
   againColumn((row) => row.name),

@@ -45,7 +45,7 @@ export async function catalogue() {
   const index = await load("index.json");
   index.all ??= index.series.map((row, place) => decoded(index, row, place));
   index.byId ??= new Map(index.all.map((series) => [series.id, series]));
-  index.runById ??= new Map(index.runs.map((run) => [run.id, Object.assign(run, { subject: index.subjects[run.commit] ?? "" })]));
+  index.runById ??= new Map(index.runs.map((run) => [run.id, Object.assign(run, { subject: Object.hasOwn(index.subjects, run.commit) ? index.subjects[run.commit] : "" })]));
   index.severalRepos ??= index.names.repo.length > 1;
   return index;
 }

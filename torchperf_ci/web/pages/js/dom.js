@@ -48,12 +48,13 @@ function plain(value) {
   return Number.isInteger(value) ? String(value) : value.toPrecision(4);
 }
 
-/** Names of metrics that are a pass or a fail, as in `metrics.py`. */
-const OUTCOME = /(^|[^a-z0-9])(status|accuracy|pass[^a-z0-9]?rate)([^a-z0-9]|$)/i;
+/** Words in the names of metrics that are a pass or a fail, and those that reverse them, as in `metrics.py`. */
+const OUTCOME = /(^|[^a-z0-9])(status|accuracy|pass[^a-z0-9]*rate)([^a-z0-9]|$)/i;
+const REVERSING = /(^|[^a-z0-9])(loss|drop|degradation|savings?|saved|reduction|improvement|efficiency|error)([^a-z0-9]|$)/i;
 
 /** Formats a value of a series; a pass or a fail as a word. */
 export function reading(value, names, unit = "") {
-  return OUTCOME.test(names.metric) && (value === 0 || value === 1) ? ["fails", "passes"][value] : number(value, unit);
+  return OUTCOME.test(names.metric) && !REVERSING.test(names.metric) && (value === 0 || value === 1) ? ["fails", "passes"][value] : number(value, unit);
 }
 
 /** Formats the lowest or the highest of several repetitions; a single one has neither. */
@@ -122,11 +123,11 @@ export const shellWord = (text) => (/^[\w./:@%+=-]+$/.test(text) ? text : `'${te
 
 /**
  * The command that measures a series again where its suite is the configured one; empty for the results of another tool, which
- * have no mode. The filter is a glob, in which the model's name is literal.
+ * have no mode. The filter is a glob, in which the model's name is literal; the device is named as torch does.
  */
 export function measureAgain(names) {
   if (!names.mode) return "";
-  const flags = { filter: names.model.replace(/[[*?]/g, "[$&]"), mode: names.mode, dtype: names.dtype, backend: names.backend, device: names.device };
+  const flags = { filter: names.model.replace(/^-|[[*?]/g, "[$&]"), mode: names.mode, dtype: names.dtype, backend: names.backend, device: names.device.replace(/^rocm$/, "cuda").replace(/^arm64-/, "") };
   const given = Object.entries(flags).filter(([, value]) => value).map(([flag, value]) => `--${flag} ${shellWord(value)}`);
   return `torchperf run ${given.join(" ")}`;
 }

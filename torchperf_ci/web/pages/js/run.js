@@ -66,7 +66,7 @@ function measured(document, names) {
 
 /** Summarizes the outcomes of a run: how many cases passed, failed and did not run. */
 function sentence(counts, missing) {
-  const words = Object.entries(counts).map(([word, count]) => `${count} ${{ pass: "passed", "no status": "without a status" }[word] ?? word}`);
+  const words = Object.entries(counts).map(([word, count]) => `${count} ${word === "pass" ? "passed" : word === "no status" ? "without a status" : word}`);
   return [...words, missing ? `${missing} did not run` : ""].filter(Boolean).join(", ");
 }
 
