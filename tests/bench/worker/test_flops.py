@@ -76,7 +76,11 @@ def test_linear_training_counts_both_gradients():
         (partial(torch.linalg.solve_triangular, upper=True), [(6, 6), (6, 2)], 2 * 6**2),
         (torch.linalg.solve, [(3, 6, 6), (6, 2)], 3 * (2 * 6**3 // 3 + 2 * 2 * 6**2)),
         (partial(torch.linalg.solve_triangular, upper=True), [(3, 6, 6), (6, 2)], 3 * 2 * 6**2),
-        (lambda x, y: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), y), [(6, 6), (3, 6, 2)], 144 + 3 * 144),
+        (
+            lambda x, y: torch.linalg.lu_solve(*torch.linalg.lu_factor(x), y),
+            [(6, 6), (3, 6, 2)],
+            144 + 3 * 144,
+        ),
         (torch.cholesky_solve, [(3, 6, 2), (6, 6)], 3 * 2 * 2 * 6**2),
         (lambda x: torch.linalg.cholesky(x @ x.mT + torch.eye(6)), [(6, 6)], 2 * 6**3 + 6**3 // 3),
         (torch.linalg.lu, [(2, 6, 6)], 2 * 2 * 6**3 // 3),
