@@ -19,12 +19,13 @@ from torchperf_ci.bench.process import (
     STEPS_GRANTED,
     ProcessOutcome,
     WorkerConversation,
+    _disagreement,
     build,
     measure,
     open_worker,
     start_worker,
 )
-from torchperf_ci.bench.worker.protocol import Block, Done, FirstStep
+from torchperf_ci.bench.worker.protocol import Agreement, Block, Done, FirstStep
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.errors import SystemRefusalError
 from torchperf_ci.machine.devices.cpu import Cpu
@@ -185,6 +186,11 @@ def test_a_step_that_is_too_slow_to_warm_up_is_told_the_option(
     assert outcome.status == "timeout"
     told = "no time was left for warm_up: raise --timeout (60 s for the first step, and at least as long for the rest)"
     assert outcome.reason == told
+
+
+def test_a_result_of_another_shape_is_not_called_a_number() -> None:
+    text = _disagreement(Agreement(False, None, 0.0123, "fp64", "outputs"))
+    assert "compiled step are of another shape or not finite, those of the eager one 1.23% off" in text
 
 
 def test_a_hang_in_c_ends_with_the_timeout(

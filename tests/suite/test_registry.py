@@ -239,6 +239,15 @@ def test_two_files_cannot_share_a_name(write):
     assert str(caught.value).startswith(f"{second}:")
 
 
+def test_a_file_and_one_that_imports_it_are_told_which_to_give(write, monkeypatch):
+    imported = write(GOOD.format(name="one"), "imported.py")
+    importing = write("from imported import entry\n", "importing.py")
+    monkeypatch.syspath_prepend(imported.parent)
+    assert catalogue([importing]).suites[str(importing)] == ("mine/one",)
+    with pytest.raises(BadSuiteFileError, match="or only the file that imports the other"):
+        catalogue([imported, importing])
+
+
 def test_a_bad_file_leaves_no_module_behind(write):
     before = set(registry.sys.modules)
     with pytest.raises(BadSuiteFileError):

@@ -314,12 +314,13 @@ def _inspect(
 
 
 def _disagreement(agreement: Agreement) -> str:
-    def percent(error: float | None) -> str:
-        return "not finite" if error is None else f"{error:.2%}"
+    def how(error: float | None) -> str:
+        return "of another shape or not finite" if error is None else f"{error:.2%} off"
 
     return (
-        f"{agreement.compared} of the compiled step are {percent(agreement.compiled_error)} off, "
-        f"those of the eager one {percent(agreement.eager_error)} (reference: {agreement.reference})"
+        f"{agreement.compared} of the compiled step are {how(agreement.compiled_error)}, those of the eager one "
+        f"{how(agreement.eager_error)} (reference: {agreement.reference}); a step that draws random numbers, as "
+        "dropout does, cannot be compared"
     )
 
 

@@ -91,7 +91,7 @@ def catalogue(files: Sequence[Path] = ()) -> Catalogue:
     modules = map(importlib.import_module, PROVIDERS)
     workloads = {entry.name: entry for module in modules for entry in _workloads_in(vars(module).values())}
     suites = _built_in_suites(workloads)
-    sources = dict.fromkeys(workloads, "the built-in suite")
+    sources = dict[str, str]()
     for path in dict.fromkeys(files):
         of_file = _load_file(path)
         _refuse_taken_names(path, of_file, workloads, sources)
@@ -214,7 +214,10 @@ def _refuse_taken_names(
     for entry in added:
         # A file may import a built-in workload to have it in its suite; that is the same object, not a conflict.
         if workloads.get(entry.name, entry) is not entry:
-            _refuse(path, entry, f"the name is taken by {sources[entry.name]}")
+            if file := sources.get(entry.name):
+                advice = "give it another name, or only the file that imports the other, if one does"
+                _refuse(path, entry, f"the name is taken by {file}", advice)
+            _refuse(path, entry, "the name is taken by the built-in suite")
         if names.setdefault(entry.name, entry) is not entry:
             _refuse(path, entry, "the name is defined twice in this file")
         if (other := of_files.setdefault(_file_name(entry.name), entry.name)) != entry.name:
@@ -226,7 +229,7 @@ def _file_name(name: str) -> str:
     return name.replace("/", "-").casefold()
 
 
-def _refuse(path: Path, entry: Workload, problem: str) -> None:
+def _refuse(path: Path, entry: Workload, problem: str, advice: str = "give it another name") -> None:
     code = getattr(entry.build, "__code__", None)
     line = code.co_firstlineno if code is not None and code.co_filename == str(path.absolute()) else None
-    raise BadSuiteFileError(path, line, f"workload {entry.name!r}: {problem}; give it another name")
+    raise BadSuiteFileError(path, line, f"workload {entry.name!r}: {problem}; {advice}")

@@ -116,6 +116,30 @@ def test_another_shape_or_number_of_outputs_is_not_agreement() -> None:
     ).agrees
 
 
+def ragged(x: torch.Tensor) -> torch.Tensor:
+    return torch.nested.nested_tensor([x, x[1:]], layout=torch.jagged)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize(
+    "model", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr, torch.Tensor.to_mkldnn, ragged]
+)
+def test_tensors_of_any_layout_are_compared(model: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    step = stepped(function("test/layout", model, torch.ones(3, 2)), "inference", "fp32")
+    assert agreement_with_eager(step, "inference", "fp32").compiled_error == 0
+    off = replace(step, forward=lambda x: model(x * 2))
+    assert agreement_with_eager(off, "inference", "fp32").compiled_error == 1
+
+
+def test_the_sparse_gradient_of_an_embedding_is_compared() -> None:
+    @workload("test/sparse", "an embedding")
+    def sparse(batch: int) -> Task:
+        model = torch.nn.Embedding(10, 4, sparse=True)
+        return Task(model, (torch.arange(batch),), lambda out: out.float().square().mean())
+
+    assert agreement_with_eager(stepped(sparse, "training", "fp32"), "training", "fp32").agrees
+
+
 def test_an_ill_conditioned_result_is_held_to_eagers_own_error() -> None:
     """A difference of close numbers: eager in fp32 is 10% off itself, so a compiled one may be so as well."""
 

@@ -67,6 +67,20 @@ def test_its_models_are_cast_and_its_optimizers_move_them(dtype: str) -> None:
     assert step.parameters == 72 + 9
 
 
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_an_input_keeps_its_gradient_when_it_is_cast(dtype: str) -> None:
+    @workload("test/of_input", "an attack on the input")
+    def of_input(batch):
+        def step(_mark, x):
+            x.grad = None
+            (x * x).sum().backward()
+            return x.grad.sign()
+
+        return Task(nn.Identity(), (torch.ones(batch, 2, requires_grad=True),), step=step)
+
+    assert torch.equal(build_step(of_input, request(dtype=dtype), CPU).run().float(), torch.ones(4, 2))
+
+
 def test_what_casts_nothing_is_not_measured_in_another_dtype() -> None:
     """Such as a model of TorchBench that is not called ``model``: it computes in fp32, whatever its records say."""
 

@@ -111,8 +111,10 @@ def linear(batch):
 def test_what_a_suite_file_sets_for_all_of_torch_does_not_count(tmp_path: Path) -> None:
     (tmp_path / "suite.py").write_text(SETS_ALL)
     request = {"mode": "training", "dtype": "fp32", "backend": "eager", "batch_size": 1}
-    session = WorkerSession()
-    session.build("mine/linear", [str(tmp_path / "suite.py")], "cpu", 1, **request)
+    session, files = WorkerSession(), [str(tmp_path / "suite.py")]
+    torch.set_num_threads(2)
+    assert session.describe("cpu", files).environment.comparable["torch_threads"] == "2"
+    session.build("mine/linear", files, "cpu", 1, **request)
     session._step.run()
     gradient = next(session._step.model.parameters()).grad
     assert (gradient.dtype, gradient.device.type) == (torch.float32, "cpu")

@@ -135,9 +135,10 @@ def _error(observed: Sequence[torch.Tensor], exact: Sequence[torch.Tensor]) -> f
     A tensor that is zero except for rounding (such as the gradient of a bias before a batch norm) is divided by a
     thousandth of the largest norm instead of its own.
     """
+    observed, exact = ([_comparable(tensor) for tensor in side] for side in (observed, exact))
     if [a.shape for a in observed] != [b.shape for b in exact]:
         return math.inf
-    pairs = [(_comparable(a), _comparable(b)) for a, b in zip(observed, exact, strict=True)]
+    pairs = [*zip(observed, exact, strict=True)]
     norms = [float(b.nan_to_num(0.0, 0.0, 0.0).norm()) for _, b in pairs]
     floor = NEGLIGIBLE * max(norms, default=0.0)
     errors = (
@@ -153,8 +154,13 @@ def _difference(observed: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 def _comparable(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor on the CPU in fp64, so that all devices can be compared; complex numbers as pairs of reals."""
-    tensor = tensor.cpu()
+    """Return the values on the CPU in fp64, so that all devices can be compared; complex numbers as pairs of reals.
+
+    Few operators take tensors of other layouts, such as the sparse gradient of an embedding, or nested ones.
+    """
+    if tensor.is_nested:
+        tensor = torch.cat([part.flatten() for part in tensor.unbind()])
+    tensor = (tensor if tensor.layout == torch.strided else tensor.to_dense()).cpu()
     return (torch.view_as_real(tensor) if tensor.is_complex() else tensor).double()
 
 

@@ -146,13 +146,33 @@ def _inverse(matrix: Shape, *_: Any, **__: Any) -> int:
     return 2 * math.prod(matrix) * matrix[-1]
 
 
-def _solve(matrix: Shape, right: Shape, *_: Any, **__: Any) -> int:
+def _solve(matrix: Shape, *_: Any, out_shape: Sequence[Shape], **__: Any) -> int:
     """An LU factorisation and two triangular solves."""
-    return _lu(matrix) + 2 * _solve_triangular(matrix, right)
+    return _lu(matrix) + _solve_factored(matrix, out_shape=out_shape[0])
 
 
-def _solve_triangular(matrix: Shape, right: Shape, *_: Any, **__: Any) -> int:
-    return matrix[-1] * math.prod(right)
+def _solve_factored(matrix: Shape, *_: Any, out_shape: Shape, **__: Any) -> int:
+    return 2 * _solve_triangular(matrix, out_shape=out_shape)
+
+
+def _solve_triangular(matrix: Shape, *_: Any, out_shape: Shape, **__: Any) -> int:
+    """The result has the shape of the right-hand sides, or a larger one if there are more matrices."""
+    return matrix[-1] * math.prod(out_shape)
+
+
+def _cholesky_solve(_right: Shape, factor: Shape, *_: Any, out_shape: Shape, **__: Any) -> int:
+    return _solve_factored(factor, out_shape=out_shape)
+
+
+def _bilinear(first: Shape, second: Shape, third: Shape, *expanded: Sequence[int], **_: Any) -> int:
+    """The product of the first two, which has all dimensions. Each lacks the dimensions in which it is ``expanded``.
+
+    The last of ``expanded`` are those that are summed over. The product with the third is left out as smaller.
+    """
+    sizes = dict[int, int]()
+    for shape, lacks in zip((first, second, third), expanded, strict=False):
+        sizes |= zip(sorted({*range(len(shape) + len(lacks))} - {*lacks}), shape, strict=True)
+    return 2 * math.prod(sizes.values())
 
 
 _ATTENTION_KERNELS = (
@@ -172,6 +192,7 @@ _FORMULAS: dict[str, Formula] = {
     "addbmm": _add_matrix_product,
     "_addmm_activation": _add_matrix_product,
     "_grouped_mm": _grouped_product,
+    "_trilinear": _bilinear,
     "convolution_backward": _convolution_backward,
     "linear_backward": _linear_backward,
     "_scaled_dot_product_attention_math_for_mps": _attention,
@@ -188,6 +209,11 @@ _FORMULAS: dict[str, Formula] = {
     "linalg_lu_factor_ex": _lu,
     "linalg_cholesky_ex": _cholesky,
     "linalg_inv_ex": _inverse,
+    "linalg_lu": _lu,
+    "_linalg_det": _lu,
+    "_linalg_slogdet": _lu,
     "_linalg_solve_ex": _solve,
+    "linalg_lu_solve": _solve_factored,
+    "cholesky_solve": _cholesky_solve,
     "linalg_solve_triangular": _solve_triangular,
 }

@@ -152,7 +152,10 @@ Block = float
 
 @dataclass(frozen=True)
 class Agreement:
-    """Relative L2 errors against the reference, the largest over the compared tensors. None means not finite."""
+    """Relative L2 errors against the reference, the largest over the compared tensors.
+
+    None means that values are not finite or have another shape.
+    """
 
     agrees: bool
     compiled_error: float | None

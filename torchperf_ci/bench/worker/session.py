@@ -161,8 +161,9 @@ class WorkerSession:
 
     def describe(self, device: str, files: list[str]) -> protocol.EnvironmentUnderTest:
         """Describe the environment and list the catalogue of workloads."""
-        before = {*sys.modules}
+        before, threads = {*sys.modules}, torch.get_num_threads()
         known = _catalogue(*files)
+        torch.set_num_threads(threads)  # a suite file may have set it, which no build keeps
         imported = _files_of_modules({*sys.modules} - before)
         packages = [package for workload in known.workloads.values() for package in workload.requires]
         workloads = {

@@ -131,11 +131,16 @@ def _on_device(task: Task, request: StepRequest, device: Device) -> Task:
         is_cast = tensor.is_floating_point() and tensor.element_size() > 1  # fp8 is what its kernels take
         return tensor.to(device=target, dtype=dtype if is_cast else None)
 
+    def place_input(tensor: torch.Tensor) -> torch.Tensor:
+        """Place it as a leaf, in which its gradient stays; else each backward would go on to the tensor before."""
+        placed = place(tensor)
+        return placed if placed is tensor else placed.detach().requires_grad_(tensor.requires_grad)
+
     model = task.model
     if isinstance(model, torch.nn.Module):
         # Not .to(dtype), which also casts complex numbers, losing half of them.
         model = model._apply(place).to(target).train(request.mode == "training")  # noqa: SLF001
-    return replace(task, model=model, inputs=pytree.tree_map_only(torch.Tensor, place, task.inputs))
+    return replace(task, model=model, inputs=pytree.tree_map_only(torch.Tensor, place_input, task.inputs))
 
 
 def _compiled(model: Model, backend: str) -> Model:
