@@ -104,6 +104,16 @@ MISTAKES = {
     "a path as URL": ("upload: {lambda: results/}\n", 1, "a URL such as https://"),
     "a misspelled target": ("upload: {to: 's3:bucket'}\n", 1, "upload.to: must be s3://BUCKET, branch:NAME"),
     "a target for a branch": ("upload: {branch: 'branch:x'}\n", 1, "upload.branch: must be the name of a"),
+    "an address without http://": (
+        "upload: {to: '127.0.0.1:8080'}\n",
+        1,
+        "upload.to: must be s3://BUCKET, branch:NAME",
+    ),
+    "a branch that git refuses": (
+        "upload: {branch: a..b}\n",
+        1,
+        "upload.branch: must be the name of a branch that git",
+    ),
     "a role's name": ("upload: {to: s3://b, role: admin}\n", 1, "the ARN of a role"),
     "python object": (
         "name: !!python/object/apply:os.getcwd []\n",
