@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 from pathlib import Path
@@ -205,6 +206,12 @@ def test_a_password_is_not_repeated_in_the_message(write):
     with pytest.raises(ConfigError) as error:
         load_config(write("store: clickhouse://me:secret@host/db\n"))
     assert "secret" not in str(error.value)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "torchperf.yml")
+    with pytest.raises(UsageError, match="it is a pipe"):
+        load_config(tmp_path / "torchperf.yml")
 
 
 def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path):

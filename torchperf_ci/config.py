@@ -6,6 +6,7 @@ The dataclasses here are the only declaration of the keys: the parser, ``config.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ from torchperf_ci.errors import ConfigError, UsageError
 from torchperf_ci.metrics import DOWN, METRICS, MIN_EFFECT, UP
 from torchperf_ci.options.option import BACKENDS, DEVICES, DTYPES, MODES
 from torchperf_ci.places.branch_name import BRANCH_FORM, BRANCH_NAME
+from torchperf_ci.records.files import is_device
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -210,6 +212,8 @@ def load_config(path: Path) -> Config:
     Raises :class:`ConfigError` with the line of the mistake, or :class:`UsageError` for an unreadable file.
     """
     try:
+        if path.is_fifo() and not is_device(path):  # a shell's <(…) is a pipe below /dev
+            raise OSError(errno.EINVAL, "it is a pipe, which may never end")  # noqa: TRY301
         content = path.read_bytes()
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror}; give the configuration's path with --config"
