@@ -56,7 +56,7 @@ MAY_IMPORT = {
     "interruption": {"git", "options"},
     "shell_completion": {"interruption", "options", "config"},
     "json_files": {"actions", "records", "stats"},
-    "config": {"config_kinds", "console", "options"},
+    "config": {"config_kinds", "console", "options", "places", "records"},
     "places": {"records", "scratch", "git", "deadline", "github", "http_client"},
     "store": {*TOOLS, "imports", "records", "places"},
     "series": {"imports", "records", "store", "stats", "config"},

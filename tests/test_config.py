@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import runpy
 from pathlib import Path
@@ -104,6 +105,16 @@ MISTAKES = {
     "a path as URL": ("upload: {lambda: results/}\n", 1, "a URL such as https://"),
     "a misspelled target": ("upload: {to: 's3:bucket'}\n", 1, "upload.to: must be s3://BUCKET, branch:NAME"),
     "a target for a branch": ("upload: {branch: 'branch:x'}\n", 1, "upload.branch: must be the name of a"),
+    "an address without http://": (
+        "upload: {to: '127.0.0.1:8080'}\n",
+        1,
+        "upload.to: must be s3://BUCKET, branch:NAME",
+    ),
+    "a branch that git refuses": (
+        "upload: {branch: a..b}\n",
+        1,
+        "upload.branch: must be the name of a branch that git",
+    ),
     "a role's name": ("upload: {to: s3://b, role: admin}\n", 1, "the ARN of a role"),
     "python object": (
         "name: !!python/object/apply:os.getcwd []\n",
@@ -195,6 +206,12 @@ def test_a_password_is_not_repeated_in_the_message(write):
     with pytest.raises(ConfigError) as error:
         load_config(write("store: clickhouse://me:secret@host/db\n"))
     assert "secret" not in str(error.value)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "torchperf.yml")
+    with pytest.raises(UsageError, match="it is a pipe"):
+        load_config(tmp_path / "torchperf.yml")
 
 
 def test_bytes_that_are_not_utf8_are_reported_with_their_line(tmp_path):

@@ -6,6 +6,7 @@ The dataclasses here are the only declaration of the keys: the parser, ``config.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from dataclasses import dataclass, replace
@@ -33,6 +34,8 @@ from torchperf_ci.console import say
 from torchperf_ci.errors import ConfigError, UsageError
 from torchperf_ci.metrics import DOWN, METRICS, MIN_EFFECT, UP
 from torchperf_ci.options.option import BACKENDS, DEVICES, DTYPES, MODES
+from torchperf_ci.places.branch_name import BRANCH_FORM, BRANCH_NAME
+from torchperf_ci.records.files import is_device
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -45,11 +48,9 @@ MISNAMED = CONFIG_FILE.with_suffix(".yaml")
 _URL = Text(r"^https?://[^\s/]", "a URL such as https://…")
 _ROLE = Text(r"^arn:[^\s:]+:iam::", "the ARN of a role, arn:aws:iam::…")
 _REPOSITORY = Text(r"^[\w.-]+/[\w.-]+$", "a repository such as org/name")
-_BRANCH = Text(
-    r"^[A-Za-z0-9._=/-]+(@.+)?$", "the name of a branch, of the letters and digits of ASCII and . _ = - /"
-)
+_BRANCH = Text(rf"^{BRANCH_NAME}(@.+)?$", f"the name of a branch {BRANCH_FORM}")
 _TARGET = Text(
-    r"^(s3://|branch:|https?://|chdb://|clickhouse://|(?![A-Za-z][A-Za-z0-9]*:))\s*\S",
+    r"^(s3://|branch:|https?://|chdb://|clickhouse://|(?![^/]*:))\s*\S",
     "s3://BUCKET, branch:NAME, https://…, chdb://PATH, clickhouse://USER@HOST/DATABASE or a directory, "
     "as ./NAME if it has a colon",
 )
@@ -211,6 +212,8 @@ def load_config(path: Path) -> Config:
     Raises :class:`ConfigError` with the line of the mistake, or :class:`UsageError` for an unreadable file.
     """
     try:
+        if path.is_fifo() and not is_device(path):  # a shell's <(…) is a pipe below /dev
+            raise OSError(errno.EINVAL, "it is a pipe, which may never end")  # noqa: TRY301
         content = path.read_bytes()
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror}; give the configuration's path with --config"

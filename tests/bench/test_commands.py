@@ -40,6 +40,7 @@ def test_records_of_an_earlier_run_are_safe(tmp_path: Path, call, monkeypatch: p
     done = call("run", "--suite", FAULTY, "--filter", "faulty/fine", "--out", out, cwd=tmp_path)
     assert done.returncode == 2
     assert "holds the records of an earlier run" in done.stderr
+    assert "this machine" not in done.stderr
     assert [p.name for p in out.iterdir()] == ["old.json"]
     assert not (tmp_path / "output").exists()
 
@@ -56,6 +57,7 @@ def test_records_of_an_earlier_run_are_safe(tmp_path: Path, call, monkeypatch: p
         (("--suite", "quick", "--anchor", "/nonsuch/python"), "give the one that has torch with --anchor"),
         (("--suite", "quick", "--anchor", "BARE"), "give the Python that has it with --anchor"),
         (("--config", "nonsuch.yml"), "nonsuch.yml"),
+        (("--resume", "--python", "/nonsuch/python"), "torchperf-records holds no run to resume"),
     ],
 )
 def test_a_bad_call_is_one_clear_error(tmp_path: Path, argv: tuple[str, ...], message: str, call) -> None:

@@ -313,6 +313,14 @@ def test_files_are_those_of_the_whole_repository_wherever_the_user_is(newcomer: 
     assert "cd ../../.. && torchperf run" in said
 
 
+def test_a_project_below_that_is_not_installed_is_told(newcomer: Newcomer) -> None:
+    newcomer.write("examples/other/setup.py")
+    newcomer.write("python/pulse/pyproject.toml", "[project]\nname = 'pulse'\n")
+    told = "python/pulse/pyproject.toml is not installed: if it should be, delete these files"
+    assert told in newcomer.init("--dry-run")[1] + newcomer.init()[1]
+    assert told not in newcomer.init("--dry-run", below="python/pulse")[1]
+
+
 def test_a_project_that_no_shell_line_can_name_is_refused(newcomer: Newcomer) -> None:
     package(newcomer, f"{HOSTILE}/")
     newcomer.git(newcomer.folder, "add", "--all")
@@ -339,7 +347,8 @@ def test_where_there_is_no_repository_nothing_is_written(newcomer: Newcomer, tmp
     (tmp_path / "plain").mkdir()
     code, said = newcomer.init(below="../plain")
     assert (code, list((tmp_path / "plain").iterdir())) == (2, [])
-    assert "is in no git repository: call `torchperf init` in a clone, or after `git init`" in said
+    assert "is in no checkout of a repository: call `torchperf init` in a clone, or after `git init`" in said
+    assert newcomer.init(below=".git")[1] == said.replace(f"{tmp_path}/plain", str(newcomer.folder / ".git"))
 
 
 @pytest.mark.parametrize(
@@ -389,8 +398,13 @@ def test_what_is_no_reference_is_refused(newcomer: Newcomer) -> None:
     assert "--uses cannot be" in said
 
 
-def test_nothing_that_is_printed_is_wider_than_a_terminal(newcomer: Newcomer) -> None:
+@pytest.mark.parametrize("has_torch", [True, False])
+def test_nothing_that_is_printed_is_wider_than_a_terminal(
+    newcomer: Newcomer, monkeypatch: pytest.MonkeyPatch, has_torch: bool
+) -> None:
     package(newcomer)
+    if not has_torch:
+        monkeypatch.setattr("torchperf_ci.init.command.find_torch_python", lambda _: None)
     said = newcomer.init(uses="octo/torchperf-ci@v1")[1]
     shown = [
         line.rstrip() for line in said.splitlines() if "torchperf run" not in line

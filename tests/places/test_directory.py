@@ -102,7 +102,7 @@ def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
     "target",
     [
         *("", "gs://bucket", "https://example.org", "clickhouse://me:secret@host/db"),
-        *("s3:bucket", "S3:/bucket", "brnch:benchmarks", "https:me:secret@host"),
+        *("s3:bucket", "S3:/bucket", "brnch:benchmarks", "https:me:secret@host", "127.0.0.1:8080"),
     ],
 )
 def test_addresses_that_are_none(target: str) -> None:

@@ -102,6 +102,7 @@ def test_a_checkout_of_another_owner_is_named_with_what_git_says_to_do(checkout:
     [
         ("branch:", r"names no branch .* give branch:NAME"),
         ("branch:a b", r"names no branch .* ' '"),
+        *((f"branch:{name}@origin", r"git refuses it") for name in ("a..b", "a/.b", "a.", "a.lock")),
         ("branch:x", "no remote"),
         ("branch:x@--upload-pack=touch", "no remote"),
         ("branch:x@nowhere", "no remote"),

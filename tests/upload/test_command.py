@@ -164,7 +164,7 @@ def test_what_is_too_long_for_people_is_whole_for_programs(
         (["records"], "upload where? give --to"),
         (["--to", "kept"], "upload what? give the directory"),
         (["one", "--benchmark-results", "two", "--to", "kept"], "name two directories"),
-        (["records", "--to", "gs://bucket"], "gs://bucket"),
+        (["records", "--to", "gs://bucket"], "'gs:' begins nothing"),
         (["records", "--to", "kept", "--job-id", "0"], "--job-id cannot be '0'"),
         (["records", "--to", "kept", "--on-failure", "panic"], "unknown value for --on-failure"),
     ],

@@ -57,6 +57,6 @@ def test_what_is_no_target_is_told_before_anything_is_read(to: str, tmp_path: Pa
 
 def test_what_is_no_target_says_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"foo://x@y.*https://.*s3://.*branch:.*chdb://.*clickhouse://.*directory"
+        UsageError, match=r"'foo:' .*https://.*s3://.*branch:.*chdb://.*clickhouse://.*directory"
     ):
         open_target("foo://x:secret@y", PlaceAccess(), tmp_path)

@@ -16,7 +16,7 @@ from torchperf_ci.bench.case import Case, Settings, expected_seconds
 from torchperf_ci.bench.pairs import Anchor, find_anchor
 from torchperf_ci.bench.process import exercise_device
 from torchperf_ci.bench.results import CaseResult, RunSetting
-from torchperf_ci.bench.run import RunPlan, free_folder, newest_folder, run
+from torchperf_ci.bench.run import RunPlan, output_folder, run
 from torchperf_ci.bench.selection import select_cases
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.command_output import print_json
@@ -54,6 +54,7 @@ WORKLOAD_COLUMNS = (Column("workload"), Column("modes"), Column("task", "prose")
 def run_command(options: RunOptions) -> int:
     """Measure, write the records and report. Raises :class:`WorkloadsFailedError` if workloads failed."""
     config = find_config(options.config)
+    out = output_folder(options.out, resume=options.resume)
     settings = _settings(options, config)
     console.say(f"this machine: {machine_text(read_host())}")  # at once: importing torch takes long
     before = read_counters()
@@ -67,8 +68,6 @@ def run_command(options: RunOptions) -> int:
     if not cases:
         return _nothing_in_shard(chosen.shard, json_output=options.json)
     anchor = find_anchor(options.anchor, settings)
-    default = newest_folder if options.resume else free_folder
-    out = Path(options.out) if options.out else default()
     seconds = expected_seconds(cases, settings, start_seconds, anchored=bool(anchor))
     plan = _plan_text(cases, settings, under_test, anchor, seconds)
     if options.dry_run:

@@ -56,12 +56,7 @@ class RunJournal:
 
         self._path = _journal_path(records)
         self._lines: dict[str, list[JournalLine]] = defaultdict(list)
-        if resume and not self._path.exists():
-            msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
-            raise ResumeError(msg)
-        if not resume and _holds_run(records):
-            msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
-            raise OutputDirectoryError(msg)
+        _check_folder(records, resume=resume)
         try:
             make_own_folder(self._path.parent)
             if records.parent == Path() and records.name.startswith(RECORDS.name):
@@ -120,8 +115,24 @@ def _holds_run(records: Path) -> bool:
     return _journal_path(records).exists() or any(records.glob("*.json"))
 
 
+def _check_folder(records: Path, *, resume: bool) -> None:
+    if resume and not _journal_path(records).exists():
+        msg = f"{records} holds no run to resume: leave out --resume, or name its directory with --out"
+        raise ResumeError(msg)
+    if not resume and _holds_run(records):
+        msg = f"{records} holds the records of an earlier run: choose another --out, or continue it with --resume"
+        raise OutputDirectoryError(msg)
+
+
 RECORDS = Path("torchperf-records")
 """Default folder for records; from the second run on ``torchperf-records-2`` and so on."""
+
+
+def output_folder(given: str | None, *, resume: bool) -> Path:
+    """Return the folder of a run: the given one, or else a default one. Raises as :class:`RunJournal`."""
+    folder = Path(given) if given else newest_folder() if resume else free_folder()
+    _check_folder(folder, resume=resume)
+    return folder
 
 
 def free_folder() -> Path:

@@ -19,7 +19,7 @@ from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, Tripl
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.command_output import print_json
 from torchperf_ci.config import Config, Suite, find_config
-from torchperf_ci.console import Progress
+from torchperf_ci.console import Progress, waiting
 from torchperf_ci.document import Block, Column, Document, Note, Paragraph, Table, counted, text_of
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.option import MODES
@@ -296,11 +296,15 @@ _MODULES = {
 }
 
 
+LIBRARIES = "the transformers, timm and torchvision that are installed"
+LOOKING = f"looking through {LIBRARIES}"
+
+
 def discover_command(options: DiscoverOptions) -> int:
     """Write the architectures that run and add coverage to the suite into a suite file.
 
     Models already in the file stay, because their names identify series, and count as part of the suite. Raises
-    :class:`UsageError` if the file was not written by this command.
+    :class:`UsageError` if the file was not written by this command, or if nothing passes the filters.
     """
     out = Path(options.out)
     check_writable(out)
@@ -312,7 +316,7 @@ def discover_command(options: DiscoverOptions) -> int:
     )
     try:
         with scratch_folder() as folder:
-            found = _architectures(settings, options.filter, folder)
+            found = _architectures(settings, options.filter)
             file = folder / "found.py"
             file.write_text(_with_models("", [*found.values()]), "utf-8")
             files = (*settings.files, str(file))
@@ -324,6 +328,8 @@ def discover_command(options: DiscoverOptions) -> int:
     if chosen:
         replace_file(out, _with_models(before, [found[name] for name in chosen]))
     where = out if chosen else "nothing is written"
+    if not found:
+        where = f"{where}, as the suite lacks none of {LIBRARIES}"
     console.say(
         f"{len(chosen):,} of {counted(len(found), 'architecture')} tried run and add something: {where}"
     )
@@ -341,16 +347,23 @@ def _text_of(out: Path) -> str:
     return text
 
 
-def _architectures(settings: Settings, filters: Sequence[str], folder: Path) -> Mapping[str, str]:
-    """Return the expression that builds each architecture, by the name that its workload would have."""
-    with start_worker(settings, folder) as worker:
-        return worker.ask(
+def _architectures(settings: Settings, filters: Sequence[str]) -> Mapping[str, str]:
+    """Return the expression that builds each architecture, by the name that its workload would have.
+
+    Raises :class:`UsageError` if the filters match none, and no workload of the suite either.
+    """
+    with selection.described_worker(settings) as (worker, under_test), waiting(LOOKING):
+        found = worker.ask(
             "architectures",
             settings.timeout,
             dict[str, str],
             files=list(settings.files),
             filters=list(filters),
         )
+    if not found and not any(selection.matches(name, filters) for name in under_test.known.workloads):
+        msg = f"nothing passes --filter {','.join(filters)}: no architecture of {LIBRARIES}"
+        raise UsageError(msg)
+    return found
 
 
 def _worthwhile(

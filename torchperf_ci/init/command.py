@@ -165,6 +165,9 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
     if repository.branch != repository.default_branch:
         here = repository.branch or "no branch"
         yield f"GitHub runs schedules on {repository.default_branch} only, and this is {here}"
+    if repository.project_below:
+        remedy = "if it should be, delete these files, and call init in its folder"
+        yield f"{repository.project_below} is not installed: {remedy}"
     if repository.is_pytorch:
         yield "no workflow for pull requests: hosted runners cannot build PyTorch; see docs/pull-requests.md"
     if repository.has_cuda_extension:
@@ -193,7 +196,7 @@ def _next_steps(repository: Repository, written: Sequence[StarterFile], folder: 
         yield Commands(
             [
                 f"python3 -m venv {_OWN_TORCH.partition('/')[0]}",
-                f"{_OWN_TORCH} -m pip install torch --index-url {CPU_WHEELS}",
+                f"{_OWN_TORCH.replace('python', 'pip')} install torch -i {CPU_WHEELS}",
             ]
         )
     tops = (file.path.partition("/")[0] for file in written)

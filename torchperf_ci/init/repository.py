@@ -77,7 +77,8 @@ class Repository:
     """What is known about a repository. Paths are relative to ``root``.
 
     ``page`` is the web page of ``remote``; both are empty without a remote. ``project`` is the folder that pip can
-    install, if any, ``package`` the name that it is imported by, and ``source`` the folder that contains it.
+    install, if any, ``package`` the name that it is imported by, and ``source`` the folder that contains it. Without
+    a project, ``project_below`` is the file of one in a folder below, if any.
     ``other_tools`` maps other benchmark tools to one of their files. ``odd_suites`` are suite files with names that a
     workflow cannot contain, and ``untracked_suites`` others that nobody has added to git. ``benchmarks_is_taken`` says
     that a branch of that name holds something else than records.
@@ -90,6 +91,7 @@ class Repository:
     default_branch: str
     has_upstream: bool
     project: str | None
+    project_below: str
     requirements: bool
     package: str
     source: str
@@ -152,6 +154,7 @@ def inspect_repository(folder: Path) -> Repository:
         default_branch=default.removeprefix(f"{remote}/") or branch,
         has_upstream=bool(_line(git, "rev-parse", "--abbrev-ref", "@{upstream}")),
         project=project,
+        project_below="" if project else next(filter(_is_project_below, files), ""),
         requirements=(root / "requirements.txt").is_file(),
         package=package,
         source=source,
@@ -168,8 +171,8 @@ def _root_of(folder: Path) -> Path:
     try:
         root = os.fsdecode(Git.within(_SECONDS, folder)("rev-parse", "--show-toplevel"))
     except GitError as error:
-        if "not a git repository" in str(error):
-            msg = f"{folder} is in no git repository: call `torchperf init` in a clone, or after `git init`"
+        if "not a git repository" in str(error) or "in a work tree" in str(error):
+            msg = f"{folder} is in no checkout of a repository: call `torchperf init` in a clone, or after `git init`"
             raise UsageError(msg) from None
         raise UsageError(str(error)) from None
     return Path(root.removesuffix("\n"))
@@ -214,6 +217,12 @@ def _is_taken(git: Git, branch: str) -> bool:
 
 def _is_test(path: str) -> bool:
     return any(part.startswith("test") for part in path.split("/"))
+
+
+def _is_project_below(path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    aside = {*_NO_PACKAGES} & {*folder.split("/")}
+    return bool(folder) and name in {"pyproject.toml", "setup.py"} and not aside and not _is_test(folder)
 
 
 def _project(root: Path, folder: Path) -> str | None:

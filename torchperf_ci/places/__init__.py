@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import UsageError
@@ -17,7 +16,6 @@ REMOTE_FORMS = ", ".join(REMOTE_PLACES.values())
 
 _API = ("https://", "http://")
 _STORE = ("chdb://", "clickhouse://")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9]*:")
 
 
 def is_api(target: str) -> bool:
@@ -32,7 +30,7 @@ def is_store(target: str) -> bool:
 
 def is_remote(target: str) -> bool:
     """Whether ``target`` is written as something other than a path of this machine, if perhaps wrongly: ``s3:name``."""
-    return "://" in target or bool(_SCHEME.match(target))
+    return ":" in target.partition("/")[0]
 
 
 def open_place(target: str, access: PlaceAccess | None = None) -> RecordPlace:

@@ -6,6 +6,7 @@ The user's checkout, index, stash, references and hooks are never touched. Old f
 
 from __future__ import annotations
 
+import re
 import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from torchperf_ci.errors import (
     UsageError,
 )
 from torchperf_ci.git import GitError, without_secrets
+from torchperf_ci.places.branch_name import BRANCH_FORM, BRANCH_NAME
 from torchperf_ci.places.data_repository import BranchFile, DataRepository, Remote, blob_id, locate_remote
 from torchperf_ci.places.packs import (
     INDEX,
@@ -83,8 +85,9 @@ class BranchPlace(RecordPlace):
         :class:`UsageError`.
         """
         branch, _, remote = target.removeprefix("branch:").partition("@")
-        if problem := key_problem(branch):
-            form = "branch:NAME[@REMOTE] with a NAME of the letters and digits of ASCII and . _ = - /"
+        problem = key_problem(branch) or ("" if re.fullmatch(BRANCH_NAME, branch) else "git refuses it")
+        if problem:
+            form = f"branch:NAME[@REMOTE] with a NAME {BRANCH_FORM}"
             msg = f"'branch:{branch}' names no branch for records: {problem}; give {form}"
             raise UsageError(msg)
         return cls(branch, locate_remote(remote or "origin", access), access)

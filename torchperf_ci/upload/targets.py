@@ -223,7 +223,8 @@ class StoreTarget:
 
 
 _FORMS = (
-    f"an upload API (https://…), {REMOTE_FORMS}, chdb://PATH, clickhouse://USER@HOST/DATABASE or a directory"
+    f"an upload API (https://…), {REMOTE_FORMS}, chdb://PATH, clickhouse://USER@HOST/DATABASE or a directory, "
+    "as ./NAME if it has a colon"
 )
 _PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):(?!\d*(?:[/?#]|$)).*@", re.DOTALL)
 """From a colon that does not begin a port to the last @, since passwords are not always percent-encoded."""
@@ -255,7 +256,8 @@ def open_target(to: str, access: PlaceAccess, spool: Path) -> Target:
         return UploadApi(to, access, spool)
     if is_store(to):
         return StoreTarget(to, access)
-    if "://" in to and not to.startswith(tuple(REMOTE_PLACES)):
-        msg = f"{target_address(to)!r} is nothing that records can be sent to: give {_FORMS}"
+    if is_remote(to) and not to.startswith(tuple(REMOTE_PLACES)):
+        scheme = to.partition(":")[0]  # the rest may contain a password
+        msg = f"{scheme + ':'!r} begins nothing that records can be sent to: give {_FORMS}"
         raise UsageError(msg)
     return open_place(to, access)
