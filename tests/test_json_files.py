@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from torchperf_ci.errors import JsonFileError
-from torchperf_ci.json_files import JsonFormat, json_text, typed, write_file
+from torchperf_ci.json_files import JsonFormat, json_text, typed, write_json_file
 from torchperf_ci.records.files import MAX_BYTES
 from torchperf_ci.stats.effect import Effect
 
@@ -78,7 +78,7 @@ def test_a_whole_number_is_an_integer_however_it_is_written(pairs: float) -> Non
 
 def test_what_is_written_is_read(made: JsonFormat, tmp_path: Path) -> None:
     members = {"version": 3, "texts": {"a": "b"}, "future": [1, 2.5, None]}
-    write_file(tmp_path / "new/folder/f.json", json_text(members))
+    write_json_file(tmp_path / "new/folder/f.json", json_text(members))
     assert made.read(tmp_path / "new/folder/f.json") == members
     assert made.parse("of an editor", b"\xef\xbb\xbf" + json_text(members).encode()) == members
 

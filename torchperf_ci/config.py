@@ -260,24 +260,18 @@ def _contradictions(config: Config) -> Iterator[tuple[Steps, str]]:
         if not rule.direction and metric not in METRICS:
             reason = "torchperf cannot know which way is better; add `direction: up` or `down`"
             yield ("policy", metric), f"{reason}{resembling(metric, METRICS, 0.5)}"
-    yield from _upload_contradictions(config.upload)
-    places = {"to": config.upload.to, "lambda": config.upload.lambda_, "branch": config.upload.branch}
-    yield from _passwords(
-        {("store",): config.store, **{("upload", name): url for name, url in places.items()}}
-    )
+    yield from _contradictions_about_places(config.upload, config.store)
 
 
-def _upload_contradictions(upload: Upload) -> Iterator[tuple[Steps, str]]:
+def _contradictions_about_places(upload: Upload, store: str) -> Iterator[tuple[Steps, str]]:
     places = {"to": upload.to, "lambda": upload.lambda_, "branch": upload.branch}
     destinations = [name for name, value in places.items() if value]
     if len(destinations) > 1:
         yield ("upload", destinations[1]), f"records go to one place; remove this or `{destinations[0]}`"
     if upload.role and not (upload.to or "").startswith("s3://"):
         yield ("upload", "role"), "a role is for an upload to s3:// only; set `to: s3://BUCKET`, or remove it"
-
-
-def _passwords(urls: Mapping[Steps, str | None]) -> Iterator[tuple[Steps, str]]:
-    for steps, url in urls.items():
+    urls: dict[Steps, str | None] = {("upload", name): place for name, place in places.items()}
+    for steps, url in {("store",): store, **urls}.items():
         if re.search(r"://[^/@]*:[^/]*@|https?://[^/]*@", url or ""):
             yield steps, "holds a password, and others read this file; give the password in the environment"
 

@@ -101,7 +101,7 @@ class JsonFormat:
         return Draft202012Validator(self.schema)
 
 
-def write_file(path: Path, text: str) -> None:
+def write_json_file(path: Path, text: str) -> None:
     """Write ``text`` to ``path`` atomically, creating missing directories. Raises :class:`OutputDirectoryError`."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

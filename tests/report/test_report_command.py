@@ -73,7 +73,7 @@ def test_a_file_that_is_none_is_told_before_anybody_is_asked(job: Job, github: G
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--to", "taken"], "its directory cannot be made"),
+        (["--to", "taken"], "this directory cannot be made"),
         (
             ["--to", "comment", "--pull-request", "7"],
             "in which repository? give --repo OWNER/NAME",

@@ -103,7 +103,7 @@ _COSTS_FORMAT = json_files.JsonFormat(Path(__file__).with_name("costs.schema.jso
 def write_costs(path: Path, costs: Costs) -> None:
     """Write ``costs`` to ``path`` atomically, creating missing directories. Raises :class:`OutputDirectoryError`."""
     ordered = {device: dict(sorted(known.items())) for device, known in sorted(costs.items())}
-    json_files.write_file(path, json_files.json_text({"version": COSTS_VERSION, "costs": ordered}))
+    json_files.write_json_file(path, json_files.json_text({"version": COSTS_VERSION, "costs": ordered}))
 
 
 def read_costs(path: Path) -> Costs:

@@ -118,30 +118,24 @@ def list_command(options: ListOptions) -> int:
     under_test = selection.describe_environment(
         selection.settings_of(config, suite=suite, python=options.python, device=options.device)
     )
+    as_json: object
     if checkout:
-        return _list_paper(under_test.known.workloads, json_output=options.json)
-    entries = selection.selected_workloads(options.suite, options.filter, config, under_test.known)
+        models = [*paper_models(under_test.known.workloads)]
+        as_json = [*map(asdict, models)]
+        table = Table(PAPER_COLUMNS, [tuple(asdict(model).values()) for model in models])
+    else:
+        entries = selection.selected_workloads(options.suite, options.filter, config, under_test.known)
+        unavailable = under_test.unavailable
+        as_json = {
+            "workloads": [*map(asdict, entries)],
+            "suites": under_test.known.suites,
+            "unavailable": unavailable,
+        }
+        table = Table(WORKLOAD_COLUMNS, [_listed(entry, unavailable) for entry in entries])
     if options.json:
-        print_json(
-            {
-                "workloads": [*map(asdict, entries)],
-                "suites": under_test.known.suites,
-                "unavailable": under_test.unavailable,
-            }
-        )
-        return 0
-    rows = [_listed(entry, under_test.unavailable) for entry in entries]
-    console.print_document(Document("", [Table(WORKLOAD_COLUMNS, rows)]), sys.stdout, most=len(rows))
-    return 0
-
-
-def _list_paper(workloads: Mapping[str, object], *, json_output: bool) -> int:
-    models = [*paper_models(workloads)]
-    if json_output:
-        print_json([asdict(model) for model in models])
-        return 0
-    rows = [(model.name, model.builtin, model.checkout, model.why_not) for model in models]
-    console.print_document(Document("", [Table(PAPER_COLUMNS, rows)]), sys.stdout, most=len(rows))
+        print_json(as_json)
+    else:
+        console.print_document(Document("", [table]), sys.stdout, most=len(table.rows))
     return 0
 
 

@@ -95,7 +95,7 @@ class WorkerFailure(Exception):  # noqa: N818  # an outcome that becomes a recor
         self.log = log
 
 
-class Worker:
+class Worker(contextlib.AbstractContextManager["Worker"]):
     """One worker process in the environment under test, in its own process group.
 
     ``memory_limit`` is in bytes of the worker's resident memory. A worker above it is killed with status ``oom``,
@@ -142,9 +142,6 @@ class Worker:
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
-
-    def __enter__(self) -> Worker:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

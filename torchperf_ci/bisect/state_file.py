@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn
@@ -172,7 +172,7 @@ MAX_EVENTS = 20_000
 _NAMES = {kind: name for name, kind in KINDS.items()}
 
 
-class StateFile:
+class StateFile(AbstractContextManager["StateFile"]):
     """The events of one bisection, in a file that is locked against other processes while it is open.
 
     ``anew`` says why the previous contents of the file were dropped, or is empty.
@@ -198,9 +198,6 @@ class StateFile:
             events, anew = _events_or_anew(file, plan, forget_others=forget_others)
             until_read.pop_all()
         return cls(file, events, anew)
-
-    def __enter__(self) -> StateFile:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

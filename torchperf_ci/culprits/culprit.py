@@ -203,7 +203,7 @@ CULPRITS_FORMAT = json_files.JsonFormat(Path(__file__).with_name("culprits.schem
 
 def write_culprits(path: Path, bisection: Bisection) -> None:
     """Write ``bisection`` atomically, creating missing directories. Raises :class:`OutputDirectoryError`."""
-    json_files.write_file(path, culprits_json(bisection))
+    json_files.write_json_file(path, culprits_json(bisection))
 
 
 def culprits_json(bisection: Bisection) -> str:

@@ -89,7 +89,7 @@ class _Held:
     size: int
 
 
-class EnvironmentCache(Generic[Build]):
+class EnvironmentCache(AbstractContextManager["EnvironmentCache[Build]"], Generic[Build]):
     """The environments of many builds (commits, nightlies), kept until the block ends.
 
     ``opened`` opens one, for instance ``partial(open_environment, builder=…)`` or ``CommitWheels(…).opened``; it is
@@ -103,9 +103,6 @@ class EnvironmentCache(Generic[Build]):
         self._opened = opened
         self._limit = shutil.disk_usage(tempfile.gettempdir()).free // 2 if limit is None else limit
         self._held: dict[tuple[Build, int], _Held] = {}  # least recently used first
-
-    def __enter__(self) -> EnvironmentCache[Build]:
-        return self
 
     def __exit__(self, *_: object) -> None:
         with ExitStack() as all_of_them:

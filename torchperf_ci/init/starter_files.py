@@ -67,8 +67,8 @@ def unmeasured_suites(repository: Repository, config: Config | None) -> tuple[st
 
 
 def _named_suites(config: Config | None) -> tuple[str, ...]:
-    named = [path for suite in config.suites.values() for path in suite.workloads] if config else []
-    return tuple(dict.fromkeys(path for path in named if path.endswith(".py")))
+    named = [path for suite in config.suites.values() for path in suite.files] if config else []
+    return tuple(dict.fromkeys(named))
 
 
 def _suite_and_config(

@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, urlsplit
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError, GitSetting
 from torchperf_ci.github import checked_token, github_server
+from torchperf_ci.places.place import ListedObject, in_batches
 from torchperf_ci.records.files import MAX_BYTES
 
 if TYPE_CHECKING:
@@ -231,18 +232,12 @@ class DataRepository:
     def read_all(self, blobs: Sequence[str]) -> Iterator[bytes | None]:
         """Yield the contents of files that have been fetched, in order; None for one above the size limit."""
         sizes = self.git("cat-file", "--batch-check=%(objectsize)", stdin="\n".join(blobs).encode())
-        group: list[str] = []
-        room = _AT_ONCE
-        for blob, size in zip(blobs, map(int, sizes.split()), strict=True):
-            if size > MAX_BYTES or size > room:
-                yield from self.git.blobs(group)
-                group, room = [], _AT_ONCE
-            if size > MAX_BYTES:
+        listed = map(ListedObject, blobs, blobs, map(int, sizes.split()))
+        for batch in in_batches(listed, _AT_ONCE):
+            if batch[0].size > MAX_BYTES:  # which is in a batch of its own
                 yield None
-                continue
-            group.append(blob)
-            room -= size
-        yield from self.git.blobs(group)
+            else:
+                yield from self.git.blobs([blob.key for blob in batch])
 
     def commit(self, bodies: Mapping[str, bytes], parent: str) -> None:
         """Create the commit that adds ``bodies`` to ``parent``."""

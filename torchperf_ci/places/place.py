@@ -167,7 +167,7 @@ def compared(where: str, body: bytes, kept: bytes) -> PutResult:
 
 @dataclass(frozen=True)
 class ListedObject:
-    """An object in a bucket. ``tag`` is its ETag, which identifies its content; ``size`` is in bytes."""
+    """An object in a bucket or of git. ``tag``, an ETag of a bucket, identifies its content; ``size`` is in bytes."""
 
     key: str
     tag: str

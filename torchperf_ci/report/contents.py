@@ -11,10 +11,10 @@ from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit import Bisection, read_culprits
 from torchperf_ci.culprits.culprit_document import bisection_document
 from torchperf_ci.document import counted
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import OutputDirectoryError, UsageError
 from torchperf_ci.github import GITHUB
-from torchperf_ci.json_files import write_file
 from torchperf_ci.markdown import size, to_markdown
+from torchperf_ci.records.files import replace_file
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, all_verdicts, read_verdicts
 from torchperf_ci.verdicts.verdict_document import verdicts_document
 
@@ -104,6 +104,11 @@ def why_silent(options: ReportOptions, environ: Mapping[str, str]) -> str:
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Write texts to ``folder``, each file atomically. Raises :class:`OutputDirectoryError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"{folder}: this directory cannot be made: {error.strerror}"
+        raise OutputDirectoryError(msg) from error
     for name, text in files.items():
-        write_file(folder / name, text)
+        replace_file(folder / name, text)
         say(f"written to {folder / name}")

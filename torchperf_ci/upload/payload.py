@@ -88,17 +88,11 @@ class RecordsSource:
     @property
     def commit(self) -> MeasuredCommit | None:
         """The commit that all records name with its repository and branch; None if they do not, or name several."""
-
-        def text(record: Mapping[str, Any], name: str) -> str:
-            return str(record.get(name) or "")
-
+        names = ("repo", "head_branch", "head_sha")
         records = [found.record for file in self.files for found in file.reading.records]
-        named = {
-            MeasuredCommit(text(record, "repo"), text(record, "head_branch"), text(record, "head_sha"))
-            for record in records
-        }
-        commit = named.pop() if len(named) == 1 else None
-        return commit if commit and commit.repo and commit.branch and commit.sha else None
+        named = {tuple(str(record.get(name) or "") for name in names) for record in records}
+        repo, branch, sha = named.pop() if len(named) == 1 else ("", "", "")
+        return MeasuredCommit(repo, branch, sha) if repo and branch and sha else None
 
     @property
     def is_empty(self) -> bool:

@@ -352,7 +352,7 @@ VERDICTS_FORMAT = json_files.JsonFormat(Path(__file__).with_name("verdicts.schem
 
 def write_verdicts(path: Path, judgement: Judgement) -> None:
     """Write ``judgement`` atomically, creating missing directories. Raises :class:`OutputDirectoryError`."""
-    json_files.write_file(path, verdicts_json(judgement))
+    json_files.write_json_file(path, verdicts_json(judgement))
 
 
 def verdicts_json(judgement: Judgement) -> str:

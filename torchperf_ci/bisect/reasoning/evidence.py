@@ -196,7 +196,7 @@ class BisectFacts:
 
         A commit with a successful build is not among them, even if another draw of it fails.
         """
-        return frozenset(build.position for build in self.builds if not build.draw) - self.built
+        return frozenset(self.tries) - self.built
 
     def failing(self, probe: str) -> frozenset[int]:
         """The positions on which a probe does not run; others may."""

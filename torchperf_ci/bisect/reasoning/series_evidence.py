@@ -212,9 +212,7 @@ class SeriesEvidence:
 
     @property
     def _rebuilds(self) -> BuildDraws:
-        ends = self.whole
-        of = (self.question, self.facts, self.name, self.probe)
-        return BuildDraws(*of, ends, True, ("confirm", "verify"))
+        return replace(self._draws_of(self.whole, fresh=True), purposes=("confirm", "verify"))
 
     @property
     def is_doubtful(self) -> bool:
