@@ -249,7 +249,8 @@ def _opening_of_culprit(finding: IssueFinding, culprit: Culprit, context: IssueC
     yield Paragraph((Bold(f"Culprit: {culprit_name(culprit)}"), *who, ".", *effect))
     for detail in details(culprit):
         yield Paragraph(short(detail, _MAX_DETAIL_LENGTH))
-    yield Paragraph((Bold("Next step:"), f" fix or revert it. {_CLOSES} ", *_IF_MEANT))
+    which = "" if culprit.commit else "find out which of them it is, and "
+    yield Paragraph((Bold("Next step:"), f" {which}fix or revert it. {_CLOSES} ", *_IF_MEANT))
 
 
 _NO_COMMIT = {"environment": "find out what else has changed", "build": "see whether the next build is slow"}
