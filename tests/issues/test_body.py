@@ -121,6 +121,15 @@ def test_what_reproduces_it_is_the_clearest_row_built_as_the_bisection_did() -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("commit", "step"), [(GUILTY, "fix"), (None, "find out which of them it is, and fix")]
+)
+def test_who_is_told_several_commits_finds_out_which_it_is(commit: str | None, step: str) -> None:
+    several = replace(LOCATION.culprits[0], commit=commit, set=(BEFORE, GUILTY))
+    text = written(found(replace(LOCATION, culprits=(several,)))[0])
+    assert f"**Next step:** {step} or revert it. " in text
+
+
 def test_a_culprit_that_compiles_slower_is_bisected_again() -> None:
     compiling = replace(RESNET, metric="compile_time(s)")
     judgement = replace(JUDGEMENT, verdicts=[replace(REGRESSED[0], series=compiling)])

@@ -48,8 +48,7 @@ def test_recovery_is_told_with_its_evidence() -> None:
     memory = replace(MEMORY, recovered=("2026-11-23", "2026-11-24", "2026-11-25"))
     text = plain(publishing.recovered_comment(memory, {RESNET: 1.2154}))
     assert text.startswith(
-        "Back at its old level or better on the last 3 nights that measured it, up to 2026-11-25, so this issue is "
-        "closed."
+        "Recovered on the last 3 nights that measured it, up to 2026-11-25, so this issue is closed."
     )
     assert "before → regressed | change (95%) | now |" in text
     assert "| vision/resnet18 | latency | H100 | 1.213 → 1.299 ms | +7.1% (+6.7…+7.5) | 1.215 ms |" in text

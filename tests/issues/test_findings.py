@@ -174,11 +174,11 @@ def test_two_commits_that_are_proven_are_two_findings_whatever_set_has_both() ->
     assert not any(one.suspects for one in findings)
 
 
-def test_counts_come_first_for_they_have_no_ratio_and_then_what_got_worse_by_most() -> None:
+@pytest.mark.parametrize("metric", ["graph_breaks", "memory_leak(KiB/iter)", "pass_rate"])
+def test_what_has_no_ratio_comes_first_and_then_what_got_worse_by_most(metric: str) -> None:
     of_range = [{"good": str(end) * 40, "bad": str(end + 1) * 40} for end in (1, 3, 5)]
     small, large = a_regression(RESNET, 1.0, 1.05, **of_range[0]), a_regression(BERT, 1.0, 1.5, **of_range[1])
-    breaks = replace(VIT, metric="graph_breaks")
-    count = replace(a_regression(breaks, 1.0, 2.0, **of_range[2]), effect=None)
+    count = replace(a_regression(replace(VIT, metric=metric), 1.0, 2.0, **of_range[2]), effect=None)
     assert [one.verdicts for one in found([small, count, large], [])] == [(count,), (large,), (small,)]
 
 

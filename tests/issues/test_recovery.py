@@ -115,6 +115,18 @@ def test_another_machine_says_nothing_of_the_change_and_is_told_once() -> None:
     assert desk.night(6, judged(measured(NET))) == ["recover 1"]
 
 
+def test_another_machine_is_not_told_where_it_keeps_no_issue_open() -> None:
+    """It had recovered there, and elsewhere the nights show that the change is still there."""
+    desk, there = Desk(recovered_nights=2), replace(NET, arch="A100")
+    moved = measured(there, 1.0, "not-comparable")
+    desk.night(1, judged(regressed(NET), regressed(there)))
+    desk.night(2, judged(regressed(NET), measured(there)))
+    assert [desk.night(day, judged(measured(NET), moved)) for day in (3, 4)] == [[], ["recover 1"]]
+    desk.night(9, judged(regressed(NET), regressed(there)))
+    desk.night(10, judged(measured(NET), measured(there)))
+    assert desk.night(11, judged(moved)) == ["strand 1"], "no night counts any more"
+
+
 def test_a_machine_that_is_away_for_a_week_is_told_where_others_measure() -> None:
     desk = Desk(recovered_nights=1)
     slow, other = regressed(NET), measured(NET)

@@ -44,6 +44,17 @@ def test_where_the_markers_are_gone_they_come_back() -> None:
     assert renewed_body(text, memory) == text
 
 
+@pytest.mark.parametrize("end", ["<!-- torchperf:table -->\n", "<!-- /torchperf:table -->\n"])
+def test_where_one_end_of_the_table_is_gone_only_tables_are_updated(end: str) -> None:
+    memory = remember_finding(None, FINDING, NIGHT)
+    text = issue_body(FINDING, memory, CONTEXT).replace(end, "")
+    once = renewed_body(text, memory)
+    assert once.startswith(text.rstrip())
+    other = replace(memory, rows=memory.rows[:1])
+    rest = text.partition("-->")[2].rstrip()
+    assert rest in renewed_body(once, other)
+
+
 def test_two_memories_become_one() -> None:
     memory = remember_finding(None, FINDING, NIGHT)
     quoted = f"{memory_line(memory)}\n\n{memory_line(memory)}\n"

@@ -249,13 +249,11 @@ def _opening_of_culprit(finding: IssueFinding, culprit: Culprit, context: IssueC
     yield Paragraph((Bold(f"Culprit: {culprit_name(culprit)}"), *who, ".", *effect))
     for detail in details(culprit):
         yield Paragraph(short(detail, _MAX_DETAIL_LENGTH))
-    yield Paragraph((Bold("Next step:"), f" fix or revert it. {_CLOSES} ", *_IF_MEANT))
+    which = "" if culprit.commit else "find out which of them it is, and "
+    yield Paragraph((Bold("Next step:"), f" {which}fix or revert it. {_CLOSES} ", *_IF_MEANT))
 
 
-_NOT_A_COMMIT = {
-    "environment": "find out what else has changed",
-    "build": "see whether the next build is as slow",
-}
+_NO_COMMIT = {"environment": "find out what else has changed", "build": "see whether the next build is slow"}
 """The next step by the status of a bisection that has found the cause in something else."""
 
 
@@ -263,8 +261,8 @@ def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
     status = finding.bisection.status if finding.bisection else ""
     if finding.bisection and finding.bisection.credible:
         step = "look at the suspects below"
-    elif status in _NOT_A_COMMIT:
-        step = _NOT_A_COMMIT[status]
+    elif status in _NO_COMMIT:
+        step = _NO_COMMIT[status]
     elif lines := reproduction_steps(finding).lines:
         is_bisection = any("torchperf bisect" in line for line in lines)
         step = f"{'bisect it' if is_bisection else 'compare both sides again'} with the command below"

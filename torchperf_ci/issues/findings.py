@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from torchperf_ci.issues.memory import IssueKind, IssueRow
-from torchperf_ci.metrics import bisected_as, kind_of
+from torchperf_ci.metrics import bisected_as
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series, SeriesGroup
 from torchperf_ci.verdicts.headline import suspect_machines, with_ranges_of_machines
@@ -69,9 +69,9 @@ class IssueFinding:
     def rank(self) -> tuple[bool, float]:
         """What decides which findings get an issue if there are too many; the largest comes first.
 
-        Counts come before all others, because a count has no ratio to rank by.
+        Changes without a ratio to rank by, such as those of counts, come before all others.
         """
-        return any(kind_of(verdict.series.metric) == "count" for verdict in self.verdicts), self.size
+        return any(verdict.effect is None for verdict in self.verdicts), self.size
 
 
 FINGERPRINT_LENGTH = 16

@@ -320,7 +320,9 @@ def _with_recovery(
         row.series: has_recovered(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows
     }
     measured = [answer for answer in recovered.values() if answer is not None]
-    silent = [row for row in memory.rows if recovered[row.series] is None]
+    # What has recovered keeps no issue open, unless nothing is measured that makes a night count.
+    open_rows = [row for row in rows_that_count(memory) if row.night or not measured]
+    silent = [row for row in open_rows if recovered[row.series] is None]
     is_moved = any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent)
     if is_moved or rows_out_of_sight(memory, tonight, night):
         memory = replace(memory, stranded=memory.stranded or night)

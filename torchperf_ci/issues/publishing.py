@@ -110,7 +110,7 @@ def recovered_comment(memory: IssueMemory, now: Mapping[Series, float]) -> str:
     """Report that everything has recovered, for the nights in the memory; ``now`` are tonight's levels."""
     *earlier, last = memory.recovered
     when = f"last {len(earlier) + 1} nights that measured it, up to" if earlier else "night of"
-    what = "It passed again" if memory.kind == "broken" else "Back at its old level or better"
+    what = "It passed again" if memory.kind == "broken" else "Recovered"
     text = f"{what} on the {when} {last}, so this issue is closed. It will be reopened if that changes."
     return _comment([Paragraph(text), *_levels_table(memory, now)])
 

@@ -106,9 +106,10 @@ def issue_table(memory: IssueMemory) -> Replaceable:
 
 
 TABLE_MARKERS = re.compile(
-    r"^<!-- torchperf:table -->\r?\n.*?^<!-- /torchperf:table -->", re.MULTILINE | re.DOTALL
+    r"^<!-- torchperf:table -->\r?\n(?:(?!<!-- torchperf:table -->).)*?^<!-- /torchperf:table -->",
+    re.MULTILINE | re.DOTALL,
 )
-"""Matches the table in the body of an issue, which people may have edited."""
+"""Matches the table in the body of an issue, which people may have edited; none if they removed one of its ends."""
 
 
 def series_table(rows: Sequence[IssueRow], most: int = MOST) -> Table:
