@@ -169,7 +169,7 @@ def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
         raise
 
 
