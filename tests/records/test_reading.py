@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import textwrap
 
 import pytest
 
@@ -75,6 +76,18 @@ DAMAGED = {
     "two broken lines at the end": (f"{A}\n{BAD}\nno JSON\n", ["a"], [(2, "$"), (3, "$")]),
     "a broken object without a separator": (f"{BAD} {A}", ["a"], [(1, "$")]),
     "a log before an object over lines": (f"oops\n{json.dumps(record('a'), indent=1)}", ["a"], [(1, "$")]),
+    "words before a list": (f"oops [{A}]", ["a"], [(1, "$")]),
+    "words before an indented object over lines": (
+        "oops\n" + textwrap.indent(json.dumps(record("a"), indent=1), " \t"),
+        ["a"],
+        [(1, "$")],
+    ),
+    "a broken list before an object": (f"[{BAD}]\t{A}", ["a"], [(1, "$[0]")]),
+    "broken items with other spaces": (
+        f"[{BAD},{A},{BAD},  {B}]",
+        ["a", "b"],
+        [(1, "$[0]"), (1, "$[2]")],
+    ),
     "a line cut off": (f"{A}\n{CUT}\n{C}\n", ["a", "c"], [(2, "$")]),
     "a last line cut off": (f"{A}\n{CUT}", ["a"], [(2, "$")]),
     "an indented broken line": (f"{A}\n{BAD}\n    oops,\n{C}\n", ["a", "c"], [(2, "$"), (3, "$")]),
