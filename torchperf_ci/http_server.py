@@ -55,12 +55,6 @@ class DeadlineProtocol(H11Protocol):
             self._alarm.cancel()
         super().connection_lost(exc)
 
-    def data_received(self, data: bytes) -> None:
-        before = self.cycle
-        super().data_received(data)
-        if self.cycle is not before:
-            self._look_after(STALLED_SECONDS)
-
     def on_response_complete(self) -> None:
         self._look_after(HEAD_SECONDS)
         super().on_response_complete()

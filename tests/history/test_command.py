@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -99,8 +100,8 @@ def test_the_table_of_records_has_the_newest_first(records: Path, capsys: pytest
     assert main(["history", "--records", str(records)]) == 0
     out, err = capsys.readouterr()
     same, _, first, second = out.splitlines()  # what is the same in both rows is said once, above them
-    assert "improved" in first
-    assert "regressed" in second
+    assert re.search(r"improved +11 → 9\.998 ", first)
+    assert re.search(r"regressed +9\.987 → 11 ", second)
     assert "resnet | *50*" in same
     own, torch = f"{29:040x}"[:10] + ".." + f"{30:040x}"[:10], f"{529:040x}"[:10] + ".." + f"{530:040x}"[:10]
     assert f"{own}, PyTorch {torch}" in same
@@ -152,8 +153,9 @@ def test_results_of_other_branches_are_left_out_and_counted(
         )
         assert latency["n"] == 91
         assert [change["index"] for change in latency["change_points"]] == [30, 60]
-    tries, *_ = printed_json(capsys, "--records", records, "--branch", "try")
-    assert tries["n"] == 21
+    for where in (("--records", records), ("--store", dsn)):
+        tries, *_ = printed_json(capsys, *where, "--branch", "try")
+        assert tries["n"] == 21
 
 
 def test_the_trunk_is_that_of_the_benchmark_also_for_a_series_that_a_branch_has_longer(
@@ -233,13 +235,17 @@ def test_a_change_of_machine_is_told_once_for_all_series(
     for day in range(45, 90):
         found = json.loads((records / f"run-{day}.json").read_text())
         for one in found:
-            one["runners"][0]["extra_info"] = {"fingerprint_of": "driver", "driver": "560"}
+            driver = "560" if day < 70 else "570"
+            one["runners"][0]["extra_info"] = {"fingerprint_of": "driver", "driver": driver}
         (records / f"run-{day}.json").write_text(json.dumps(found))
-    assert main(["history", "--records", str(records)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[-1].endswith(
-        "other conditions, so nothing is compared across it in 2 series: driver: not known → 560"
-    )
+    for since, changes in ((0, ["560 → 570", "not known → 560"]), (50, ["560 → 570"])):
+        assert main(["history", "--records", str(records), "--since", str(START + since * DAY)]) == 0
+        assert [
+            line.partition(": ")[2] for line in capsys.readouterr().out.splitlines() if "driver" in line
+        ] == [
+            f"other conditions, so nothing is compared across it in 2 series: driver: {change}"
+            for change in changes
+        ]
 
 
 def test_lines_of_a_file_are_runs_of_their_own_whatever_they_are_called(

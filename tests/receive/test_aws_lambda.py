@@ -57,6 +57,7 @@ def test_the_function_answers_an_event(function, is_base64) -> None:
     assert answer["statusCode"] == 200
     assert type(answer["statusCode"]) is int
     assert answer["headers"] == {"content-type": "application/json"}
+    assert answer["isBase64Encoded"] is False
     assert json.loads(answer["body"])["message"] == f"kept as {KEY}"
     assert json.loads(json.dumps(answer)) == answer
     assert kept(function) == {KEY: json.loads(sent)["content"]}

@@ -154,6 +154,7 @@ def test_what_is_wrong_has_its_status_and_nothing_is_kept(tmp_path, content, exp
 def test_a_key_that_leads_elsewhere_or_is_unsafe_is_refused(tmp_path, key) -> None:
     response = receive(body(s3_path=key), open_place(str(tmp_path / "above" / "kept")), CREDENTIALS)
     assert response.status == 400
+    assert "kept here" not in response.text, "it is refused before the place sees it"
     assert len(response.text) < 4000
     assert not (tmp_path / "above").exists()
 
@@ -308,6 +309,12 @@ def test_nobody_can_forge_a_line_of_the_log(line) -> None:
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ 192\.0\.2\.7 ", text)
     assert text.removesuffix("\n").isprintable()
     assert "##[" not in text
+
+
+def test_what_cannot_be_printed_is_escaped() -> None:
+    with redirect_stderr(StringIO()) as written:
+        log("192.0.2.7", "a\n\x1b ##[b]")
+    assert written.getvalue().endswith("Z 192.0.2.7 a\\n\\x1b #\\x23[b]\n")
 
 
 def test_credentials_never_show(tmp_path) -> None:

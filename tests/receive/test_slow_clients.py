@@ -34,9 +34,10 @@ def test_a_client_that_drips_its_request_is_let_go(address, monkeypatch) -> None
         assert isinstance(drips.exception(), OSError)
 
 
-def test_a_body_that_drips_is_a_408(address, monkeypatch) -> None:
+def test_a_body_that_drips_is_a_408_which_is_logged(address, monkeypatch, capfd) -> None:
     monkeypatch.setattr(upload_api, "BODY_SECONDS", 0.2)
     assert rest(say(address, head(1000), b"{")).startswith(b"HTTP/1.1 408 ")
+    assert capfd.readouterr().err.endswith(" 127.0.0.1 408 the request took more than 0.2 s\n")
 
 
 @pytest.mark.parametrize("sent", [b"POST / HTTP/1.1\r\nHost: x\r\nContent-Le", b"POST / HTTP/1.1\r\n", b"P"])

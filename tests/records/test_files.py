@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import socket
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
 import pytest
 
 from torchperf_ci.records import files
 from torchperf_ci.records.files import (
     check_writable,
+    is_device,
     is_irregular,
     open_journal,
     open_regular,
@@ -20,9 +22,6 @@ from torchperf_ci.records.files import (
     replace_file,
 )
 from torchperf_ci.records.reading import read_records
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINK = "it is a link, not a regular file"
 IRREGULAR = "it is no regular file"
@@ -51,12 +50,18 @@ def strange(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[
     return {name: (tmp_path / name, reason) for name, reason in reasons.items()}
 
 
+def open_descriptors() -> list[str]:
+    return sorted(path.name for path in Path("/dev/fd").iterdir())
+
+
 def test_nothing_but_regular_files_is_read_and_nothing_is_waited_for(strange) -> None:
+    before = open_descriptors()
     for path, reason in strange.values():
         for within in (None, path.parent):
             with pytest.raises(OSError, match=re.escape(reason)) as caught:
                 read_regular(path, 100, within)
             assert caught.value.strerror == reason
+    assert open_descriptors() == before
 
 
 def test_nothing_else_is_appended_to(strange) -> None:
@@ -78,10 +83,14 @@ def test_the_directory_may_be_a_link_and_nothing_below_it(tmp_path: Path) -> Non
     (tmp_path / "real/below/a.json").write_text("content")
     (tmp_path / "named").symlink_to("real")
     (tmp_path / "real/other").symlink_to("below")
+    os.mkfifo(tmp_path / "real/pipe")
     named = tmp_path / "named"
+    before = open_descriptors()
     assert read_regular(named / "below/a.json", 100, named) == b"content"
-    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
-        read_regular(named / "other/a.json", 100, named)
+    for other in ("other", "pipe"):
+        with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+            read_regular(named / other / "a.json", 100, named)
+    assert open_descriptors() == before
     assert read_records(named / "other/a.json", named).problems[0].severity == "refused"
 
 
@@ -123,6 +132,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
 
 def test_a_device_is_written_to_and_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Root could put a file in place of ``/dev/null``, which breaks every program after it."""
+    assert is_device(Path("/dev/null"))
     monkeypatch.setattr(files, "DEVICES", tmp_path)
     (tmp_path / "stdout").symlink_to("1")
     for text in ("first", "second"):
@@ -131,3 +141,9 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "stdout").is_symlink()
     assert (tmp_path / "1").read_text() == "second"
     assert len([*tmp_path.iterdir()]) == 2
+
+
+def test_a_link_elsewhere_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "a.json").symlink_to("b.json")
+    replace_file(tmp_path / "a.json", "new")
+    assert [(path.name, path.is_symlink()) for path in tmp_path.iterdir()] == [("a.json", False)]

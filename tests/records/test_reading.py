@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import textwrap
 
 import pytest
 
@@ -52,6 +53,7 @@ FORMS = {
 def test_every_form_is_read_without_a_complaint(text, expected, pack):
     reading = parse_records(pack(text.encode()), "records.json")
     assert names(reading) == expected
+    assert [json.loads(item.text) for item in reading.records] == [item.record for item in reading.records]
     assert not reading.problems
     assert not reading.refused
 
@@ -74,8 +76,25 @@ DAMAGED = {
     "two broken lines at the end": (f"{A}\n{BAD}\nno JSON\n", ["a"], [(2, "$"), (3, "$")]),
     "a broken object without a separator": (f"{BAD} {A}", ["a"], [(1, "$")]),
     "a log before an object over lines": (f"oops\n{json.dumps(record('a'), indent=1)}", ["a"], [(1, "$")]),
+    "words before a list": (f"oops [{A}]", ["a"], [(1, "$")]),
+    "words before an indented object over lines": (
+        "oops\n" + textwrap.indent(json.dumps(record("a"), indent=1), " \t"),
+        ["a"],
+        [(1, "$")],
+    ),
+    "a broken list before an object": (f"[{BAD}]\t{A}", ["a"], [(1, "$[0]")]),
+    "broken items with other spaces": (
+        f"[{BAD},{A},{BAD},  {B}]",
+        ["a", "b"],
+        [(1, "$[0]"), (1, "$[2]")],
+    ),
     "a line cut off": (f"{A}\n{CUT}\n{C}\n", ["a", "c"], [(2, "$")]),
     "a last line cut off": (f"{A}\n{CUT}", ["a"], [(2, "$")]),
+    "an indented broken line": (f"{A}\n{BAD}\n    oops,\n{C}\n", ["a", "c"], [(2, "$"), (3, "$")]),
+    "no comma between items": (f"[{A};{B}]", ["a"], [(1, "$[1]")]),
+    "a list of a word": (f'{A}\n["metric"]\n{B}\n', ["a", "b"], [(2, "$")]),
+    "a list of more than records": (f"{A}\n[{B}, 3]\n{C}\n", ["a", "b", "c"], [(2, "$")]),
+    "a line of a log that begins with a date": (f"2026-11-30 done\n{A}\n", ["a"], [(1, "$")]),
     "a line of a log": (f"INFO: [1/2] {{done}}\n{A}\n", ["a"], [(1, "$")]),
     "an open string before a record": (f'"oops\n{A}\n', ["a"], [(1, "$")]),
     "an open object before a record": (f'{{"x":\n{A}\n{B}\n', ["a", "b"], [(1, "$")]),
@@ -130,6 +149,10 @@ def test_good_records_survive_their_neighbours(text, expected, refused):
     reading = parse_records(text.encode(), "records.json")
     assert names(reading) == expected
     assert [(line, path) for line, path, severity in reported(reading) if severity == "refused"] == refused
+    for item in reading.refused:
+        assert item.text in text
+        assert item.text == item.text.strip(" \n,")
+        assert all(item.path == "$" or reason.startswith(item.path) for reason in item.reasons)
 
 
 def test_what_is_refused_keeps_its_text_and_every_reason():
@@ -226,8 +249,18 @@ def test_a_problem_reads_as_one_line():
 
 
 def test_a_message_quotes_no_more_than_it_must():
-    text = json.dumps({"metric": {"benchmark_values": "x" * 10_000, "name": ["y" * 10_000]}})
-    assert all(len(problem.reason) < 150 for problem in parse_records(text.encode(), "records.json").problems)
+    metric = {
+        "benchmark_values": ["x" * 10_000, {"a": [1]}],
+        "name": ["y" * 10_000],
+        "target_value": -(10**309),
+    }
+    reading = parse_records(json.dumps({"metric": metric}).encode(), "records.json")
+    assert sorted(problem.reason for problem in reading.problems if problem.severity != "flag") == [
+        f'"{"x" * 58}… is not a number',
+        f"-1{'0' * 57}… is not a finite Float32; it is stored as -inf, which spoils every average",
+        f'["{"y" * 57}… is not a string; it is stored as its text',
+        '{"a": [1]} is of the wrong type: number or string or boolean expected',
+    ]
 
 
 @pytest.mark.parametrize("name", ["missing.json", "."])

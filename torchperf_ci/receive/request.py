@@ -49,7 +49,7 @@ def are_equal(credentials: tuple[str, str], accepted: tuple[str, str]) -> bool:
 
 
 def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return hashlib.sha256(text.encode()).digest()
 
 
 MAX_BODY = 6 * 1024 * 1024

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 DEVICES = Path("/dev")
 LINK = "it is a link, not a regular file"
 _IRREGULAR = "it is no regular file"
-_NEVER = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-"""Do not follow links, wait for the other end of a pipe, acquire a terminal, or pass the descriptor to children."""
+_NEVER = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+"""Do not follow links, wait for the other end of a pipe, or acquire a terminal."""
 
 
 def open_regular(path: Path, within: Path | None = None) -> IO[bytes]:
@@ -84,10 +84,10 @@ def is_irregular(path: Path) -> bool:
 
 def _open_folder(root: Path, below: tuple[str, ...]) -> int:
     """Return a descriptor of a folder below ``root``, refusing links on the way to it."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
     for name in below:
         try:
-            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
         finally:
             os.close(folder)
         folder = inner
@@ -169,7 +169,7 @@ def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            temporary.unlink()
         raise
 
 

@@ -240,9 +240,7 @@ class _PieceSorter(FoundInFile):
     def line(self, position: int) -> int:
         """Return the line of ``position``, counted from that of the previous call: pieces come in order."""
         before, line = self._counted
-        first, last = sorted((before, position))
-        passed = self._text.count("\n", first, last)
-        self._counted = position, line + (passed if position >= before else -passed)
+        self._counted = position, line + self._text.count("\n", before, position)
         return self._counted[1]
 
 
