@@ -83,6 +83,13 @@ def test_half_a_screen_is_wide_enough_for_the_cause_of_a_regression(watched: Wat
     assert page.locator(".scroll").last.evaluate("(table) => table.scrollWidth - table.clientWidth") == 0
 
 
+def test_the_narrowest_screen_has_the_links_to_all_pages(watched: Watched) -> None:
+    """The last one, to the page that was open, was beyond the edge."""
+    watched.page.set_viewport_size({"width": 320, "height": 800})
+    links = watched.open("run/").locator("nav a")
+    assert max(link.evaluate("(one) => one.getBoundingClientRect().right") for link in links.all()) <= 320
+
+
 def test_a_run_without_a_fingerprint_says_so(watched: Watched, site: Path) -> None:
     """Below the heading was nothing."""
     run = comparison(site)[1]
