@@ -200,6 +200,17 @@ def test_a_series_that_is_always_zero_is_drawn(watched: Watched, site: Path, kin
     assert told in drawn(watched, slow, {**content, "kind": kind}).evaluate("texts")
 
 
+def test_a_run_with_two_results_of_a_series_is_one_run(watched: Watched, site: Path) -> None:
+    """Such as one whose two jobs measured the same case."""
+    slow = identities(site, "slow")[0]
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"] = {name: [*column, column[-1]] for name, column in content["points"].items()}
+    content["points"]["run"][-1] = 0
+    page = drawn(watched, slow, content)
+    assert page.get_by_text("Every run").locator("xpath=../..").locator("tbody tr").count() == 41
+    assert page.locator(".figures > div", has_text="runs").last.inner_text().split() == ["runs", "40"]
+
+
 def test_the_time_axis_of_a_single_run_is_days_long(watched: Watched, site: Path) -> None:
     """It reached three years into the future."""
     slow, index = series_id(site, "slow"), document(site, "index.json")

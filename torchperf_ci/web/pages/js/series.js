@@ -120,7 +120,7 @@ function about(row) {
     last ? [`${last.word} since ${day(last.time)}`, badge(TONES[last.word], changeOf(last, row.of, row.unit))] : ["last change", "none in this period"],
     row.noise === null ? null : ["noise between runs", share(row.noise)],
     row.detectable === null ? null : ["smallest detectable change", share(row.detectable)],
-    ["runs", String(row.points.length)],
+    ["runs", String(new Set(row.points.map((point) => point.run)).size)],
   ];
 }
 
