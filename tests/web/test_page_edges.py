@@ -211,6 +211,20 @@ def test_a_run_with_two_results_of_a_series_is_one_run(watched: Watched, site: P
     assert page.locator(".figures > div", has_text="runs").last.inner_text().split() == ["runs", "40"]
 
 
+@pytest.mark.parametrize(("kind", "told"), [("ratio", "1"), ("outcome", "passes")])
+def test_a_rate_of_one_is_a_pass_only_where_nothing_lies_between(
+    watched: Watched, site: Path, kind: str, told: str
+) -> None:
+    index, slow = document(site, "index.json"), series_id(site, "slow")
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"]["value"] = [1.0] * len(content["points"]["value"])
+    index["names"]["metric"] = ["pass_rate", *index["names"]["metric"][1:]]
+    index["units"] = {"pass_rate": "", "status": ""}
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    page = drawn(watched, slow, {**content, "kind": kind})
+    assert page.locator("td[data-head=value]").first.inner_text() == told
+
+
 def test_the_time_axis_of_a_single_run_is_days_long(watched: Watched, site: Path) -> None:
     """It reached three years into the future."""
     slow, index = series_id(site, "slow"), document(site, "index.json")

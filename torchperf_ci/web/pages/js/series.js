@@ -98,7 +98,7 @@ function outcome(series, all) {
 function cut(series, whole, from) {
   const since = (entry) => entry.time >= from;
   return {
-    ...whole, of: series, name: `${seriesName(series)} ${series.metric}`,
+    ...whole, of: Object.assign(series, { kind: whole.kind }), name: `${seriesName(series)} ${series.metric}`,
     points: whole.points.filter(since), changes: whole.changes.filter(since), machine_changes: whole.machine_changes.filter(since),
     levels: whole.levels.filter((level) => level.end >= from).map((level) => ({ ...level, start: Math.max(level.start, from) })),
   };
