@@ -7,6 +7,7 @@ import itertools
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hostile
 import pytest
@@ -42,6 +43,9 @@ from torchperf_ci.document import (
 )
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.page import page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 CHART = Chart("resnet18 latency on H100", "ms", (1.2, 1.21, 1.3, 1.31), (1.2, 1.2, 1.3, 1.3), "in November")
 EVERYTHING = Document(
@@ -177,6 +181,22 @@ def test_a_page_draws_charts() -> None:
     assert 2 <= len(ticks) <= 6
     steps = {round(float(high) - float(low), 6) for low, high in itertools.pairwise(ticks)}
     assert len(steps) == len({len(tick.partition(".")[2]) for tick in ticks}) == 1
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_numbers_of_bytes_have_room_on_a_page(browser: Browser, width: int) -> None:
+    """A tick of 16,000,000,000 had lost its first digits, and a cell covered the next one."""
+    chart = Chart("memory", "bytes", (1.6e10, 1.9e10))
+    row = (NoWrap("15,978,900,000 → 19,204,880,121 bytes"), "+20.2%", "")
+    table = Table([Column("old → new"), Column("change"), Column("why", "prose")], [row])
+    shown = browser.new_page(viewport={"width": width, "height": 800})
+    shown.set_content(page("t", [Document("", [chart, table])]))
+    left, right = "Math.round(one.getBoundingClientRect().left)", "one.getBoundingClientRect().right"
+    lefts = shown.evaluate(f"[...document.querySelectorAll('svg, .tick')].map((one) => {left})")
+    assert min(lefts) == lefts[0]
+    rights = shown.evaluate(f"[...document.querySelectorAll('.unbroken, td')].map((one) => {right})")
+    assert rights[1] <= rights[0]
+    shown.close()
 
 
 def everywhere(text: str) -> Document:

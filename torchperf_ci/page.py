@@ -55,6 +55,7 @@ table { border-collapse: collapse; display: block; font-size: 0.875em; margin: 0
 td, th { border-bottom: 1px solid var(--line); font-variant-numeric: tabular-nums; padding: 0.4rem 1rem 0.4rem 0;
   text-align: left; vertical-align: top }
 td { max-width: 14rem }
+@media screen { td:has(.unbroken) { max-width: none } }
 td:last-child { max-width: none; min-width: 8rem; overflow-wrap: anywhere }
 th { color: var(--soft) }
 code, pre { background: var(--band); border-radius: 6px; font: 85%/1.45 ui-monospace, monospace }
@@ -104,6 +105,8 @@ _SCROLLED = 'tabindex="0"'
 
 _WIDTH, _HEIGHT = 760, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 20, 40, 45
+_DIGIT, _GAP = 14, 8
+"""The width of a digit of a tick at its largest, on a phone, and the space behind it."""
 _TICKS = 5
 
 
@@ -228,11 +231,14 @@ def _svg(chart: Chart) -> str:
     title = _text(chart.title)
     x = _Axis(1 - len(chart.values), 0, _LEFT, _WIDTH - _RIGHT)
     y = _Axis(*chart.bounds, _HEIGHT - _BOTTOM, _TOP)
+    ticks = y.ticks
+    beyond = max(0, _DIGIT * max(len(text) for _, text in ticks) + _GAP - _LEFT)
     what = f"{chart.unit}; {chart.along}, {chart.origin}"
+    box = f"{-beyond} 0 {_WIDTH + beyond} {_HEIGHT}"
     parts = [
-        f'<svg class="chart" role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" aria-label="{_text(chart.summary)}">',
+        f'<svg class="chart" role="img" viewBox="{box}" aria-label="{_text(chart.summary)}">',
         f'<text class="title" x="{_LEFT}" y="20">{title}</text>',
-        *(_across(value, text, x, y) for value, text in y.ticks),
+        *(_across(value, text, x, y) for value, text in ticks),
         *(_below(end, x) for end in (x.low, x.high)),
         f'<text x="{_LEFT}" y="{_HEIGHT - 6}">{_text(what)}</text>',
         *([_path(chart.levels, x, y, "level")] if chart.levels else []),
@@ -247,7 +253,7 @@ def _across(value: float, text: str, x: _Axis, y: _Axis) -> str:
     at = f"{y.place(value):.1f}"
     return (
         f'<line class="grid" x1="{x.first}" x2="{x.last}" y1="{at}" y2="{at}"/>'
-        f'<text class="tick" x="{x.first - 8}" y="{at}">{text}</text>'
+        f'<text class="tick" x="{x.first - _GAP}" y="{at}">{text}</text>'
     )
 
 

@@ -82,6 +82,14 @@ def test_a_change_without_a_ratio_is_told_by_its_levels(
     assert (row["old"], row["new"], row["worst change"]) == (old, new, None)
 
 
+def test_a_rate_that_falls_from_one_is_told_as_a_number(context: BrowserContext) -> None:
+    """As on the terminal. It was passes → 0.9700."""
+    levels = {"old": 1.0, "new": 0.97, "ratio": 0.97, "low": 0.96, "high": 0.98}
+    page = shown(context, "regressions/", made(GROUPS[0], "pass_rate", "", **levels))
+    ends = [page.locator(f"td[data-head={head}]").inner_text() for head in ("old", "new")]
+    assert ends == ["1", "0.9700"]
+
+
 def test_failures_are_the_worst_of_a_cause() -> None:
     levels = {"ratio": None, "low": None, "high": None}
     summaries = [

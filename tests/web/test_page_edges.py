@@ -83,6 +83,13 @@ def test_half_a_screen_is_wide_enough_for_the_cause_of_a_regression(watched: Wat
     assert page.locator(".scroll").last.evaluate("(table) => table.scrollWidth - table.clientWidth") == 0
 
 
+def test_the_narrowest_screen_has_the_links_to_all_pages(watched: Watched) -> None:
+    """The last one, to the page that was open, was beyond the edge."""
+    watched.page.set_viewport_size({"width": 320, "height": 800})
+    links = watched.open("run/").locator("nav a")
+    assert max(link.evaluate("(one) => one.getBoundingClientRect().right") for link in links.all()) <= 320
+
+
 def test_a_run_without_a_fingerprint_says_so(watched: Watched, site: Path) -> None:
     """Below the heading was nothing."""
     run = comparison(site)[1]
@@ -191,6 +198,31 @@ def test_a_series_that_is_always_zero_is_drawn(watched: Watched, site: Path, kin
     content["points"]["value"] = [0.0] * len(content["points"]["value"])
     watched.page.add_init_script(NOTE_TEXTS)
     assert told in drawn(watched, slow, {**content, "kind": kind}).evaluate("texts")
+
+
+def test_a_run_with_two_results_of_a_series_is_one_run(watched: Watched, site: Path) -> None:
+    """Such as one whose two jobs measured the same case."""
+    slow = identities(site, "slow")[0]
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"] = {name: [*column, column[-1]] for name, column in content["points"].items()}
+    content["points"]["run"][-1] = 0
+    page = drawn(watched, slow, content)
+    assert page.get_by_text("Every run").locator("xpath=../..").locator("tbody tr").count() == 41
+    assert page.locator(".figures > div", has_text="runs").last.inner_text().split() == ["runs", "40"]
+
+
+@pytest.mark.parametrize(("kind", "told"), [("ratio", "1"), ("outcome", "passes")])
+def test_a_rate_of_one_is_a_pass_only_where_nothing_lies_between(
+    watched: Watched, site: Path, kind: str, told: str
+) -> None:
+    index, slow = document(site, "index.json"), series_id(site, "slow")
+    content = json.loads((site / f"data/series/{slow}/2026.json").read_text())
+    content["points"]["value"] = [1.0] * len(content["points"]["value"])
+    index["names"]["metric"] = ["pass_rate", *index["names"]["metric"][1:]]
+    index["units"] = {"pass_rate": "", "status": ""}
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    page = drawn(watched, slow, {**content, "kind": kind})
+    assert page.locator("td[data-head=value]").first.inner_text() == told
 
 
 def test_the_time_axis_of_a_single_run_is_days_long(watched: Watched, site: Path) -> None:

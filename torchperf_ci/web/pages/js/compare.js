@@ -97,8 +97,8 @@ function sentence(rows) {
 const columns = (rows, reach = farthest(rows)) => [
   seriesColumn((row) => row.name.metric),
   { head: "metric", hidden: true, value: (row) => row.name.metric },
-  { head: "base", number: true, value: (row) => row.base, cell: (row) => reading(row.base, row.name, row.unit) },
-  { head: "new", number: true, value: (row) => row.head, cell: (row) => reading(row.head, row.name, row.unit) },
+  { head: "base", number: true, value: (row) => row.base, cell: (row) => reading(row.base, { ...row.name, kind: row.ratio && "ratio" }, row.unit) },
+  { head: "new", number: true, value: (row) => row.head, cell: (row) => reading(row.head, { ...row.name, kind: row.ratio && "ratio" }, row.unit) },
   { head: "change", number: true, value: (row) => row.ratio, cell: changed },
   { head: "95% interval", rare: true, value: (row) => interval(row.low, row.high), cell: (row) => span(row, reach) },
   { head: "against the noise", value: (row) => row.word, cell: (row) => badge(tone(row), row.word === "beyond noise" ? `${row.word}, ${["better", "no direction", "worse"][row.worse + 1]}` : row.word) },

@@ -52,9 +52,10 @@ function plain(value) {
 const OUTCOME = /(^|[^a-z0-9])(status|accuracy|pass[^a-z0-9]*rate)([^a-z0-9]|$)/i;
 const REVERSING = /(^|[^a-z0-9])(loss|drop|degradation|savings?|saved|reduction|improvement|efficiency|error)([^a-z0-9]|$)/i;
 
-/** Formats a value of a series; a pass or a fail as a word. */
+/** Formats a value of a series, whose `kind` may be known; a pass or a fail as a word. */
 export function reading(value, names, unit = "") {
-  return OUTCOME.test(names.metric) && !REVERSING.test(names.metric) && (value === 0 || value === 1) ? ["fails", "passes"][value] : number(value, unit);
+  const isOutcome = names.kind ? names.kind === "outcome" : OUTCOME.test(names.metric) && !REVERSING.test(names.metric);
+  return isOutcome && (value === 0 || value === 1) ? ["fails", "passes"][value] : number(value, unit);
 }
 
 /** Formats the lowest or the highest of several repetitions; a single one has neither. */

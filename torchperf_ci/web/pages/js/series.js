@@ -98,7 +98,7 @@ function outcome(series, all) {
 function cut(series, whole, from) {
   const since = (entry) => entry.time >= from;
   return {
-    ...whole, of: series, name: `${seriesName(series)} ${series.metric}`,
+    ...whole, of: Object.assign(series, { kind: whole.kind }), name: `${seriesName(series)} ${series.metric}`,
     points: whole.points.filter(since), changes: whole.changes.filter(since), machine_changes: whole.machine_changes.filter(since),
     levels: whole.levels.filter((level) => level.end >= from).map((level) => ({ ...level, start: Math.max(level.start, from) })),
   };
@@ -120,7 +120,7 @@ function about(row) {
     last ? [`${last.word} since ${day(last.time)}`, badge(TONES[last.word], changeOf(last, row.of, row.unit))] : ["last change", "none in this period"],
     row.noise === null ? null : ["noise between runs", share(row.noise)],
     row.detectable === null ? null : ["smallest detectable change", share(row.detectable)],
-    ["runs", String(row.points.length)],
+    ["runs", String(new Set(row.points.map((point) => point.run)).size)],
   ];
 }
 
