@@ -62,27 +62,21 @@ def serve(channel_fd: int) -> None:
         answer = _answer_to(partial(getattr(session, arguments.pop("verb")), **arguments))
         if os.getpid() != owner:
             os._exit(1)
-        text = json.dumps(answer, allow_nan=False, default=sorted)  # sets become sorted lists
-        channel.sendall(text.encode() + b"\n")
+        channel.sendall(answer.encode() + b"\n")
     # There is nothing to save, and shutting torch down takes longer than starting the next worker.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
+def _answer_to(ask: Callable[[], object]) -> str:
+    """Return the answer as JSON. Phases have the names that a workload gives them, which need not be texts."""
     try:
-        return {"ok": _finite(ask())}
+        return json.dumps({"ok": _finite(ask())}, allow_nan=False, default=sorted)  # sets become sorted lists
     except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
-        return {
-            "error": {
-                "status": status_of(error),
-                "reason": _valid(_reason(error)),
-                "traceback": ""
-                if _is_ours(error)
-                else _valid(traceback.format_exc()[-MAX_TRACEBACK_LENGTH:]),
-            }
-        }
+        told = "" if _is_ours(error) else _valid(traceback.format_exc()[-MAX_TRACEBACK_LENGTH:])
+        failure = {"status": status_of(error), "reason": _valid(_reason(error)), "traceback": told}
+        return json.dumps({"error": failure})
 
 
 def _finite(answer: Any) -> object:
