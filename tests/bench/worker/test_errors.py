@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ def status(run: Callable[[], object]) -> str:
     return status_of(raised.value)
 
 
-def raising(error: Exception) -> Callable[[], object]:
+def raising(error: BaseException) -> Callable[[], object]:
     def run() -> None:
         raise error
 
@@ -66,6 +67,13 @@ def test_of_what_a_compiler_says_the_end_is_told() -> None:
 def test_an_answer_that_is_no_json_is_told_and_does_not_end_the_worker() -> None:
     error = json.loads(_answer_to(lambda: {("a", "phase"): 0.1}))["error"]
     assert (error["status"], error["reason"].partition(",")[0]) == ("failed", "TypeError: keys must be str")
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError("late"), SystemExit("late"), KeyboardInterrupt("late")]
+)
+def test_whatever_a_workload_raises_is_told(error: BaseException) -> None:
+    assert json.loads(_answer_to(raising(error)))["error"]["reason"] == f"{type(error).__name__}: late"
 
 
 def test_a_missing_compiler_is_unsupported() -> None:

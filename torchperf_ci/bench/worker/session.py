@@ -73,7 +73,7 @@ def _answer_to(ask: Callable[[], object]) -> str:
     """Return the answer as JSON. Phases have the names that a workload gives them, which need not be texts."""
     try:
         return json.dumps({"ok": _finite(ask())}, allow_nan=False, default=sorted)  # sets become sorted lists
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
+    except BaseException as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
         told = "" if _is_ours(error) else _valid(traceback.format_exc()[-MAX_TRACEBACK_LENGTH:])
         failure = {"status": status_of(error), "reason": _valid(_reason(error)), "traceback": told}
         return json.dumps({"error": failure})
