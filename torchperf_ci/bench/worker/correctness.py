@@ -107,21 +107,26 @@ def _agreement(
 
 def after_first_step(step: BuiltStep, returned: object) -> list[torch.Tensor]:
     """Return the results of a custom step's first run: the tensors that it returned and the updated parameters."""
-    parameters = step.model.parameters() if isinstance(step.model, torch.nn.Module) else ()
-    return [_comparable(tensor) for tensor in _tensors([returned, *parameters])]
+    return [_comparable(tensor) for tensor in _tensors([returned, *_parameters(step.model)])]
 
 
 def custom_step_agreement(
-    compiled: Sequence[torch.Tensor], twin: Callable[[str], BuiltStep], dtype: str
+    step: BuiltStep, compiled: Sequence[torch.Tensor], twin: Callable[[str], BuiltStep], dtype: str
 ) -> Agreement:
     """Compare the results of a compiled custom step with eager's, both after their first run.
 
     A custom step changes its model, so it cannot be repeated; ``twin`` builds a fresh eager step in a given dtype.
+    Raises ValueError if that has the same parameters, which would be cast for the comparison and stay so.
     """
 
     def left(dtype: str) -> list[torch.Tensor]:
-        step = twin(dtype)
-        return after_first_step(step, step.run())
+        fresh = twin(dtype)
+        if {*_parameters(fresh.model)} & {*_parameters(step.model)}:
+            msg = (
+                "the workload's function returns the same model at each call: make the model in the function"
+            )
+            raise ValueError(msg)
+        return after_first_step(fresh, fresh.run())
 
     return _agreement(compiled, lambda: left(dtype), lambda: left("fp64"), "results and parameters", dtype)
 
@@ -173,8 +178,11 @@ def _comparable(tensor: torch.Tensor) -> torch.Tensor:
 
 def parameter_versions(model: Model) -> list[int]:
     """Return how often each parameter has been modified in place; none for a plain function."""
-    parameters = model.parameters() if isinstance(model, torch.nn.Module) else ()
-    return [parameter._version for parameter in parameters]  # noqa: SLF001
+    return [parameter._version for parameter in _parameters(model)]  # noqa: SLF001
+
+
+def _parameters(model: Model) -> list[torch.nn.Parameter]:
+    return [*model.parameters()] if isinstance(model, torch.nn.Module) else []
 
 
 def check_training(model: Model, before: list[int]) -> None:

@@ -207,7 +207,7 @@ class WorkerSession:
 
     def agreement(self) -> protocol.Agreement:
         if self._step.task.step:
-            return custom_step_agreement(self._after_first, self._eager_twin, self._request.dtype)
+            return custom_step_agreement(self._step, self._after_first, self._eager_twin, self._request.dtype)
         return agreement_with_eager(self._step, self._request.mode, self._request.dtype)
 
     def warm_up(self, budget: float) -> protocol.WarmUp:
