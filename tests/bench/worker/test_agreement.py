@@ -165,6 +165,20 @@ def test_without_fp64_the_reference_is_eager(refusal: type[Exception]) -> None:
     assert (found.agrees, found.reference) == (True, "eager")
 
 
+def test_without_fp64_a_step_with_a_state_is_held_to_how_much_it_differs_from_itself() -> None:
+    state = torch.zeros(())
+
+    def counting(x: torch.Tensor) -> torch.Tensor:
+        assert x.dtype == torch.float32
+        return x * state.add_(1)
+
+    step = stepped(function("test/counting", counting, torch.ones(8)), "inference", "fp32")
+    found = agreement_with_eager(step, "inference", "fp32")
+    assert (found.agrees, found.reference) == (True, "eager")
+    off = replace(step, forward=lambda x: counting(x) * -9)
+    assert not agreement_with_eager(off, "inference", "fp32").agrees
+
+
 def test_the_check_leaves_no_gradients_behind() -> None:
     step = stepped(net, "training", "fp32")
     agreement_with_eager(step, "training", "fp32")

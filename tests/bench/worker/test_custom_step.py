@@ -132,6 +132,18 @@ def test_what_its_first_step_has_left_is_compared(
     assert compiled.compilation().graphs == before + 2
 
 
+def test_a_model_that_is_made_only_once_is_refused_before_it_is_cast(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(2, 2)
+
+    @workload("test/once", "a model made on import")
+    def once(_batch):
+        return Task(model, (torch.ones(1, 2),), step=lambda _mark, x: model(x))
+
+    with pytest.raises(ValueError, match="the same model at each call: make the model in the function"):
+        session(once, "aot_eager", monkeypatch).agreement()
+    assert model.weight.dtype == torch.float32
+
+
 def test_what_was_kept_to_compare_is_not_in_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = session(two_models(), "aot_eager", monkeypatch)
     kept = [weakref.ref(tensor) for tensor in compiled._after_first]

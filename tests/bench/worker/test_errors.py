@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,7 +25,7 @@ def status(run: Callable[[], object]) -> str:
     return status_of(raised.value)
 
 
-def raising(error: Exception) -> Callable[[], object]:
+def raising(error: BaseException) -> Callable[[], object]:
     def run() -> None:
         raise error
 
@@ -56,10 +58,22 @@ def test_what_torch_lacks_is_unsupported(run: Callable[[], object]) -> None:
 def test_of_what_a_compiler_says_the_end_is_told() -> None:
     """Each of its megabytes would be in the case's records."""
     told = _answer_to(raising(RuntimeError("\n".join(["C++ compile error", *["error"] * 2**20, "2 errors"]))))
-    error = told["error"]
+    error = json.loads(told)["error"]
     assert error["reason"] == "RuntimeError: C++ compile error"
     assert error["traceback"].endswith("\nerror\n2 errors\n")
     assert len(error["traceback"]) < 2**15
+
+
+def test_an_answer_that_is_no_json_is_told_and_does_not_end_the_worker() -> None:
+    error = json.loads(_answer_to(lambda: {("a", "phase"): 0.1}))["error"]
+    assert (error["status"], error["reason"].partition(",")[0]) == ("failed", "TypeError: keys must be str")
+
+
+@pytest.mark.parametrize(
+    "error", [asyncio.CancelledError("late"), SystemExit("late"), KeyboardInterrupt("late")]
+)
+def test_whatever_a_workload_raises_is_told(error: BaseException) -> None:
+    assert json.loads(_answer_to(raising(error)))["error"]["reason"] == f"{type(error).__name__}: late"
 
 
 def test_a_missing_compiler_is_unsupported() -> None:

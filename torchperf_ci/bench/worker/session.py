@@ -62,27 +62,21 @@ def serve(channel_fd: int) -> None:
         answer = _answer_to(partial(getattr(session, arguments.pop("verb")), **arguments))
         if os.getpid() != owner:
             os._exit(1)
-        text = json.dumps(answer, allow_nan=False, default=sorted)  # sets become sorted lists
-        channel.sendall(text.encode() + b"\n")
+        channel.sendall(answer.encode() + b"\n")
     # There is nothing to save, and shutting torch down takes longer than starting the next worker.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
 
 
-def _answer_to(ask: Callable[[], object]) -> Mapping[str, object]:
+def _answer_to(ask: Callable[[], object]) -> str:
+    """Return the answer as JSON. Phases have the names that a workload gives them, which need not be texts."""
     try:
-        return {"ok": _finite(ask())}
-    except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
-        return {
-            "error": {
-                "status": status_of(error),
-                "reason": _valid(_reason(error)),
-                "traceback": ""
-                if _is_ours(error)
-                else _valid(traceback.format_exc()[-MAX_TRACEBACK_LENGTH:]),
-            }
-        }
+        return json.dumps({"ok": _finite(ask())}, allow_nan=False, default=sorted)  # sets become sorted lists
+    except BaseException as error:  # noqa: BLE001  # whatever a workload raises is told to the parent
+        told = "" if _is_ours(error) else _valid(traceback.format_exc()[-MAX_TRACEBACK_LENGTH:])
+        failure = {"status": status_of(error), "reason": _valid(_reason(error)), "traceback": told}
+        return json.dumps({"error": failure})
 
 
 def _finite(answer: Any) -> object:
@@ -213,7 +207,7 @@ class WorkerSession:
 
     def agreement(self) -> protocol.Agreement:
         if self._step.task.step:
-            return custom_step_agreement(self._after_first, self._eager_twin, self._request.dtype)
+            return custom_step_agreement(self._step, self._after_first, self._eager_twin, self._request.dtype)
         return agreement_with_eager(self._step, self._request.mode, self._request.dtype)
 
     def warm_up(self, budget: float) -> protocol.WarmUp:
