@@ -47,11 +47,12 @@ class UnknownNameError(UsageError):
         import difflib  # on use: every command imports this module
 
         names = sorted({*known})
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.9) or difflib.get_close_matches(
-            name, names, n=3, cutoff=0.5
+        bare, words = name.lstrip("-"), {known.lstrip("-"): known for known in names}  # all options have dashes
+        near = difflib.get_close_matches(bare, words, n=1, cutoff=0.85) or difflib.get_close_matches(
+            bare, words, n=3, cutoff=0.5
         )
         if near:
-            hint = f"did you mean {' or '.join(near)}?"
+            hint = f"did you mean {' or '.join(words[word] for word in near)}?"
         elif len(names) <= _MAX_LISTED:
             hint = f"known: {', '.join(names)}"
         else:
