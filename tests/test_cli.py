@@ -127,6 +127,10 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
         (["check", "a", "b"], "torchperf check got an unexpected argument: 'b'; did you mean --against b?"),
         (["history", "a"], "torchperf history got an unexpected argument: 'a'; did you mean --records a?"),
         (
+            ["history", "a.csv"],
+            "torchperf history got an unexpected argument: 'a.csv'; did you mean --csv a.csv?",
+        ),
+        (
             ["run", "--shard", "0/3"],
             "--shard cannot be '0/3': it is a part, counted from 1, and the number of",
         ),

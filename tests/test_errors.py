@@ -10,6 +10,7 @@ from torchperf_ci.errors import UnknownNameError
     [
         ("mian", ["main", "other"], "did you mean main?"),
         ("xyz", ["main", "other"], "known: main, other"),
+        ("--workload", ["--threads", "--repo", "--mode"], "known: --mode, --repo, --threads"),
         ("cort", ["core", "core"], "did you mean core?"),
         ("case", [f"case{number}" for number in range(200)], "did you mean case9 or case8 or case7?"),
         ("xyz", [f"case{number}" for number in range(200)], "there are 200; `torchperf list` lists them"),

@@ -22,7 +22,12 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BUG = 70
-_LIKELY = ["--base", "--against", "--good", "--suite", "--records"]  # what a stray word is probably for
+_LIKELY_FOR = {
+    "py": ["--suite"],
+    "json": ["--verdicts"],
+    "csv": ["--csv"],
+}  # what a stray word is probably for, by its suffix
+_LIKELY = ["--base", "--against", "--good", "--suite", "--records"]
 READER_GONE = 128 + signal.SIGPIPE
 """Exit code if the reader of a pipe, such as ``head``, has ended, as for other programs."""
 _MISSING = {
@@ -171,7 +176,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     name, options = f"torchperf {namespace.chosen.name}", options_of(namespace.chosen.options_class)
     flags = [option.flag for option in options if not option.is_positional]
     if not unknown[0].startswith("-"):
-        likely = {"py": ["--suite"], "json": ["--verdicts"]}.get(unknown[0].rpartition(".")[2], _LIKELY)
+        likely = _LIKELY_FOR.get(unknown[0].rpartition(".")[2], _LIKELY)
         flag = next((flag for flag in likely if flag in flags), "")
         hint = f"did you mean {flag} {unknown[0]}?" if flag else f"see {name} --help"
         msg = f"{name} got an unexpected argument: {unknown[0]!r}; {hint}"

@@ -47,9 +47,10 @@ class UnknownNameError(UsageError):
         import difflib  # on use: every command imports this module
 
         names = sorted({*known})
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.9) or difflib.get_close_matches(
-            name, names, n=3, cutoff=0.5
-        )
+        near = difflib.get_close_matches(name, names, n=1, cutoff=0.9)
+        if not near:
+            bare = {name.lstrip("-"): name for name in names}  # that all options have dashes makes none alike
+            near = [bare[word] for word in difflib.get_close_matches(name.lstrip("-"), bare, n=3, cutoff=0.5)]
         if near:
             hint = f"did you mean {' or '.join(near)}?"
         elif len(names) <= _MAX_LISTED:

@@ -108,11 +108,7 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
     ]
     cases = [case for case in dict.fromkeys(chain(*found)) if matches(case.workload, selection.filters)]
     if not cases:
-        narrow = selection.filters and all(suite.workloads == ("quick",) for suite in selection.suites)
-        advice = (
-            "only the suite quick was searched, --suite all has more" if narrow else "see `torchperf list`"
-        )
-        msg = f"nothing to run: no selected workload has these modes and passes the filters; {advice}"
+        msg = f"nothing to run: {_why_nothing(selection, known)}"
         raise UsageError(msg)
     for suite, of_suite in zip(selection.suites, found, strict=True):
         if not of_suite and not selection.filters:
@@ -124,6 +120,20 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
         if not any(matches(case.workload, [pattern]) for case in cases):
             say(f"⚠ no selected workload of these modes matches {pattern!r}; see `torchperf list`")
     return cases_of_shard(cases, selection.shard, selection.costs.get(device, {}))
+
+
+def _why_nothing(selection: Selection, known: KnownWorkloads) -> str:
+    """Return why a selection has no case, and what would help."""
+    found = [members_of(known, suite.workloads, selection.configured) for suite in selection.suites]
+    names = [name for name in chain(*found) if matches(name, selection.filters)]
+    if names:
+        modes = ",".join(sorted({mode for name in names for mode in known.workloads[name].modes}))
+        return f"what is selected has only the mode {modes}: give --mode {modes}"
+    if all(suite.workloads == ("quick",) for suite in selection.suites):
+        advice = "only the suite quick was searched, --suite all has more"
+    else:
+        advice = "it takes whole names such as 'vision/*'; see `torchperf list`"
+    return f"no selected workload passes --filter {','.join(selection.filters)}; {advice}"
 
 
 def matches(name: str, filters: Sequence[str]) -> bool:
