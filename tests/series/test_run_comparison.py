@@ -79,6 +79,21 @@ def test_more_series_take_a_larger_change_and_a_longer_past_a_smaller_one(
     assert compared(10.65, among=among, runs=runs).word == word
 
 
+def test_what_one_metric_does_now_and_then_hides_no_change_of_another() -> None:
+    latencies, times = (
+        [series(metric, model=str(number)) for number in range(50)]
+        for metric in ("latency(ms)", "compile_time(s)")
+    )
+    names = [*latencies, *times]
+    values = 10 * np.exp(0.01 * default_rng(1).standard_normal((len(names), 42)))
+    values[50:52, 20] *= 100
+    past = {name: past_of_points(row(of_one[:-1])) for name, of_one in zip(names, values, strict=True)}
+    old, new = ({name: point(values[place, at], at) for place, name in enumerate(names)} for at in (40, 41))
+    slower = {latencies[0]: point(20.0, 41), times[0]: point(20.0, 41)}
+    found = {one.series: one.word for one in compare_runs(old, new | slower, past, {})}
+    assert [one for one in names if found[one] == "beyond noise"] == latencies[:1]
+
+
 def test_faster_is_not_worse_and_what_nobody_knows_is_neither() -> None:
     assert compared(8.0).worse == -1
     assert compared(8.0, "throughput(samples/s)").worse == 1

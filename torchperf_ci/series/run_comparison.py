@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp, inf, log, sqrt
 from statistics import NormalDist, fmean, geometric_mean, median
@@ -196,29 +196,36 @@ def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
 
 
 def _margins(rows: Sequence[_RunPair]) -> Sequence[_Margin | None]:
-    """Return the margin of each row, from past runs at its current level on the same machine; None if too few.
+    """Return the margin of each row, from past runs at its current level on the same machine; None if too few."""
+    pasts: dict[str, dict[int, Sequence[float]]] = defaultdict(dict)
+    for place, row in enumerate(rows):
+        if len(past := _past_of(row)) >= MIN_HISTORY:
+            pasts[row.series.metric][place] = past
+    margins: list[_Margin | None] = [None] * len(rows)
+    for known in pasts.values():
+        for place, margin in zip(known, _margins_of_metric([*known.values()], len(rows)), strict=True):
+            margins[place] = margin
+    return margins
 
-    The difference of two runs varies by √2 σ. Its tails are learned from the past of all rows, as by the gate, or
+
+def _margins_of_metric(pasts: Sequence[Sequence[float]], compared: int) -> Iterator[_Margin]:
+    """Yield the margins of series of one metric, which are among so many ``compared`` ones, from their past values.
+
+    The difference of two runs varies by √2 σ. Its tails are learned from the past of the metric, whatever others do, or
     Student's where those are heavier, because a few runs say little about σ.
     """
-    pasts = [_past_of(row) for row in rows]
-    known = [place for place, past in enumerate(pasts) if len(past) >= MIN_HISTORY]
-    longest = max((len(pasts[place]) for place in known), default=0)
-    values = np.full((len(known), longest), np.nan)
-    for row, place in zip(values, known, strict=True):
-        row[longest - len(pasts[place]) :] = np.log(pasts[place])
+    values = np.full((len(pasts), max(map(len, pasts))), np.nan)
+    for row, past in zip(values, pasts, strict=True):
+        row[-len(past) :] = np.log(past)
     values = of_current_level(values)
     level, sigma = level_and_sigma(values)
     tails = past_tails((values - level[:, None]) / sigma[:, None])
     freedom = SIGMA_EFFICIENCY * ((~np.isnan(values)).sum(axis=1) - 1)
-    scores = (NormalDist().inv_cdf(1 - _TAIL / share) for share in (1, max(len(rows), 1)))
+    scores = (NormalDist().inv_cdf(1 - _TAIL / share) for share in (1, compared))
     half, beyond = (
-        sqrt(2) * sigma * tails.deviation(np.full(len(known), score), freedom) for score in scores
+        sqrt(2) * sigma * tails.deviation(np.full(len(pasts), score), freedom) for score in scores
     )
-    margins: list[_Margin | None] = [None] * len(rows)
-    for place, *margin in zip(known, half.tolist(), beyond.tolist(), strict=True):
-        margins[place] = _Margin(*margin)
-    return margins
+    return map(_Margin, half.tolist(), beyond.tolist())
 
 
 def _past_of(row: _RunPair) -> Sequence[float]:
