@@ -44,6 +44,16 @@ def test_a_document_that_could_not_be_loaded_is_loaded_later(watched: Watched) -
     watched.complaints.clear()  # that request failed, which the console tells
 
 
+@pytest.mark.parametrize("body", ['{"changes": [', "<!doctype html><title>Log in</title>"])
+def test_an_answer_that_is_no_document_is_told_in_words(watched: Watched, body: str) -> None:
+    """The page said that JSON ended unexpectedly, or had an unexpected token."""
+    watched.page.route("**/data/regressions.json", lambda route: route.fulfill(body=body))
+    page = watched.open("regressions/")
+    assert page.get_by_role("alert").inner_text() == (
+        "The answer for regressions.json broke off, or is of something else, such as the login page of a proxy."
+    )
+
+
 def test_a_filter_that_matches_nothing_can_be_taken_back(watched: Watched, site: Path) -> None:
     page = watched.open("regressions/?year=1999")
     assert options(page, "year") == ("1999", ["all", "2026", "1999"])

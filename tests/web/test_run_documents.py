@@ -8,7 +8,7 @@ import pytest
 
 from torchperf_ci.series.outcomes import results_of_runs
 from torchperf_ci.series.points import Point, Series
-from torchperf_ci.web.catalogue import RunEntry
+from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
 from torchperf_ci.web.result_documents import run_document
 
 
@@ -65,3 +65,19 @@ def test_the_batch_size_of_a_case_is_no_fact_of_the_machine() -> None:
     places = dict.fromkeys(map(series, ("latency(ms)", "status")), 0)
     document = run_document(RUN, replace(RUN, name="0.1"), runs, (), places)
     assert (document.machine, document.differs) == ({"cpu": "EPYC"}, [])
+
+
+class Unequal(RunEntry):
+    """A run that must not be compared with others."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise AssertionError(other)
+
+
+def test_the_runs_before_one_are_found_without_a_search() -> None:
+    """Each run was compared with all newer ones: the site of 16,000 runs took three minutes longer."""
+    runs = [Unequal(str(number), str(number), *RUN.group, "main", "", 0, 0, "") for number in (3, 2, 1)]
+    earlier = GroupCatalogue([], runs, {}).recent(runs[1])
+    assert [run.name for run in earlier] == ["1"]

@@ -106,7 +106,7 @@ class GroupCatalogue:
 
     def recent(self, run: RunEntry, most: int = RECENT_RUNS) -> Sequence[RunEntry]:
         """Return up to ``most`` runs before this one on its branch, newest first."""
-        earlier = islice(self.runs, self.runs.index(run) + 1, None)
+        earlier = islice(self.runs, len(self.runs) - self.run_places[run.name], None)
         return [*islice((other for other in earlier if other.branch == run.branch), most)]
 
 

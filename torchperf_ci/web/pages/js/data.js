@@ -28,7 +28,7 @@ async function fetched(path) {
   if (!answer) throw new Error("The server does not answer. Is it still running?");
   if (answer.status === 404) throw new Missing(`There is no document ${path} here.`);
   if (!answer.ok) throw new Error(`The server answered ${answer.status} for ${path}.`);
-  return answer.json();
+  return answer.json().catch(() => { throw new Error(`The answer for ${path} broke off, or is of something else, such as the login page of a proxy.`); });
 }
 
 class Missing extends Error {}
