@@ -245,6 +245,14 @@ def test_another_host_neither_hides_a_recovery_nor_makes_a_further_regression(
     assert nights == [[], [], ["recover 1"]]
 
 
+def test_a_ratio_that_gets_worse_again_later_is_another_issue_with_the_latency_beside_it(desk: Desk) -> None:
+    desk.night(1, on_a_host(regressed(ANCHORED_NET), 11.0))
+    later = regressed(ANCHORED_NET, 1.3, 1.1, ends=("3" * 40, "4" * 40))
+    assert desk.night(9, on_a_host(later, 12.9)) == ["open 2"]
+    assert {row.series for row in desk.issues[2].memory.rows} == {NET, ANCHORED_NET}
+    assert desk.night(10, on_a_host(later, 13.9)) == []
+
+
 def test_an_accepted_ratio_is_accepted_on_every_host(desk: Desk) -> None:
     slow = regressed(ANCHORED_NET)
     desk.night(1, on_a_host(slow, 11.0))

@@ -163,10 +163,11 @@ def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
 def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
     """The series that were at the issue's regressed level and have regressed again, for another cause.
 
-    On a machine with other levels, those that have got worse since they were last seen regressed.
+    On a machine with other levels, those that have got worse since they were last seen regressed. A latency follows its
+    ratio to an anchor.
     """
     known = {row.series: row for row in issue.memory.rows}
-    return {
+    further = {
         verdict.series
         for verdict in finding.verdicts
         if (row := known.get(verdict.series))
@@ -176,6 +177,7 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
             else _was_old_since(max(row.night, issue.memory.opened), verdict)
         )
     }
+    return further | {replace(series, metric=LATENCY) for series in further if series.metric == ANCHORED}
 
 
 def _was_old_since(night: str, verdict: Verdict) -> bool:
