@@ -263,7 +263,7 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     }
     for issue in (issue for issue in closed if issue.number not in recovered):
         rest = _rows_not_dismissed(finding, issue, covered)
-        if not rest:
+        if not rest and (finding.rows or issue in same):
             return IssueMatch("dismissed", finding, issue)
         finding = replace(finding, rows=rest)
     if opened:
