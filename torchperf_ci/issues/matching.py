@@ -92,6 +92,13 @@ def one_row_per_series(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
     return with_comparable_levels(known.values())
 
 
+def what_is_back(memory: IssueMemory, findings: Iterable[IssueFinding]) -> IssueMemory:
+    """The memory of a change that was over: tonight tells its numbers, and it may have another culprit than before."""
+    tonight = {row.series for finding in findings for row in finding.rows if has_levels(row)}
+    rows = tuple(row for row in memory.rows if row.series not in tonight)
+    return replace(memory, kind="unlocated" if memory.kind == "culprit" else memory.kind, rows=rows)
+
+
 def rows_that_count(memory: IssueMemory) -> list[IssueRow]:
     """The rows that must recover for the issue to close; those without levels only if no row has levels.
 
