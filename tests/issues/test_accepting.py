@@ -91,6 +91,17 @@ def test_what_somebody_closed_stays_closed_and_is_said(desk: Desk) -> None:
     assert desk.night(2, judged(regressed(NET, ends=LATER))) == []
 
 
+def test_a_culprit_without_series_is_not_what_somebody_has_closed_an_issue_about(desk: Desk) -> None:
+    """Files of other tools may name none."""
+    desk.night(1, judged(regressed(NET)))
+    desk.change(1, is_open=False)
+    bisection = located(regressed(BERT), ends=LATER)
+    unnamed = replace(bisection, culprits=tuple(replace(one, series=()) for one in bisection.culprits))
+    assert desk.night(2, judged(measured(BERT)), unnamed) == ["open 2"]
+    desk.change(2, is_open=False)
+    assert desk.night(3, judged(measured(BERT)), unnamed) == []
+
+
 def test_what_a_closed_issue_lacks_is_told_with_what_goes_beyond_it(desk: Desk) -> None:
     desk.night(1, judged(regressed(NET, 1.04)))
     desk.change(1, is_open=False)

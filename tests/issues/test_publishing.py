@@ -157,6 +157,20 @@ def test_it_closes_with_the_evidence_and_opens_again(nightly: Nightly, github: G
     assert OTHER in issue.body
 
 
+def test_what_opens_again_without_a_culprit_is_about_the_range_in_which_it_is_back(nightly: Nightly) -> None:
+    nightly.settings("recovered_nights: 1")
+    for day, night in enumerate(
+        [judged(SLOW), judged(measured(NET)), judged(regressed(NET, 1.3, ends=LATER))], 1
+    ):
+        nightly.report(day, night)
+    (issue,) = nightly.issues
+    assert nightly.states == ["reopened"]
+    assert issue.title == f"resnet18 30.0% slower on H100 between {LATER[0][:10]} and {LATER[1][:10]}"
+    assert "+30.0%" in issue.body
+    assert "+10.0%" not in issue.body
+    assert f"bisect it between {LATER[0]} and {LATER[1]}" in issue.body
+
+
 def test_what_is_meant_is_closed_and_stays_closed(nightly: Nightly, github: GitHub) -> None:
     nightly.report(1, judged(SLOW), located(SLOW))
     nightly.issues[0].labels.append("torchperf: expected")

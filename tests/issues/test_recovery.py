@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from torchperf_ci.verdicts.verdict import Judgement, Verdict
 
 NET, BERT = series("resnet18"), series("bert")
+
+
+def on(machine: str, verdict: Verdict) -> Verdict:
+    """The verdict of a machine with that digest."""
+    return replace(verdict, evidence=replace(verdict.evidence, machine=machine))
 
 
 def test_it_takes_as_many_nights_in_a_row_as_are_asked_for(desk: Desk) -> None:
@@ -59,9 +65,6 @@ def test_nights_without_a_measurement_neither_count_nor_begin_anew(desk: Desk) -
 
 def test_nights_on_another_machine_neither_count_nor_begin_anew(desk: Desk) -> None:
     """A new driver may make everything faster than it ever was, regression and all."""
-
-    def on(machine: str, verdict: Verdict) -> Verdict:
-        return replace(verdict, evidence=replace(verdict.evidence, machine=machine))
 
     before, after = "0" * 10, "1" * 10
     desk.night(1, judged(on(before, regressed(NET))))
@@ -125,6 +128,22 @@ def test_another_machine_is_not_told_where_it_keeps_no_issue_open() -> None:
     desk.night(9, judged(regressed(NET), regressed(there)))
     desk.night(10, judged(measured(NET), measured(there)))
     assert desk.night(11, judged(moved)) == ["strand 1"], "no night counts any more"
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize("level", [0.8, 1.2])
+@pytest.mark.parametrize(("seen", "last_old", "done"), [(3, 18, "open 2"), (3, 3, "open 2"), (3, 2, "")])
+def test_an_issue_is_not_about_what_gets_worse_on_another_machine_later(
+    seen: int, last_old: int, done: str, level: float, is_open: bool
+) -> None:
+    """The levels do not tell, and as no night shows a recovery, people close the issue themselves."""
+    desk = Desk()
+    for day in range(1, seen + 1):
+        desk.night(day, judged(on("1" * 10, regressed(NET))))
+    desk.change(1, is_open=is_open)
+    when = datetime(2026, 11, last_old, tzinfo=timezone.utc).timestamp()
+    slow = regressed(NET, level * 1.1, level, ends=("3" * 40, "4" * 40), times=(when, when + 1))
+    assert desk.night(20, judged(on("2" * 10, slow))) == [done] * bool(done)
 
 
 def test_a_machine_that_is_away_for_a_week_is_told_where_others_measure() -> None:
@@ -224,6 +243,14 @@ def test_another_host_neither_hides_a_recovery_nor_makes_a_further_regression(
         desk.change(1, memory=replace(memory, rows=(ratio, replace(latency, old=10.0, new=11.0))))
     nights = [desk.night(day, on_a_host(back, latency)) for day, latency in ((2, 10.2), (3, 11.6), (4, 12.9))]
     assert nights == [[], [], ["recover 1"]]
+
+
+def test_a_ratio_that_gets_worse_again_later_is_another_issue_with_the_latency_beside_it(desk: Desk) -> None:
+    desk.night(1, on_a_host(regressed(ANCHORED_NET), 11.0))
+    later = regressed(ANCHORED_NET, 1.3, 1.1, ends=("3" * 40, "4" * 40))
+    assert desk.night(9, on_a_host(later, 12.9)) == ["open 2"]
+    assert {row.series for row in desk.issues[2].memory.rows} == {NET, ANCHORED_NET}
+    assert desk.night(10, on_a_host(later, 13.9)) == []
 
 
 def test_an_accepted_ratio_is_accepted_on_every_host(desk: Desk) -> None:

@@ -22,6 +22,7 @@ from torchperf_ci.issues.matching import (
     rows_out_of_sight,
     rows_that_count,
     series_of,
+    what_is_back,
     with_comparable_levels,
 )
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
@@ -254,9 +255,7 @@ def _update(
     if rules.night < max((before.reported, *before.recovered)):
         return None  # an earlier night, repeated after later ones, adds nothing
     in_order = tuple(sorted(findings, key=lambda it: (it.kind != "culprit", bool(it.suspects))))
-    # What is back may have another culprit than before.
-    is_back = before.kind == "culprit" and is_closed_as_recovered(issue, rules)
-    known = replace(before, kind="unlocated") if is_back else before
+    known = what_is_back(before, in_order) if is_closed_as_recovered(issue, rules) else before
     memory = _with_recovery(_with_findings(known, in_order, rules.night), tonight, rules.night)
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:

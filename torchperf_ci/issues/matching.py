@@ -92,6 +92,13 @@ def one_row_per_series(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
     return with_comparable_levels(known.values())
 
 
+def what_is_back(memory: IssueMemory, findings: Iterable[IssueFinding]) -> IssueMemory:
+    """The memory of a change that was over: tonight tells its numbers, and it may have another culprit than before."""
+    tonight = {row.series for finding in findings for row in finding.rows if has_levels(row)}
+    rows = tuple(row for row in memory.rows if row.series not in tonight)
+    return replace(memory, kind="unlocated" if memory.kind == "culprit" else memory.kind, rows=rows)
+
+
 def rows_that_count(memory: IssueMemory) -> list[IssueRow]:
     """The rows that must recover for the issue to close; those without levels only if no row has levels.
 
@@ -161,15 +168,28 @@ def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
 
 
 def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
-    """The series that were at the issue's regressed level and have regressed again, for another cause."""
+    """The series that were at the issue's regressed level and have regressed again, for another cause.
+
+    On a machine with other levels, those that have got worse since they were last seen regressed. A latency follows its
+    ratio to an anchor.
+    """
     known = {row.series: row for row in issue.memory.rows}
-    return {
+    further = {
         verdict.series
         for verdict in finding.verdicts
         if (row := known.get(verdict.series))
-        and (share_left(row, verdict.old) or 0.0) >= HALF
-        and _exceeds(row, verdict)
+        and (
+            (share_left(row, verdict.old) or 0.0) >= HALF and _exceeds(row, verdict)
+            if is_comparable(row, verdict)
+            else _was_old_since(max(row.night, issue.memory.opened), verdict)
+        )
     }
+    return further | {replace(series, metric=LATENCY) for series in further if series.metric == ANCHORED}
+
+
+def _was_old_since(night: str, verdict: Verdict) -> bool:
+    """Whether the series was at its old level on that night or later."""
+    return day_of(verdict.evidence.commits.last_old.timestamp) >= night
 
 
 def _has_recovered(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | None:
@@ -250,7 +270,7 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     }
     for issue in (issue for issue in closed if issue.number not in recovered):
         rest = _rows_not_dismissed(finding, issue, covered)
-        if not rest:
+        if not rest and (finding.rows or issue in same):
             return IssueMatch("dismissed", finding, issue)
         finding = replace(finding, rows=rest)
     if opened:
@@ -310,8 +330,7 @@ def _is_known_elsewhere(finding: IssueFinding, issue: TrackedIssue) -> bool:
 
     False if that machine has a bisection of its own, or was at its old level after the issue was opened.
     """
-    last_old = [day_of(verdict.evidence.commits.last_old.timestamp) for verdict in finding.verdicts]
-    is_later = any(day >= issue.memory.opened for day in last_old)
+    is_later = any(_was_old_since(issue.memory.opened, verdict) for verdict in finding.verdicts)
     here, is_named = series_of(finding.rows), issue.memory.kind == "culprit"
     known = {row.series for row in issue.memory.rows if row.proven or not is_named}
     if finding.kind != "unlocated" or finding.bisection or is_later or here & known:
@@ -337,8 +356,9 @@ def _rows_not_dismissed(
     """The rows of the finding that the issue does not dismiss.
 
     These go beyond it, or are ``covered`` by another issue, or have regressed to a level at which its change is undone,
-    so that they had been better than ever before. They are also those that are not in it, if it has another cause or if
-    any of the others remains: then the cause is not all that people have decided on.
+    so that they had been better than ever before; on a machine with other levels, those that have got worse since they
+    were last seen regressed, if it has another cause. They are also those that are not in it, if it has another cause
+    or if any of the others remains: then the cause is not all that people have decided on.
     """
     same = is_about(issue, finding)
     if finding.kind in NAMED_KINDS:
@@ -348,7 +368,11 @@ def _rows_not_dismissed(
         verdict.series
         for verdict in finding.verdicts
         if (row := known.get(verdict.series))
-        and ((verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new)))
+        and (
+            (verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new))
+            if is_comparable(row, verdict)
+            else not same and _was_old_since(max(row.night, issue.memory.opened), verdict)
+        )
     }
     kept = (worse | covered) & series_of(finding.rows)
     cause = same and not kept

@@ -51,8 +51,9 @@ def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
         stranded = stranded_comment(action.memory, action.verdicts, context)
         comment = f"{comment}\n{stranded}" if comment else stranded
     finding = action.findings[0] if action.findings else None
-    is_explained = action.what == "reopen" and finding and finding.culprit
-    if finding and (action.what in ("open", "locate") or is_explained):
+    known = action.issue.memory.kind if action.issue else ""
+    is_other = action.what == "reopen" and (known in ("unlocated", "broken") or (finding and finding.culprit))
+    if finding and (action.what in ("open", "locate") or is_other):
         return IssueText(issue_body(finding, action.memory, context), issue_title(finding), comment)
     if finding and finding.document:
         body = issue_body(finding, action.memory, context)
@@ -164,9 +165,7 @@ def stranded_comment(memory: IssueMemory, verdicts: Sequence[Verdict], context: 
     why = next(moved, "for a week, only on other machines of its kind")
     now = f"Measured under other conditions on the night of {context.night} ({short(why, 300)})."
     open_ = " As long as these last, no night shows whether this change is still there, so this issue stays open. "
-    shows = (
-        " of a commit before the change with a new one shows it; close this issue once the change is gone."
-    )
+    shows = " of a commit before the change with a new one shows it; close this issue once it is gone."
     return _comment([Paragraph((now, open_, Code("torchperf compare"), shows))])
 
 
