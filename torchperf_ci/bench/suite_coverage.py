@@ -294,8 +294,6 @@ _MODULES = {
     "timm_classifier": "timm_and_torchvision",
     "torchvision_classifier": "timm_and_torchvision",
 }
-
-
 LIBRARIES = "the transformers, timm and torchvision that are installed"
 
 
@@ -350,10 +348,7 @@ def _architectures(settings: Settings, filters: Sequence[str]) -> Mapping[str, s
 
     Raises :class:`UsageError` if the filters match none, and no workload of the suite either.
     """
-    with (
-        selection.described_worker(settings) as (worker, under_test),
-        waiting(f"looking through {LIBRARIES}"),
-    ):
+    with selection.described_worker(settings) as (worker, under_test), waiting("looking through libraries"):
         found = worker.ask(
             "architectures",
             settings.timeout,
