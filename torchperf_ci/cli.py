@@ -22,12 +22,8 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BUG = 70
-_LIKELY_FOR = {
-    "py": ["--suite"],
-    "json": ["--verdicts"],
-    "csv": ["--csv"],
-}  # what a stray word is probably for, by its suffix
-_LIKELY = ["--base", "--against", "--good", "--suite", "--records"]
+_LIKELY_FOR = {"py": ["--suite"], "json": ["--verdicts"], "csv": ["--csv"]}
+_LIKELY = ["--base", "--against", "--good", "--suite", "--records"]  # what a stray word is probably for
 READER_GONE = 128 + signal.SIGPIPE
 """Exit code if the reader of a pipe, such as ``head``, has ended, as for other programs."""
 _MISSING = {
@@ -181,8 +177,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         hint = f"did you mean {flag} {unknown[0]}?" if flag else f"see {name} --help"
         msg = f"{name} got an unexpected argument: {unknown[0]!r}; {hint}"
         raise UsageError(msg)
-    what = f"option of {name}"
-    raise UnknownNameError(what, unknown[0].partition("=")[0], flags, f"{name} --help")
+    raise UnknownNameError("option of " + name, unknown[0].partition("=")[0], flags, f"{name} --help")
 
 
 def _check_words(argv: Sequence[str]) -> None:

@@ -73,7 +73,7 @@ def test_a_suite_file_that_only_head_can_import_is_new_and_stops_nothing(
     assert new.why.startswith("base has no such workload, and cannot import all suite files: ")
     assert new.why.endswith(
         "added.py:5: importing the file raised ModuleNotFoundError: No module named 'its_new_part'; "
-        "import by absolute names what is installed or in a folder of PYTHONPATH"
+        "install it, or name the folder that it is in: export PYTHONPATH=FOLDER"
     )
     assert cli.main(["compare", "--base", pythons["head"], "--head", pythons["base"], *selected]) == 2
     assert "No module named 'its_new_part'" in capsys.readouterr().err

@@ -177,7 +177,7 @@ def test_nothing_is_overwritten_and_the_exit_code_tells(newcomer: Newcomer) -> N
     code, said = newcomer.init()
     assert (code, newcomer.written()) == (3, before)
     assert all(name in said for name in FILES - {"benchmarks/suite.py"})
-    assert "0 files written, 5 left as they were: to have one written anew, delete it first" in said
+    assert "0 files written, 5 left unchanged: to have one written anew, delete it first" in said
     assert "Try next" not in said
 
 

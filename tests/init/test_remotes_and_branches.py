@@ -28,6 +28,17 @@ def test_other_servers_and_branches_are_told(newcomer: Newcomer) -> None:
     assert "git push -u origin topic" in said
 
 
+@pytest.mark.parametrize("ref", ["refs/heads/main", "refs/remotes/origin/master"])
+def test_a_branch_of_a_repository_that_was_not_cloned_is_not_its_default_one(
+    newcomer: Newcomer, ref: str
+) -> None:
+    newcomer.git(newcomer.folder, "checkout", "--quiet", "-b", "topic")
+    newcomer.git(newcomer.folder, "commit", "--quiet", "--allow-empty", "--message", "Begin")
+    newcomer.git(newcomer.folder, "update-ref", ref, "HEAD")
+    _, said = newcomer.init()
+    assert f"GitHub runs schedules on {ref.rpartition('/')[2]} only, and this is topic" in said
+
+
 def test_where_no_branch_is_checked_out_the_commands_make_one(newcomer: Newcomer, remote: Path) -> None:
     """They are executed, except for the measurement, and push the suite, too."""
     newcomer.git(newcomer.folder, "config", "user.name", "t")

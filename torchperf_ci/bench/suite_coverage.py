@@ -294,10 +294,7 @@ _MODULES = {
     "timm_classifier": "timm_and_torchvision",
     "torchvision_classifier": "timm_and_torchvision",
 }
-
-
 LIBRARIES = "the transformers, timm and torchvision that are installed"
-LOOKING = f"looking through {LIBRARIES}"
 
 
 def discover_command(options: DiscoverOptions) -> int:
@@ -327,9 +324,8 @@ def discover_command(options: DiscoverOptions) -> int:
         print(f"{name}: {counted(adds, 'new triple')}, {cpu_seconds:.2f} CPU seconds a step")
     if chosen:
         replace_file(out, _with_models(before, [found[name] for name in chosen]))
-    where = out if chosen else "nothing is written"
-    if not found:
-        where = f"{where}, as the suite lacks none of {LIBRARIES}"
+    lacked = "" if found else f", as the suite lacks none of {LIBRARIES}"
+    where = out if chosen else f"nothing is written{lacked}"
     console.say(
         f"{len(chosen):,} of {counted(len(found), 'architecture')} tried run and add something: {where}"
     )
@@ -352,7 +348,7 @@ def _architectures(settings: Settings, filters: Sequence[str]) -> Mapping[str, s
 
     Raises :class:`UsageError` if the filters match none, and no workload of the suite either.
     """
-    with selection.described_worker(settings) as (worker, under_test), waiting(LOOKING):
+    with selection.described_worker(settings) as (worker, under_test), waiting("looking through libraries"):
         found = worker.ask(
             "architectures",
             settings.timeout,

@@ -161,7 +161,10 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
 _WRONG_DIRECTION = (
     ". Lower numbers count as better; if not, name the --metric, or its direction in torchperf.yml"
 )
-_SAME_CODE = ". Does the command import the commit's code? An installed copy is the same for every commit"
+_SAME_CODE = (
+    ". Does the command import the commit's code? A copy that is installed, or beside the script, is the same for "
+    "every commit"
+)
 
 
 def _not_slower(proofs: Sequence[Proof], *, is_guess: bool, is_command: bool) -> str:

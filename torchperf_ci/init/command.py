@@ -64,7 +64,7 @@ def init_command(options: InitOptions) -> int:
     else:
         if new:
             _show([Note(notes), *_next_steps(repository, new, folder)])
-        advice = f", {left} left as they were: to have one written anew, delete it first" if left else ""
+        advice = f", {left} left unchanged: to have one written anew, delete it first" if left else ""
         say(f"{counted(len(new), 'file')} written{advice}")
     return LEFT if left else 0
 

@@ -138,7 +138,6 @@ def inspect_repository(folder: Path) -> Repository:
     git = Git.within(_SECONDS, root)
     remote, page = _remote(git)
     branch = _line(git, "branch", "--show-current")
-    default = _line(git, "symbolic-ref", "--short", f"refs/remotes/{remote}/HEAD") if remote else ""
     untracked = _paths(git, "ls-files", "--others", "--exclude-standard", "-z")
     files = [*_paths(git, "ls-files", "-z"), *untracked]
     project = _project(root, folder.resolve())
@@ -151,7 +150,7 @@ def inspect_repository(folder: Path) -> Repository:
         remote=remote,
         page=page,
         branch=branch,
-        default_branch=default.removeprefix(f"{remote}/") or branch,
+        default_branch=_default_branch(git, remote) or branch,
         has_upstream=bool(_line(git, "rev-parse", "--abbrev-ref", "@{upstream}")),
         project=project,
         project_below="" if project else next(filter(_is_project_below, files), ""),
@@ -182,6 +181,16 @@ def _remote(git: Git) -> tuple[str, str]:
     """Return ``origin``, else the first remote, and its page; both empty without a remote."""
     names = sorted(_line(git, "remote").splitlines(), key=lambda name: (name != "origin", name))
     return (names[0], page_of(_line(git, "remote", "get-url", names[0]))) if names else ("", "")
+
+
+def _default_branch(git: Git, remote: str) -> str:
+    """Return what a clone knows of its remote, else the usual name of which there is a branch; empty if unknown."""
+    known = _line(git, "symbolic-ref", "--short", f"refs/remotes/{remote}/HEAD") if remote else ""
+    usual = [
+        f"refs/{place}/{name}" for place in ("heads", f"remotes/{remote}") for name in ("main", "master")
+    ]
+    found = _line(git, "for-each-ref", "--count=1", "--format=%(refname:lstrip=-1)", *usual)
+    return known.removeprefix(f"{remote}/") or found
 
 
 def _line(git: Git, *arguments: str) -> str:

@@ -198,11 +198,11 @@ def _explanation(source: str, error: BaseException) -> str:
     if isinstance(error, SyntaxError):
         imports = "" if error.filename == source else f"it imports {error.filename}:{error.lineno}: "
         return f"{imports}syntax error: {error.msg}"
-    advice = (
-        "; import by absolute names what is installed or in a folder of PYTHONPATH"
-        if isinstance(error, ImportError) and not error.path  # else it was found
-        else ""
-    )
+    advice = ""
+    if isinstance(error, ModuleNotFoundError):
+        advice = "; install it, or name the folder that it is in: export PYTHONPATH=FOLDER"
+    elif isinstance(error, ImportError) and not error.path:  # else it was found
+        advice = "; import by absolute names"
     return f"importing the file raised {type(error).__name__}: {error}{advice}"
 
 
