@@ -340,6 +340,12 @@ def range_text(numbers: Sequence[float]) -> str:
     return f"{least:g}" if least == most else f"{least:g} to {most:g}"
 
 
+def first_of(texts: Sequence[str], most: int, more: str = "more") -> list[str]:
+    """Return the first ``most`` texts, and ``and 3 more`` as another one if there are more."""
+    hidden = len(texts) - most
+    return [*texts[:most], *([f"and {hidden:,} {more}"] if hidden > 0 else [])]
+
+
 def first_and_last(text: str) -> str:
     """Of the lines of a failure, the first one, which says what failed, and the last one, which mostly says why."""
     lines = text.strip().splitlines()

@@ -29,7 +29,7 @@ from torchperf_ci.bench.worker.protocol import Agreement, Block, Done, FirstStep
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.errors import SystemRefusalError
 from torchperf_ci.machine.devices.cpu import Cpu
-from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters
+from torchperf_ci.machine.devices.interface import GpuReading, ThrottleCounters, VendorReadings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -277,8 +277,8 @@ def test_after_a_long_first_step_the_rest_may_take_longer_but_not_for_ever(
     assert granted == [10, rest, 10, rest - first_step]
 
 
-class Readable(Cpu):
-    """A CPU that can be read as if it were a GPU."""
+class Readings(VendorReadings):
+    """What a GPU's tools would report."""
 
     def throttle_counters(self) -> ThrottleCounters:
         now = time.monotonic()
@@ -287,6 +287,12 @@ class Readable(Cpu):
     def reading(self) -> GpuReading:
         now = time.monotonic()
         return GpuReading(now, sm_mhz=1395, watts=698.0, temperature=56, joules=698.0 * now, processes=2)
+
+
+class Readable(Cpu):
+    """A CPU that can be read as if it were a GPU."""
+
+    tools = Readings()
 
 
 @pytest.mark.usefixtures("in_one_worker")
@@ -309,7 +315,7 @@ def test_what_a_gpu_showed_under_the_samples_is_kept_and_heat_voids_them(
 def test_a_process_that_fails_beside_another_one_on_its_gpu_says_so(
     outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Readable, "reading", lambda _: GpuReading(time.monotonic(), processes=1))
+    monkeypatch.setattr(Readings, "reading", lambda _: GpuReading(time.monotonic(), processes=1))
     monkeypatch.setattr(Settings, "hardware", Readable())
     outcome = outcome_of("raises")
     assert (outcome.status, outcome.observed["other_gpu_processes"]) == ("failed", "1")

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.document import counted
+from torchperf_ci.document import counted, first_of
 from torchperf_ci.environments.revisions import (
     UNSHALLOW,
     Revision,
@@ -291,9 +291,8 @@ def _note(repo: Path, sha: str, path: str, old: str, new: str) -> str:
         return f"{moved}; git submodule update --init brings the commits between them"
     if not commits:
         return f"{moved}, which has no commit that the former lacks"
-    listed = "; ".join(one_line(commit)[:_SUBJECT_LENGTH] for commit in commits[:MAX_COMMITS])
-    more = f"; and {len(commits) - MAX_COMMITS} more" if len(commits) > MAX_COMMITS else ""
-    return f"{moved}, {counted(len(commits), 'commit')}: {listed}{more}"
+    subjects = [one_line(commit)[:_SUBJECT_LENGTH] for commit in commits]
+    return f"{moved}, {counted(len(commits), 'commit')}: {'; '.join(first_of(subjects, MAX_COMMITS))}"
 
 
 def _commits_between(folder: Path, old: str, new: str) -> list[str] | None:

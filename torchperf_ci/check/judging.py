@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.check.missing_series import lost_series, missing_verdict
 from torchperf_ci.check.numbers import judge_numbers, with_build_variance
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
-from torchperf_ci.document import day_of, range_text
+from torchperf_ci.document import day_of, first_of, range_text
 from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_positive
 from torchperf_ci.series.outcomes import outcome_text, passed, worse_outcome
 from torchperf_ci.series.points import (
@@ -356,9 +356,7 @@ def _without_past(pairing: SeriesPairing) -> Verdict:
     newest = pairing.newest
     if not pairing.elsewhere:
         return Verdict(pairing.series, "new", "no earlier run to compare it with", new=newest.value)
-    shown = "; ".join(pairing.differs[:SHOWN_DIFFERENCES])
-    more = len(pairing.differs) - SHOWN_DIFFERENCES
-    why = f"{shown}; and {more} more differences" if more > 0 else shown
+    why = "; ".join(first_of(pairing.differs, SHOWN_DIFFERENCES, "more differences"))
     intro = f"{WORKLOAD_CHANGED}: " if workload_changed(pairing.differs) else "earlier runs differ in "
     return Verdict(
         pairing.series,

@@ -11,6 +11,7 @@ from torchperf_ci.actions import one_line
 from torchperf_ci.bench import selection
 from torchperf_ci.bench.selection import select_cases
 from torchperf_ci.console import say
+from torchperf_ci.document import first_of
 from torchperf_ci.environments.build_environment import (
     INSTALLED,
     UNBUILT,
@@ -228,11 +229,8 @@ def package_note(base: ComparedBuild, head: ComparedBuild) -> str:
     if not changed:
         return ""
     named = [f"{name} {old or 'none'} → {new or 'none'}" for name, (old, new) in changed.items()]
-    more = [f"and {len(named) - MAX_CHANGES} more"] if len(named) > MAX_CHANGES else []
-    return (
-        f"other packages differ between base and head, too: {', '.join([*named[:MAX_CHANGES], *more])}. A change may "
-        "come from them"
-    )
+    listed = ", ".join(first_of(named, MAX_CHANGES))
+    return f"other packages differ between base and head, too: {listed}. A change may come from them"
 
 
 def notes_on_builds(options: CompareOptions, base: ComparedBuild, head: ComparedBuild) -> list[str]:

@@ -13,7 +13,7 @@ from torchperf_ci.actions import Annotation
 from torchperf_ci.bench.case import Costs, write_costs
 from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import print_document, say
-from torchperf_ci.document import Column, Document, OnlyOn, Table, counted, short
+from torchperf_ci.document import Column, Document, OnlyOn, Table, counted, first_of, short
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import is_given
@@ -136,9 +136,7 @@ def _print_matrix(rows: Collection[Any], document: Document, options: PlanOption
 
 def _say_first(lines: Sequence[str]) -> None:
     """Write lines to stderr, and only the first ones if there are many."""
-    hidden = len(lines) - _MAX_LINES
-    more = [f"and {hidden} more"] if hidden > 0 else []
-    say(*(short(line, _LINE_LENGTH) for line in [*lines[:_MAX_LINES], *more]))
+    say(*(short(line, _LINE_LENGTH) for line in first_of(lines, _MAX_LINES)))
 
 
 def jobs_document(jobs: Sequence[MeasurementJob]) -> Document:
