@@ -77,7 +77,7 @@ FILES = {
     "a.json": [
         record("plain", 3.0, 1.0, 2.5, 0.5),
         record("plain", 3.0, 1.0, 2.5, 0.5),  # the same again
-        *(record("daily", 1.5 + day["workflow_id"], **day) for day in DAYS),
+        *(record("daily", 1.5 + day["workflow_id"], **day) for day in (*DAYS, DAYS[0])),
         record("branched", 1.0, head_branch="release/2.13"),
         record("elsewhere", 1.0, repo="octo/perf"),
         record("unnamed", 1.0, repo=None),
