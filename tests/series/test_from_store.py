@@ -77,7 +77,9 @@ FILES = {
     "a.json": [
         record("plain", 3.0, 1.0, 2.5, 0.5),
         record("plain", 3.0, 1.0, 2.5, 0.5),  # the same again
-        *(record("daily", 1.5 + day["workflow_id"], **day) for day in DAYS),
+        *(record("daily", 1.5 + day["workflow_id"], **day) for day in (*DAYS, DAYS[0])),
+        record("with a round more", 1.0),
+        record("with a round more", 2.0, 6.0, 3.0, 4.0, timestamp=START + 1),
         record("branched", 1.0, head_branch="release/2.13"),
         record("elsewhere", 1.0, repo="octo/perf"),
         record("unnamed", 1.0, repo=None),
@@ -144,7 +146,7 @@ def by_model(points: Points) -> dict[str, list[float | None]]:
 
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
     files, stored = points_of_records([folder]).points, points_of_store(store)
-    assert len(stored) == 29
+    assert len(stored) == 30
     assert stored == files
     assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
     (nameless,) = (row for series, row in stored.items() if series.model == "nameless")
@@ -198,16 +200,17 @@ def test_the_points_of_two_stretches_of_time_are_what_they_are_among_all(store: 
         assert first == points_of_store(store, [group], stop=START + 1)
 
 
-def test_past_values_are_those_of_the_points_whatever_the_numbers_are(store: Store) -> None:
+@pytest.mark.parametrize("stop", [2**40, START + 86_400])
+def test_past_values_are_those_of_the_points_whatever_the_numbers_are(store: Store, stop: int) -> None:
     for group in groups_of_store(store):
-        points = points_of_store(store, [group])
+        points = points_of_store(store, [group], stop=stop)
         past = past_of_store(
             store,
             group,
             {series: row[0].timestamp for series, row in points.items()},
             branch="",
             since=0,
-            stop=2**40,
+            stop=stop,
             machines=machines_of_group(store, group),
         )
         wanted = {series: past_of_points(row) for series, row in points.items()}

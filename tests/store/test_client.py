@@ -5,7 +5,8 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from clickhouse_http import clickhouse_server
@@ -16,6 +17,7 @@ from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.store import client, lease
 from torchperf_ci.store.client import connect
+from torchperf_ci.store.dsn import StoreServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,6 +171,44 @@ def test_a_list_may_be_longer_than_a_field_of_a_request(tmp_path: Path) -> None:
     with clickhouse_server(tmp_path) as dsn, connect(dsn) as store:
         assert store.rows(sql, {"texts": texts, "last": texts[-1]}) == [(1000, texts[-1], 1)]
         assert store.rows(sql, {"texts": [], "last": ""}) == [(0, "", 0)]
+
+
+class _Recorded:
+    """The connection to a server with these settings."""
+
+    def __init__(self, readonly: str, most: str) -> None:
+        values = {"readonly": readonly, "max_execution_time": most}
+        self.server_settings = {name: SimpleNamespace(value=value) for name, value in values.items()}
+        self.asked, self.seconds = "", 0
+
+    def query(self, sql: str, _parameters: object) -> SimpleNamespace:
+        self.asked = sql
+        return SimpleNamespace(result_rows=[])
+
+    def close(self) -> None:
+        pass
+
+    def set_client_setting(self, _name: str, seconds: int) -> None:
+        self.seconds = seconds
+
+
+@pytest.mark.parametrize(
+    ("readonly", "most", "asked", "seconds"),
+    [
+        ("0", "0", "SELECT 1\nSETTINGS x = 1", 60),
+        ("1", "5", "SELECT 1", 5),
+        ("2", "90", "SELECT 1\nSETTINGS x = 1", 60),
+    ],
+)
+def test_the_settings_of_a_user_bound_what_is_sent(
+    readonly: str, most: str, asked: str, seconds: int
+) -> None:
+    recorded, deadline = _Recorded(readonly, most), Deadline.after(60)
+    server = client.ServerClient(cast("Any", recorded), "name", deadline)
+    with client.Store(server, StoreServer("host", 8123, "ann", "perf", False)) as store:
+        store.rows("SELECT 1\nSETTINGS x = 1")
+        assert recorded.asked == asked
+        assert 0 < recorded.seconds <= seconds
 
 
 class _Refusing(BaseHTTPRequestHandler):

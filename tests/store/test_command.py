@@ -255,14 +255,18 @@ def test_a_conflict_in_a_branch_or_a_bucket_is_told_with_its_own_way_out(
     assert capsys.readouterr().err.count("restore it there, or delete what the store has of it") == 2
 
 
-@pytest.mark.parametrize(("days", "told"), [(0, 0), (2, 1)])
-def test_records_that_are_dated_in_the_future_are_told_once(
-    folder: Path, dsn: str, capsys: pytest.CaptureFixture[str], days: int, told: int
+@pytest.mark.parametrize(("hours", "told"), [(12, 0), (36, 1)])
+def test_records_that_are_dated_in_the_future_or_not_at_all_are_told_once(
+    folder: Path, dsn: str, capsys: pytest.CaptureFixture[str], hours: int, told: int
 ) -> None:
-    (folder / "b.json").write_text(record("b", timestamp=int(time.time()) + days * 86_400))
-    for count in (told, 0):
+    (folder / "b.json").write_text(record("b", timestamp=int(time.time()) + hours * 3600))
+    (folder / "c.json").write_text(record("c", timestamp=0))
+    (folder / "d.json").write_text(record("d", timestamp=0, workflow_id=5))
+    for ahead, untimed in ((told, 1), (0, 0)):
         assert cli.main(["ingest", str(folder), "--store", dsn]) == 0
-        assert capsys.readouterr().err.count("1 record dated in the future") == count
+        said = capsys.readouterr().err
+        assert said.count("1 record dated in the future") == ahead
+        assert said.count("1 record without a time, ordered by the names of the folders") == untimed
 
 
 def test_a_bad_record_is_no_command_to_a_runner(

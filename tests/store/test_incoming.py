@@ -151,6 +151,26 @@ def test_a_statement_that_a_server_refuses_is_not_tried_again(
     assert len(tried) == 1
 
 
+EVERY_TEXT = """{
+    "_meta": {"bucket": "b", "key": "k"}, "schema_version": "(1)", "name": "(2)", "repo": "(3)", "head_branch": "(4)",
+    "head_sha": "(5)", "runners": [{"name": "(6)", "extra_info": {"(7)": "(8)"}}],
+    "benchmark": {"name": "(9)", "mode": "(10)", "dtype": "(11)", "extra_info": {"(12)": "(13)"}},
+    "model": {
+        "name": "(14)", "type": "(15)", "backend": "(16)", "origins": ["(17)"], "extra_info": {"(18)": "(19)"}
+    },
+    "inputs": {"(20)": {"dtype": "(21)"}}, "dependencies": {"(22)": {"sha": "(23)"}},
+    "metric": {"name": "(24)", "extra_info": {"(25)": "(26)"}}
+}"""
+
+
+def test_text_that_is_none_is_found_wherever_it_stands(store: Store) -> None:
+    arriving = StagingTable(store, "bucket")
+    assert arriving.add_unparsed([EVERY_TEXT.encode()])
+    for number in range(1, 27):
+        arriving.clear()
+        assert not arriving.add_unparsed([EVERY_TEXT.encode().replace(b"(%d)" % number, b"\xff")]), number
+
+
 def test_a_batch_is_published_as_one_part(store: Store) -> None:
     """Which the engine writes whole or not at all, however it came and whatever is set."""
     arriving = StagingTable(store, "bucket")

@@ -273,6 +273,16 @@ def hostile_lines() -> dict[str, bytes]:
         "a lone surrogate": good.replace("nightly", r"\ud800").encode(),
         "bytes that are no text": good.encode().replace(b"exact", b"\xff"),
         "text for a number": good.replace("[1.5]", '["slow"]').encode(),
+        "no digit in a number": good.replace("[1.5]", '[1.5, "-"]').encode(),
+        "no digit in a target": good.replace("[1.5]", '[1.5], "target_value": "-"').encode(),
+        "one number and no list": good.replace("[1.5]", "1.5").encode(),
+        "a library twice": good.replace('"torch":', '"torch": {"sha": "b"}, "torch":').encode(),
+        "a fact twice": good.replace('"device":', '"device": "cpu", "device":').encode(),
+        "a fact of a model twice": good.replace(
+            '"origins"', '"extra_info": {"a": 1, "a": 2}, "origins"'
+        ).encode(),
+        "an input twice": good.replace('"batch":', '"batch": {}, "batch":').encode(),
+        "a fact of a machine twice": good.replace('"driver":', '"driver": "570", "driver":').encode(),
         "no record": b'{"metric": {}, "notes": "of somebody"}',
     }
 

@@ -107,9 +107,12 @@ def test_a_commit_of_which_a_culprit_tells_nothing_is_told_of_by_whoever_knows(
     assert store.rows("SELECT subject FROM torchperf_commits") == [("One",)]
 
 
-def test_a_server_takes_a_batch_of_verdicts_alone(tmp_path: Path) -> None:
+def test_a_server_takes_a_batch_of_verdicts_and_culprits_alone(tmp_path: Path) -> None:
     """Their digests together are longer than what a request may have outside of its body."""
-    files = {f"{number}.json": verdicts(str(number)) for number in range(BATCH_OBJECTS)}
+    files = {
+        f"{number}.json": (culprits if number % 2 else verdicts)(str(number))
+        for number in range(BATCH_OBJECTS)
+    }
     with clickhouse_server(tmp_path) as dsn, open_store(dsn) as store:
         assert add_judged_files(store, "bucket", files) == (len(files), [*files])
 

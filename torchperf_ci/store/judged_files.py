@@ -23,8 +23,7 @@ _FORMAT = "--format=%H%x00%an%x00%aI%x00%s"
 _COMMITS_OF_CULPRITS = """\
 INSERT INTO torchperf_commits (commit, date, author, subject)
 SELECT commit, date, author, subject FROM torchperf_culprits
-WHERE date != '' AND digest IN {digests:Array(String)}
-    AND commit NOT IN (SELECT commit FROM torchperf_commits UNION ALL SELECT '')"""
+WHERE date != '' AND commit NOT IN (SELECT commit FROM torchperf_commits UNION ALL SELECT '')"""
 
 _SUBJECTS = """\
 SELECT commit, min(subject) FROM torchperf_commits
@@ -49,9 +48,8 @@ def add_judged_files(store: Store, bucket: str, files: Mapping[str, str]) -> tup
     known = {str(digest) for (digest,) in rows_of_known}
     new = {digest: row for digest, row in rows.items() if digest not in known}
     _insert(store, "torchperf_judged", [{"digest": digest, **row} for digest, row in new.items()])
-    culprits = [digest for digest, row in rows.items() if row["kind"] == CULPRITS]
-    if culprits:  # also where they are known: a kill may have come before their commits
-        store.run(_COMMITS_OF_CULPRITS, {"digests": culprits})
+    if CULPRITS in {row["kind"] for row in rows.values()}:
+        store.run(_COMMITS_OF_CULPRITS)  # also of known ones: a kill may have come before this
     return len(rows), [row["key"] for row in new.values()]
 
 

@@ -20,7 +20,7 @@ from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_elements
 from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, Store, statement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from torchperf_ci.places.place import PlacedObject
     from torchperf_ci.places.s3 import S3Place
@@ -149,12 +149,16 @@ def lines_of_records(body: bytes) -> list[str]:
 
 def _is_plain(line: str) -> bool:
     record = json.loads(line)
+    metric = record.get("metric") if isinstance(record, dict) else None
     return (
-        isinstance(record, dict)
-        and isinstance(record.get("metric"), dict)
-        and "_meta" not in record
-        and line.startswith("{")
+        isinstance(metric, dict) and not _has_text(metric) and "_meta" not in record and line.startswith("{")
     )
+
+
+def _has_text(metric: Mapping[str, object]) -> bool:
+    """Whether there is text for a number: the engine takes one without a digit, such as "-", for 0."""
+    values = metric.get("benchmark_values")
+    return str in {type(metric.get("target_value")), *map(type, values if isinstance(values, list) else ())}
 
 
 class StagingTable:

@@ -4,7 +4,7 @@ SELECT 1
 FROM torchperf_incoming
 WHERE metric.name = ''
     OR NOT isValidUTF8(concat(
-        name, repo, head_branch, head_sha, benchmark.name, benchmark.mode, benchmark.dtype,
+        schema_version, name, repo, head_branch, head_sha, benchmark.name, benchmark.mode, benchmark.dtype,
         model.name, model.type, model.backend, metric.name
     ))
     OR NOT arrayAll(x -> isValidUTF8(x), arrayConcat(
@@ -14,7 +14,9 @@ WHERE metric.name = ''
         mapKeys(benchmark.extra_info), mapKeys(model.extra_info), mapKeys(metric.extra_info)
     ))
     OR NOT isValidUTF8(toString((runners, inputs, dependencies)))
-    OR arrayExists(names -> length(names) != length(arrayDistinct(names)), [
-        mapKeys(benchmark.extra_info), mapKeys(model.extra_info), mapKeys(metric.extra_info)
-    ])
+    OR arrayExists(names -> length(names) != length(arrayDistinct(names)), arrayConcat(
+        [mapKeys(benchmark.extra_info), mapKeys(model.extra_info), mapKeys(metric.extra_info)],
+        [mapKeys(inputs), mapKeys(dependencies)],
+        arrayMap(runner -> mapKeys(runner.extra_info), runners)
+    ))
 LIMIT 1
