@@ -113,8 +113,12 @@ def test_what_takes_too_long_to_import_is_named(
 def test_nothing_selected_is_an_error() -> None:
     with pytest.raises(UsageError, match="only the suite quick was searched, --suite all has more"):
         keys(Selection([grid("quick")], filters=["audio/*"]))
-    with pytest.raises(UsageError, match=r"nothing to run: .*; see `torchperf list`"):
+    with pytest.raises(
+        UsageError, match=r"no selected workload has the mode training; see .*, and give one with --mode"
+    ):
         keys(Selection([grid("vision/b", modes=("training",))]))
+    with pytest.raises(UsageError, match=r"has the mode training and matches audio/\*; see `torchperf list`"):
+        keys(Selection([grid("vision/b", modes=("training",))], filters=["audio/*"]))
     with pytest.raises(UsageError, match=r"no selected workload passes --filter audio/\*,b"):
         selected_workloads(["quick"], ["audio/*", "b"], Config(), KNOWN)
 

@@ -110,9 +110,13 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
     if not cases:
         narrow = selection.filters and all(suite.workloads == ("quick",) for suite in selection.suites)
         advice = (
-            "only the suite quick was searched, --suite all has more" if narrow else "see `torchperf list`"
+            "only the suite quick was searched, --suite all has more"
+            if narrow
+            else "see `torchperf list` for the modes that each has, and give one with --mode"
         )
-        msg = f"nothing to run: no selected workload has these modes and passes the filters; {advice}"
+        modes = " or ".join(dict.fromkeys(mode for suite in selection.suites for mode in suite.modes))
+        passing = f" and matches {', '.join(selection.filters)}" if selection.filters else ""
+        msg = f"nothing to run: no selected workload has the mode {modes}{passing}; {advice}"
         raise UsageError(msg)
     for suite, of_suite in zip(selection.suites, found, strict=True):
         if not of_suite and not selection.filters:
