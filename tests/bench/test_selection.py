@@ -114,7 +114,7 @@ def test_nothing_selected_is_an_error() -> None:
     with pytest.raises(UsageError, match="only the suite quick was searched, --suite all has more"):
         keys(Selection([grid("quick")], filters=["audio/*"]))
     with pytest.raises(
-        UsageError, match=r"no selected workload has the mode training; see .*, and give one with --mode"
+        UsageError, match=r"no selected workload has the mode training; see .* modes, which --mode chooses"
     ):
         keys(Selection([grid("vision/b", modes=("training",))]))
     with pytest.raises(UsageError, match=r"has the mode training and matches audio/\*; see `torchperf list`"):

@@ -112,7 +112,7 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
         advice = (
             "only the suite quick was searched, --suite all has more"
             if narrow
-            else "see `torchperf list` for the modes that each has, and give one with --mode"
+            else "see `torchperf list` for names and modes, which --mode chooses"
         )
         modes = " or ".join(dict.fromkeys(mode for suite in selection.suites for mode in suite.modes))
         passing = f" and matches {', '.join(selection.filters)}" if selection.filters else ""
