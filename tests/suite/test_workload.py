@@ -96,6 +96,12 @@ def test_inputs_that_would_be_taken_apart_or_used_up_are_refused(inputs, message
         Task(torch.neg, inputs)
 
 
+def test_an_optimizer_that_is_made_already_is_refused():
+    made = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
+    with pytest.raises(TypeError, match="is a SGD; write a function that makes one"):
+        Task(abs, optimizer=made)
+
+
 def test_a_model_that_cannot_be_called_is_refused():
     with pytest.raises(TypeError, match="the model is a tuple, which cannot be called"):
         Task((torch.ones(1),), torch.neg)

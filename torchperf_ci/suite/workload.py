@@ -47,8 +47,8 @@ class Task:
     member is compiled. ``config`` describes how the model was built: if it changes for the same workload name, new
     records are not compared with older ones.
 
-    Raises TypeError for a model that cannot be called, and for inputs of another type: a tensor, for example, would be
-    unpacked along its first dimension.
+    Raises TypeError for a model or an optimizer that cannot be called, and for inputs of another type: a tensor, for
+    example, would be unpacked along its first dimension.
     """
 
     model: Callable[..., Any]
@@ -61,6 +61,12 @@ class Task:
     def __post_init__(self) -> None:
         if not callable(self.model):
             msg = f"Task(model, inputs): the model is {_kind(self.model)}, which cannot be called"
+            raise TypeError(msg)
+        if self.step is None and not callable(self.optimizer):
+            msg = (
+                f"Task(optimizer=...) is {_kind(self.optimizer)}; write a function that makes one, such as "
+                "lambda parameters: torch.optim.Adam(parameters)"
+            )
             raise TypeError(msg)
         if isinstance(self.inputs, Mapping):
             if not all(isinstance(name, str) for name in self.inputs):

@@ -93,10 +93,8 @@ def _agreement(
     try:
         exact, reference = in_double(), "fp64"
     except Exception:  # noqa: BLE001  # a model refuses fp64 in its own way
-        exact, reference = (
-            in_eager(),
-            "eager",
-        )  # again: a step with a state, or random draws, differs from itself
+        # Once more, because a step with a state, or one that draws random numbers, differs from itself.
+        exact, reference = in_eager(), "eager"
     compiled_error, eager_error = _error(compiled, exact), _error(eager, exact)
     if math.isfinite(eager_error):
         agrees = compiled_error <= SLACK * eager_error + TOLERANCE[dtype]

@@ -189,7 +189,7 @@ def _inference(task: Task, forward: Model, precision: Precision) -> BuiltStep:
 def _training(task: Task, forward: Model, precision: Precision, scaler: torch.amp.GradScaler) -> BuiltStep:
     model, loss_of = task.model, task.loss
     if not isinstance(model, torch.nn.Module) or loss_of is None:
-        msg = "training needs a torch.nn.Module and a loss"
+        msg = 'training needs a torch.nn.Module and a loss: give Task both, or write modes=("inference",)'
         raise UnsupportedError(msg)
     with garbage_collector_paused():  # torch's optimizers import a part of the compiler
         optimizer = task.optimizer(model.parameters())
