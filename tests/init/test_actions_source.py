@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,10 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from conftest import Newcomer
+
     Git = Callable[..., str]
     Note = Callable[[Mapping[str, object] | None], None]
 
 COMMIT = "a" * 40
+PULL_REQUEST = ".github/workflows/torchperf-pull-request.yml"
 
 
 @pytest.fixture
@@ -87,3 +91,24 @@ def test_a_clone_is_known_by_its_commit_once_that_is_pushed(
 def test_a_folder_that_is_gone_says_nothing(note: Note, tmp_path: Path) -> None:
     note({"url": (tmp_path / "gone").as_uri(), "dir_info": {}})
     assert str(find_source(None, "")) == PUBLISHED
+
+
+def test_an_owner_that_nobody_knows_is_to_be_put_in(newcomer: Newcomer) -> None:
+    code, said = newcomer.init(uses="OWNER/torchperf-ci@v1")
+    assert code == 0
+    assert "replace OWNER in the workflows by the owner" in said
+    assert re.search(
+        r"uses: OWNER/torchperf-ci/actions/compare@\S+ # edit: OWNER", newcomer.read(PULL_REQUEST)
+    )
+
+
+def test_a_tag_is_taken_and_told_to_move(newcomer: Newcomer) -> None:
+    _, said = newcomer.init(uses="octo/torchperf-ci@v1")
+    assert "octo/torchperf-ci@v1 can change" in said
+    assert "uses: octo/torchperf-ci/actions/compare@v1\n" in newcomer.read(PULL_REQUEST)
+
+
+def test_what_is_no_reference_is_refused(newcomer: Newcomer) -> None:
+    code, said = newcomer.init(uses="octo/torchperf-ci@v1 # ${{ github.token }}")
+    assert (code, newcomer.written()) == (2, {})
+    assert "--uses cannot be" in said

@@ -377,27 +377,6 @@ def test_no_link_leads_out_of_the_repository(newcomer: Newcomer, tmp_path: Path)
     assert "its folder is a link that leads out of the repository" in said
 
 
-def test_an_owner_that_nobody_knows_is_to_be_put_in(newcomer: Newcomer) -> None:
-    code, said = newcomer.init(uses="OWNER/torchperf-ci@v1")
-    assert code == 0
-    assert "replace OWNER in the workflows by the owner" in said
-    assert re.search(
-        r"uses: OWNER/torchperf-ci/actions/compare@\S+ # edit: OWNER", newcomer.read(PULL_REQUEST)
-    )
-
-
-def test_a_tag_is_taken_and_told_to_move(newcomer: Newcomer) -> None:
-    _, said = newcomer.init(uses="octo/torchperf-ci@v1")
-    assert "octo/torchperf-ci@v1 can change" in said
-    assert "uses: octo/torchperf-ci/actions/compare@v1\n" in newcomer.read(PULL_REQUEST)
-
-
-def test_what_is_no_reference_is_refused(newcomer: Newcomer) -> None:
-    code, said = newcomer.init(uses="octo/torchperf-ci@v1 # ${{ github.token }}")
-    assert (code, newcomer.written()) == (2, {})
-    assert "--uses cannot be" in said
-
-
 @pytest.mark.parametrize("has_torch", [True, False])
 def test_nothing_that_is_printed_is_wider_than_a_terminal(
     newcomer: Newcomer, monkeypatch: pytest.MonkeyPatch, has_torch: bool
