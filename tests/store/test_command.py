@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from clickhouse_http import clickhouse_server
 from git_server import git_server
 
 from torchperf_ci import cli
@@ -223,6 +224,16 @@ def test_the_tables_of_a_server_that_fills_itself_are_brought_up_to_date(
     assert "which records reach by themselves: nothing is ingested" in capsys.readouterr().err
     with open_store(dsn) as store:
         assert store.rows("SELECT count() FROM torchperf_values") == whole != [(0,)]
+
+
+def test_an_ingest_brings_a_server_up_to_date(folder: Path, tmp_path: Path) -> None:
+    """Also where another one was killed between the results and what is derived from them."""
+    with clickhouse_server(tmp_path) as dsn:
+        for _ in range(2):
+            assert cli.main(["ingest", str(folder), "--store", dsn]) == 0
+            with open_store(dsn) as store:
+                assert store.rows("SELECT count() FROM torchperf_values") == [(1,)]
+                store.run("TRUNCATE TABLE torchperf_values")
 
 
 def test_the_store_is_the_configurations_else_below_here(

@@ -270,9 +270,12 @@ def test_many_rows_are_laid_out_as_few_ones_are(path: Path, capsys: pytest.Captu
         assert query(path) == 0
 
 
-def test_a_record_without_a_time_is_not_one_of_1970() -> None:
-    point = QueriedPoint(0, "", "b", "m", "", "", "", "cpu", "", "latency(ms)", 1.5)
-    assert points_table([point]).rows[0][0] == "–"
+@pytest.mark.parametrize(("timestamp", "shown"), [(0, "–"), (1_790_000_000_000, "2299-12-31 23:59")])
+def test_a_record_without_a_time_is_not_one_of_1970_nor_one_in_milliseconds_a_failure(
+    timestamp: int, shown: str
+) -> None:
+    point = QueriedPoint(timestamp, "", "b", "m", "", "", "", "cpu", "", "latency(ms)", 1.5)
+    assert points_table([point]).rows[0][0] == shown
 
 
 def test_the_table_shows_no_control_character(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
