@@ -14,7 +14,7 @@ from torchperf_ci import cli
 from torchperf_ci.places import open_place
 from torchperf_ci.series.points import Series
 from torchperf_ci.store.ingest import BATCH_OBJECTS, IngestOutcome, ingest_place
-from torchperf_ci.store.judged_files import add_judged_files, judged_texts
+from torchperf_ci.store.judged_files import add_judged_files, commit_subjects, judged_texts
 from torchperf_ci.store.migrations import open_store
 
 if TYPE_CHECKING:
@@ -129,6 +129,20 @@ def test_each_content_is_there_once_by_whichever_ways_it_came(
         ingest_place(store, open_place(place))
     assert store.rows("SELECT kind, count() FROM torchperf_judged GROUP BY kind") == [("verdicts", 1)]
     assert store.rows("SELECT model, verdict FROM torchperf_verdicts") == [("resnet", "regressed")]
+
+
+def test_files_come_in_the_order_in_which_they_were_ingested(store: Store) -> None:
+    for second, key in enumerate(("b", "a", "c")):
+        row = {"kind": "verdicts", "digest": key, "key": key, "text": key, "taken_at": 1_790_000_000 + second}
+        store.insert("torchperf_judged", list(row), json.dumps(row).encode())
+    assert judged_texts(store, "verdicts") == ["b", "a", "c"]
+
+
+def test_where_nobody_may_make_tables_there_are_no_files_and_no_subjects(store: Store) -> None:
+    for table in ("judged", "commits"):
+        store.run(f"DROP TABLE torchperf_{table}")
+    assert judged_texts(store, "verdicts") == []
+    assert commit_subjects(store, ["1f"]) == {}
 
 
 def test_commits_of_a_clone(dsn: str, tmp_path: Path) -> None:

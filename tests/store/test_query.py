@@ -270,6 +270,11 @@ def test_many_rows_are_laid_out_as_few_ones_are(path: Path, capsys: pytest.Captu
         assert query(path) == 0
 
 
+def test_a_word_is_not_shown_as_a_number() -> None:
+    point = QueriedPoint(1, "", "b", "m", "", "", "", "cpu", "", "status", None)
+    assert points_table([point]).rows[0][-1] == "–"
+
+
 @pytest.mark.parametrize(("timestamp", "shown"), [(0, "–"), (1_790_000_000_000, "2299-12-31 23:59")])
 def test_a_record_without_a_time_is_not_one_of_1970_nor_one_in_milliseconds_a_failure(
     timestamp: int, shown: str
