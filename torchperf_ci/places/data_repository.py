@@ -233,8 +233,8 @@ class DataRepository:
         """Yield the contents of files that have been fetched, in order; None for one above the size limit."""
         sizes = self.git("cat-file", "--batch-check=%(objectsize)", stdin="\n".join(blobs).encode())
         listed = map(ListedObject, blobs, blobs, map(int, sizes.split()))
-        for batch in in_batches(listed, _AT_ONCE):
-            if batch[0].size > MAX_BYTES:  # which is in a batch of its own
+        for batch in in_batches(listed, min(_AT_ONCE, MAX_BYTES)):
+            if batch[0].size > MAX_BYTES:  # which is alone, as any larger than a batch
                 yield None
             else:
                 yield from self.git.blobs([blob.key for blob in batch])
