@@ -130,8 +130,8 @@ def to_judge(judgement: Judgement) -> list[Verdict]:
 
 def is_first_run(verdicts: Sequence[Verdict]) -> bool:
     """Whether no series has any history: all are new, apart from those that could not be measured."""
-    words = {verdict.verdict for verdict in verdicts}
-    return "new" in words and words <= {"new", "missing"}
+    later = [verdict for verdict in verdicts if verdict.verdict != "new"]
+    return len(later) < len(verdicts) and all(it.verdict == "missing" and it.old is None for it in later)
 
 
 def is_enough(judgements: Sequence[Judgement]) -> bool:
