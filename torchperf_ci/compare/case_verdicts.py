@@ -234,11 +234,12 @@ def _judge_values(
 def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:
     """Return "broken" if only head fails, "fixed" if only base does; otherwise nothing can be said.
 
-    A full disk is no failure of a build.
+    A full disk is no failure of a build, and what has run in pairs before it failed may fail by chance.
     """
     base, head = compared.alone["base"], compared.alone["head"]
     word, why = _outcome_word(base, head, compared)
-    return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed))
+    doubt = word == "noisy" and base.passed
+    return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed), candidate=doubt)
 
 
 def _outcome_word(
@@ -257,11 +258,15 @@ def _outcome_word(
             "missing",
             f"the disk was full, which neither build is to blame for: {_status_and_reason(full[0])}",
         )
+    pairs = len(compared.pairs)
+    before = f"ran in {counted(pairs, 'pair')}; then it " if pairs else ""
     if base.passed:
-        return "broken", f"passes on base, but not on head: {_status_and_reason(head)}"
+        why = f"{before}passes on base, but not on head: {_status_and_reason(head)}"
+        return "noisy" if pairs else "broken", why
     if head.passed:
-        return "fixed", f"passes on head, but not on base: {_status_and_reason(base)}"
-    return "missing", f"runs on neither side: {_status_and_reason(head)}"
+        why = f"{before}passes on head, but not on base: {_status_and_reason(base)}"
+        return "noisy" if pairs else "fixed", why
+    return "missing", f"{before}runs on neither side: {_status_and_reason(head)}"
 
 
 def _status_and_reason(outcome: ProcessOutcome | SideFailure) -> str:
