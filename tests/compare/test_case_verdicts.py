@@ -341,10 +341,10 @@ def test_pairs_that_failed_are_told_beside_those_that_did_not(judged, a_compared
     compared.lost.append(SideFailure("head", WorkerFailure("crashed", "killed by SIGSEGV")))
     verdict = judged(compared)["latency(ms)"]
     assert verdict.verdict == "unchanged"
-    assert verdict.why.endswith("; 1 of 13 pairs failed: head: crashed: killed by SIGSEGV")
+    assert verdict.why.endswith("; 1 of 13 tries failed: head: crashed: killed by SIGSEGV")
     compared.lost *= 2
     verdict = judged(compared)["status"]
-    why = "each side runs alone, but 2 of 14 pairs failed: head: crashed: killed by SIGSEGV"
+    why = "each side runs alone, but 2 of 14 tries failed: head: crashed: killed by SIGSEGV"
     assert (verdict.verdict, verdict.why) == ("missing", why)
 
 

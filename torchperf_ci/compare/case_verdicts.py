@@ -76,7 +76,7 @@ def judge_latency(
     """
     if not compared.pairs:
         why = (
-            f"after its first pair failed: {_last_loss(compared)}"
+            f"after its first try failed: {_last_loss(compared)}"
             if compared.lost
             else "before its first pair"
         )
@@ -251,7 +251,7 @@ def _outcome_word(
             return "not-comparable", f"{WORKLOAD_CHANGED}: workload_config: {configs[0]} → {configs[1]}"
         why = "each side runs alone, but not alongside the other"
         if compared.pairs:
-            why = f"each side runs alone, but {_lost_pairs(compared)}"
+            why = f"each side runs alone, but {_lost_tries(compared)}"
         return "missing", f"{why}: {_last_loss(compared)}"
     if full := [one for one in (head, base) if not one.passed and is_disk_full(one.reason)]:
         return (
@@ -273,9 +273,9 @@ def _status_and_reason(outcome: ProcessOutcome | SideFailure) -> str:
     return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
 
 
-def _lost_pairs(compared: ComparedCase) -> str:
+def _lost_tries(compared: ComparedCase) -> str:
     lost = len(compared.lost)
-    return f"{lost} of {lost + len(compared.pairs)} pairs failed"
+    return f"{lost} of {lost + len(compared.pairs)} tries failed"
 
 
 def _last_loss(compared: ComparedCase) -> str:
@@ -316,7 +316,7 @@ def _with_loss(latency: Verdict, compared: ComparedCase) -> Verdict:
     """Return the verdict, which says whether a pair failed, although it says nothing about the time of the others."""
     if not (compared.lost and compared.pairs):
         return latency
-    return replace(latency, why=f"{latency.why}; {_lost_pairs(compared)}: {_last_loss(compared)}")
+    return replace(latency, why=f"{latency.why}; {_lost_tries(compared)}: {_last_loss(compared)}")
 
 
 def suites(comparison: Comparison) -> Iterator[SuiteMean]:
