@@ -79,6 +79,7 @@ def test_what_fails_as_before_is_no_pass(verdict: Make, command: str) -> None:
 def test_one_machine_that_judged_everything_speaks_for_no_other(judged) -> None:
     full, empty, first = judged(unchanged=61), judged(missing=44), judged(new=51)
     assert is_enough([full, first])
+    assert not is_enough([full, judged("compare", new=51)]), "base could run nothing there"
     assert not is_enough([full, empty])
     assert not is_enough([full, judged()])
     assert not is_enough([first])

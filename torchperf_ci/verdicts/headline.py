@@ -135,8 +135,12 @@ def is_first_run(verdicts: Sequence[Verdict]) -> bool:
 
 
 def is_enough(judgements: Sequence[Judgement]) -> bool:
-    """Whether enough was judged in each file that is not a first run; False if all of them are."""
-    later = [covered for covered in map(coverage, judgements) if not covered.is_first]
+    """Whether enough was judged in each file that is not a first run; False if all of them are.
+
+    A comparison is none: if everything is new there, base could run nothing.
+    """
+    covers = [(coverage(judgement), judgement.command) for judgement in judgements]
+    later = [covered for covered, command in covers if command == "compare" or not covered.is_first]
     return bool(later) and all(covered.is_enough for covered in later)
 
 
