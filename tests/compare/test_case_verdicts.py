@@ -305,13 +305,27 @@ def test_an_eager_case_has_no_graph_breaks(judged, a_compared_case) -> None:
         ),
     ],
 )
-def test_a_case_that_fails_has_one_verdict(judged, a_compared_case, base, head, word, why) -> None:
-    compared = a_compared_case(0.5)
-    compared.alone.update(base=base, head=head)
-    found = judged(compared)
+def test_a_case_that_fails_has_one_verdict(judged, a_case, base, head, word, why) -> None:
+    found = judged(ComparedCase(a_case(), alone={"base": base, "head": head}))
     assert [*found] == ["status"]
     assert (found["status"].verdict, found["status"].why) == (word, why)
     assert (found["status"].old, found["status"].new) == (base.passed, head.passed)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "word", "candidate"),
+    [(PASS, FAIL, "noisy", True), (FAIL, PASS, "noisy", False), (FAIL, FAIL, "missing", False)],
+)
+def test_a_case_that_ran_in_pairs_before_it_failed_proves_nothing(
+    judged, a_compared_case, base, head, word, candidate
+) -> None:
+    """A crash in one process of a hundred was red whenever head alone had it, too."""
+    compared = a_compared_case(0.5)
+    compared.alone.update(base=base, head=head)
+    [found] = judged(compared).values()
+    assert (found.series.metric, found.verdict, found.candidate) == ("status", word, candidate)
+    assert found.why.startswith("ran in 12 pairs; then it ")
+    assert found.why.endswith(": crashed: killed by SIGSEGV")
 
 
 def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_case) -> None:
@@ -327,10 +341,10 @@ def test_pairs_that_failed_are_told_beside_those_that_did_not(judged, a_compared
     compared.lost.append(SideFailure("head", WorkerFailure("crashed", "killed by SIGSEGV")))
     verdict = judged(compared)["latency(ms)"]
     assert verdict.verdict == "unchanged"
-    assert verdict.why.endswith("; 1 of 13 pairs failed: head: crashed: killed by SIGSEGV")
+    assert verdict.why.endswith("; 1 of 13 tries failed: head: crashed: killed by SIGSEGV")
     compared.lost *= 2
     verdict = judged(compared)["status"]
-    why = "each side runs alone, but 2 of 14 pairs failed: head: crashed: killed by SIGSEGV"
+    why = "each side runs alone, but 2 of 14 tries failed: head: crashed: killed by SIGSEGV"
     assert (verdict.verdict, verdict.why) == ("missing", why)
 
 

@@ -60,6 +60,7 @@ class Script:
     lost: dict[str, int] = field(default_factory=dict)
     base_alone: dict[str, ProcessOutcome] = field(default_factory=dict)
     head_alone: dict[str, ProcessOutcome] = field(default_factory=dict)
+    crashes_alone: dict[str, int] = field(default_factory=dict)
     stopped_alone: str = ""
     lost_controls: bool = False
     favour: float = 0.0
@@ -93,6 +94,9 @@ def script(clock, a_pair, monkeypatch) -> Script:
         assert first == case.compiled
         if settings.python == "head" and script.stopped_alone == case.workload:
             raise Stopped(signal.SIGTERM)
+        if settings.python == "head" and script.crashes_alone.get(case.workload, 0) > 0:
+            script.crashes_alone[case.workload] -= 1
+            return FAIL
         of_side = script.head_alone if settings.python == "head" else script.base_alone
         return of_side.get(case.workload, PASS)
 
@@ -253,7 +257,7 @@ def test_what_was_measured_is_judged_if_the_look_at_a_failed_pair_is_interrupted
     comparison.stopped = True
     verdicts = judge_cases(comparison, ComparisonPolicy(Config()), naming, judge_controls(comparison, 0.03))
     assert {(verdict.series.model, verdict.verdict, verdict.why) for verdict in verdicts} >= {
-        ("made/b", "noisy", "interrupted after its first pair failed: head: crashed: killed"),
+        ("made/b", "noisy", "interrupted after its first try failed: head: crashed: killed"),
         ("made/a", "noisy", "interrupted after 1 pair; at least 3 are needed"),
     }
 
@@ -290,8 +294,35 @@ def test_a_compiled_case_is_looked_at_alone_before_its_first_pair(run, script, a
     """Whether it computes what the eager one does is more than a pair asks."""
     script.head_alone["made/a"] = ProcessOutcome("inaccurate", "outputs differ")
     comparison = cases(a_case, "a", backend="inductor")
-    assert run(comparison) == ["base alone made/a", "head alone made/a"]
+    assert run(comparison) == ["base alone made/a", "head alone made/a", "head alone made/a"]
     assert comparison.cases[0].failed
+
+
+def test_a_side_that_fails_alone_once_gets_another_try(run, script, a_case, naming) -> None:
+    """A compiled case whose head crashed by chance when it was looked at first was broken."""
+    script.crashes_alone["made/a"] = 1
+    comparison = cases(a_case, "a", backend="inductor")
+    assert run(comparison)[:4] == [
+        "base alone made/a",
+        *["head alone made/a"] * 2,
+        "made/a",
+    ]
+    latency, *_ = judge_cases(
+        comparison, ComparisonPolicy(Config()), naming, judge_controls(comparison, 0.03)
+    )
+    assert latency.why.endswith("; 1 of 3 tries failed: head: failed: on purpose")
+
+
+@pytest.mark.parametrize("status", ["timeout", "crashed"])
+def test_what_takes_too_long_alone_gets_no_other_try(run, script, a_case, status: str) -> None:
+    script.head_alone["made/a"] = ProcessOutcome(status)
+    comparison = cases(a_case, "a", backend="inductor")
+    assert run(comparison).count("head alone made/a") == 1 + (status == "crashed")
+
+
+def test_what_fails_on_both_sides_gets_no_other_try(run, script, a_case) -> None:
+    script.head_alone["made/a"] = script.base_alone["made/a"] = FAIL
+    assert run(cases(a_case, "a", backend="inductor")) == ["base alone made/a", "head alone made/a"]
 
 
 def test_a_lost_control_spoils_nothing(run, script, a_case) -> None:

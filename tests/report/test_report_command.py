@@ -15,6 +15,7 @@ from torchperf_ci.issues.memory import parse_memory
 from torchperf_ci.report.contents import ReportInputs, report_markdown
 from torchperf_ci.report.pull_request_comment import comment_marker
 from torchperf_ci.report.report_page import pair_chart
+from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Evidence, write_verdicts
 
 if TYPE_CHECKING:
@@ -206,6 +207,16 @@ def test_the_chart_of_a_page_is_of_a_regression_if_there_is_one(job: Job) -> Non
 def test_a_page_draws_nothing_that_is_no_pair(pairs: object) -> None:
     slow = regressed(series())
     assert pair_chart(replace(slow, evidence=Evidence(others={"log_ratios": pairs}))) is None
+
+
+def test_a_page_draws_the_pairs_beside_a_change_beyond_all_bounds(job: Job) -> None:
+    """The file may be a stranger's: the level of its change is not drawn."""
+    evidence = Evidence(others={"controls": [0.0, 0.02], "log_ratios": [0.18, 0.19, 0.2]})
+    huge = replace(regressed(series()), effect=Effect(1.7e308, 1.0, 1.7e308, 3), evidence=evidence)
+    write_verdicts(job.folder / "verdicts.json", judged(huge))
+    page = job.folder / "page"
+    assert main(["report", "--verdicts", str(job.folder / "verdicts.json"), "--to", str(page)]) == 0
+    assert (page / "report.html").read_text().count("<svg") == 1
 
 
 @pytest.mark.parametrize(("on_failure", "code"), [("warn", 0), ("error", 4)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -63,6 +64,24 @@ def test_memory_that_stays_the_same_makes_no_pass_of_times_that_nobody_could_tel
     assert coverage(memory).is_enough  # where no time was asked for
 
 
+def test_metrics_of_the_cases_that_run_do_not_outvote_the_cases_that_do_not(verdict: Make) -> None:
+    """Four metrics of two compiled cases were half of all series, and green, where eight cases ran on neither side."""
+    metrics = ("latency(ms)", "peak_memory(MiB)", "graph_breaks", "recompiles")
+    runs = [verdict(model=model, metric=metric) for model in ("a", "b") for metric in metrics]
+    failing = [
+        verdict("missing", f"failing{number}", metric="status", old=0.0, new=0.0, why="runs on neither side")
+        for number in range(8)
+    ]
+    few = Judgement("compare", "", "", [*runs, *failing])
+    assert coverage(few) == Coverage(8, 8, is_first=False, is_enough=False)
+    assert shortfall(few) == (
+        "Only 8 of 16 series were judged, and 2 of 10 timings: 8 missing (runs on neither side)."
+    )
+    assert coverage(Judgement("compare", "", "", [*runs, *failing[:2]])).is_enough
+    unsupported = [replace(one, old=None, new=None) for one in failing]  # nothing to measure, by check
+    assert coverage(Judgement("check", "", "", [*runs, *unsupported])).is_enough
+
+
 @pytest.mark.parametrize("command", ["check", "compare"])
 def test_what_fails_as_before_is_no_pass(verdict: Make, command: str) -> None:
     """Such as a suite of accuracies that have all failed for more than five nights."""
@@ -79,6 +98,7 @@ def test_what_fails_as_before_is_no_pass(verdict: Make, command: str) -> None:
 def test_one_machine_that_judged_everything_speaks_for_no_other(judged) -> None:
     full, empty, first = judged(unchanged=61), judged(missing=44), judged(new=51)
     assert is_enough([full, first])
+    assert not is_enough([full, judged("compare", new=51)]), "base could run nothing there"
     assert not is_enough([full, empty])
     assert not is_enough([full, judged()])
     assert not is_enough([first])

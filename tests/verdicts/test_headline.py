@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.stats.past import MIN_HISTORY
-from torchperf_ci.verdicts.headline import headline, is_only_new, sign, young_series
+from torchperf_ci.verdicts.headline import headline, is_only_new, shortfall, sign, young_series
 from torchperf_ci.verdicts.verdict import Evidence, Judgement
 
 if TYPE_CHECKING:
@@ -71,6 +71,14 @@ def test_a_first_run_is_one_sentence(first_run: Judgement, verdict: Callable[...
     assert headline([one]) == "1 series is new; it is judged from the sixth run on; 1 missing"
     pair = Judgement("compare", "", "", [verdict("new")])
     assert headline([pair]) == "1 series is new"
+
+
+def test_a_run_that_lost_all_that_has_history_is_no_first_run(verdict: Callable[..., Verdict]) -> None:
+    """A machine that measured only what is new was left out of the mark of the others."""
+    lost = Judgement("check", "", "", [verdict("new"), *[verdict("missing", old=1.2)] * 44])
+    assert headline([lost]) == "too little could be judged: 44 missing, 1 new"
+    assert shortfall(lost).startswith("Only 0 of 45 series were judged: 44 missing (")
+    assert sign([lost, Judgement("check", "", "", [verdict()])]) == "⚪"
 
 
 def test_the_sixth_is_the_first_run_that_has_enough_before_it() -> None:

@@ -76,7 +76,7 @@ def judge_latency(
     """
     if not compared.pairs:
         why = (
-            f"after its first pair failed: {_last_loss(compared)}"
+            f"after its first try failed: {_last_loss(compared)}"
             if compared.lost
             else "before its first pair"
         )
@@ -234,11 +234,12 @@ def _judge_values(
 def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:
     """Return "broken" if only head fails, "fixed" if only base does; otherwise nothing can be said.
 
-    A full disk is no failure of a build.
+    A full disk is no failure of a build, and what has run in pairs before it failed may fail by chance.
     """
     base, head = compared.alone["base"], compared.alone["head"]
     word, why = _outcome_word(base, head, compared)
-    return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed))
+    doubt = word == "noisy" and base.passed
+    return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed), candidate=doubt)
 
 
 def _outcome_word(
@@ -250,27 +251,31 @@ def _outcome_word(
             return "not-comparable", f"{WORKLOAD_CHANGED}: workload_config: {configs[0]} → {configs[1]}"
         why = "each side runs alone, but not alongside the other"
         if compared.pairs:
-            why = f"each side runs alone, but {_lost_pairs(compared)}"
+            why = f"each side runs alone, but {_lost_tries(compared)}"
         return "missing", f"{why}: {_last_loss(compared)}"
     if full := [one for one in (head, base) if not one.passed and is_disk_full(one.reason)]:
         return (
             "missing",
             f"the disk was full, which neither build is to blame for: {_status_and_reason(full[0])}",
         )
+    pairs = len(compared.pairs)
+    before = f"ran in {counted(pairs, 'pair')}; then it " if pairs else ""
     if base.passed:
-        return "broken", f"passes on base, but not on head: {_status_and_reason(head)}"
+        why = f"{before}passes on base, but not on head: {_status_and_reason(head)}"
+        return "noisy" if pairs else "broken", why
     if head.passed:
-        return "fixed", f"passes on head, but not on base: {_status_and_reason(base)}"
-    return "missing", f"runs on neither side: {_status_and_reason(head)}"
+        why = f"{before}passes on head, but not on base: {_status_and_reason(base)}"
+        return "noisy" if pairs else "fixed", why
+    return "missing", f"{before}runs on neither side: {_status_and_reason(head)}"
 
 
 def _status_and_reason(outcome: ProcessOutcome | SideFailure) -> str:
     return f"{outcome.status}: {outcome.reason}" if outcome.reason else outcome.status
 
 
-def _lost_pairs(compared: ComparedCase) -> str:
+def _lost_tries(compared: ComparedCase) -> str:
     lost = len(compared.lost)
-    return f"{lost} of {lost + len(compared.pairs)} pairs failed"
+    return f"{lost} of {lost + len(compared.pairs)} tries failed"
 
 
 def _last_loss(compared: ComparedCase) -> str:
@@ -311,7 +316,7 @@ def _with_loss(latency: Verdict, compared: ComparedCase) -> Verdict:
     """Return the verdict, which says whether a pair failed, although it says nothing about the time of the others."""
     if not (compared.lost and compared.pairs):
         return latency
-    return replace(latency, why=f"{latency.why}; {_lost_pairs(compared)}: {_last_loss(compared)}")
+    return replace(latency, why=f"{latency.why}; {_lost_tries(compared)}: {_last_loss(compared)}")
 
 
 def suites(comparison: Comparison) -> Iterator[SuiteMean]:

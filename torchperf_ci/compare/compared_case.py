@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 MAX_LOST = 2
-"""How many pairs may fail, although each side runs alone, before a case is given up."""
+"""How many tries may fail, although each side runs alone, before a case is given up."""
 
 
 @dataclass
@@ -78,7 +78,7 @@ class ComparedCase:
 
     @property
     def failed(self) -> bool:
-        """Whether the case is given up: a side fails alone, or too many pairs failed."""
+        """Whether the case is given up: a side fails alone, or too many tries failed."""
         return len(self.lost) >= MAX_LOST or any(not outcome.passed for outcome in self.alone.values())
 
 

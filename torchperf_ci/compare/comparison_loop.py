@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bench.case import Case, Settings
+    from torchperf_ci.bench.process import ProcessOutcome
     from torchperf_ci.compare.compared_case import ComparedCase, Comparison
     from torchperf_ci.console import Progress
 
@@ -133,13 +134,23 @@ class PairRunner:
     def examine(self, compared: ComparedCase) -> None:
         """Run each side of a case alone, because the two together may have run out of memory.
 
-        If this is interrupted, nothing is known of either: only both together tell which build is at fault.
+        If only one fails that has not failed in a pair, it gets another try, because once may be chance. If this is
+        interrupted, nothing is known of either: only both together tell which build is at fault.
         """
-        case = compared.case
-        compared.alone = {
-            side: measure_alone(case, settings, self.scratch / side, first=case.compiled)
-            for side, settings in self.sides()
-        }
+        alone = {side: self._alone(compared.case, side, settings) for side, settings in self.sides()}
+        failing = {side for side, outcome in alone.items() if not outcome.passed}
+        for side, settings in self.sides():
+            first = alone[side]
+            once = failing == {side} and all(loss.side != side for loss in compared.lost)
+            if once and first.status != "timeout":  # what takes too long would do so again
+                alone[side] = self._alone(compared.case, side, settings)
+                if alone[side].passed:
+                    chance = WorkerFailure(first.status, first.reason, first.log)
+                    compared.lost.append(SideFailure(side, chance))
+        compared.alone = alone
+
+    def _alone(self, case: Case, side: Side, settings: Settings) -> ProcessOutcome:
+        return measure_alone(case, settings, self.scratch / side, first=case.compiled)
 
     def sides(self) -> tuple[tuple[Side, Settings], ...]:
         """Return the settings of both sides by name."""

@@ -77,12 +77,13 @@ def pair_chart(verdict: Verdict) -> Chart | None:
     if not pairs or not verdict.effect:
         return None
     name, _ = name_and_unit(verdict.series.metric)
+    level = [100 * (verdict.effect.ratio - 1)] if verdict.size < _LARGEST else []
     before = f"{len(controls)} of base against itself, then " if controls else ""
     return Chart(
         f"{verdict.series.model} {name}: {before}{len(pairs)} of head against base",
         "change in %",
         [*controls, *pairs],
-        [*[0.0] * len(controls), *[100 * (verdict.effect.ratio - 1)] * len(pairs)] if controls else (),
+        [*[0.0] * len(controls), *level * len(pairs)] if controls and level else (),
         each="pair",
     )
 

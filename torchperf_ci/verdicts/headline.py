@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal, get_args
 
 from torchperf_ci.document import change_text, counted
-from torchperf_ci.metrics import ANCHORED, LATENCY, is_latency, kind_of
+from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_latency, kind_of
 from torchperf_ci.verdicts.verdict import all_verdicts
 
 if TYPE_CHECKING:
@@ -118,9 +118,25 @@ def coverage(judgement: Judgement) -> Coverage:
     verdicts = to_judge(judgement)
     judged, is_first = _judged(verdicts), is_first_run(verdicts)
     left = [verdict for verdict in verdicts if not (is_first and verdict.verdict == "new")]
-    times = [verdict for verdict in verdicts if is_latency(verdict.series.metric)]
+    times = _timings(verdicts)
     enough = judged > 0 and 2 * judged >= len(verdicts) and 2 * _judged(times) >= len(times)
     return Coverage(judged, len(left) - judged, is_first, enough or bool(judgement.verdicts and not verdicts))
+
+
+def _timings(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """The latencies and, beside these, the cases that have none because they ran on neither side, or fail as before.
+
+    Such a case has a single verdict, while each of the others has one for each of its metrics.
+    """
+    times = [verdict for verdict in verdicts if is_latency(verdict.series.metric)]
+    timed = {verdict.series.case for verdict in times}
+    untimed = [
+        verdict
+        for verdict in verdicts
+        if verdict.series.metric == STATUS and verdict.new is not None and verdict.verdict != "new"
+        if verdict.series.case not in timed and _open_word(verdict) not in JUDGED
+    ]
+    return [*times, *untimed] if times else []
 
 
 def to_judge(judgement: Judgement) -> list[Verdict]:
@@ -130,13 +146,17 @@ def to_judge(judgement: Judgement) -> list[Verdict]:
 
 def is_first_run(verdicts: Sequence[Verdict]) -> bool:
     """Whether no series has any history: all are new, apart from those that could not be measured."""
-    words = {verdict.verdict for verdict in verdicts}
-    return "new" in words and words <= {"new", "missing"}
+    later = [verdict for verdict in verdicts if verdict.verdict != "new"]
+    return len(later) < len(verdicts) and all(it.verdict == "missing" and it.old is None for it in later)
 
 
 def is_enough(judgements: Sequence[Judgement]) -> bool:
-    """Whether enough was judged in each file that is not a first run; False if all of them are."""
-    later = [covered for covered in map(coverage, judgements) if not covered.is_first]
+    """Whether enough was judged in each file that is not a first run; False if all of them are.
+
+    A comparison is none: if everything is new there, base could run nothing.
+    """
+    covers = [(coverage(judgement), judgement.command) for judgement in judgements]
+    later = [covered for covered, command in covers if command == "compare" or not covered.is_first]
     return bool(later) and all(covered.is_enough for covered in later)
 
 
@@ -145,7 +165,7 @@ def shortfall(judgement: Judgement) -> str:
     covered, verdicts = coverage(judgement), to_judge(judgement)
     if covered.is_enough or covered.is_first or not verdicts:
         return ""
-    times = [verdict for verdict in verdicts if is_latency(verdict.series.metric)]
+    times = _timings(verdicts)
     of_all = f"{covered.judged:,} of {len(verdicts):,} series were judged"
     of_times = f", and {_judged(times):,} of {len(times):,} timings" if 0 < len(times) < len(verdicts) else ""
     return f"Only {of_all}{of_times}: {'; '.join(_reasons(verdicts))}."
