@@ -83,6 +83,14 @@ def test_the_same_culprit_on_two_machines_is_one_finding() -> None:
         assert one.culprit == CULPRIT, "the larger effect tells"
 
 
+def test_a_culprit_explains_what_it_is_proven_to_have_changed_only_on_another_machine() -> None:
+    verdicts = [*REGRESSED, a_regression(replace(BERT, arch=MI300), 9.1, 1.04)]
+    for commits, findings in ((CULPRIT.set, 1), (("a" * 40, GUILTY), 1), (("a" * 40,), 3)):
+        culprit = replace(CULPRIT, set=commits, series=(a_change(ON_MI300, 1.056),))
+        there = replace(LOCATION, machine=f"{MI300} (cuda)", culprits=(culprit,))
+        assert len(found(verdicts, [LOCATION, there])) == findings
+
+
 def test_a_series_of_another_repository_is_not_explained_by_the_name_alone() -> None:
     theirs = a_regression(replace(RESNET, repo="octo/other"), 4.0, 1.5, good="7" * 40, bad="8" * 40)
     other, culprit = found([*REGRESSED, theirs], [LOCATION])

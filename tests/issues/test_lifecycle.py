@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import partial
 
 import pytest
@@ -194,6 +195,25 @@ def test_a_culprit_of_what_got_worse_again_leaves_the_first_issue(desk: Desk) ->
     slower = regressed(NET, 1.3, 1.1, ends=LATER)
     assert desk.night(9, judged(slower), located(slower, ends=LATER)) == ["open 2"]
     assert desk.night(10, judged(slower), located(slower, ends=LATER)) == []
+
+
+def test_a_culprit_of_what_got_worse_again_is_not_that_of_the_first_issue_once_history_is_used_to_it(
+    desk: Desk,
+) -> None:
+    desk.night(1, judged(regressed(NET, 1.1)))
+    slower = [regressed(NET, 1.3, 1.1, ends=LATER), regressed(BERT, ends=LATER)]
+    culprit = located(*slower, ends=LATER)
+    assert desk.night(9, judged(*slower), culprit) == ["open 2"]
+    assert desk.night(10, judged(measured(NET, 1.3), slower[1]), culprit) == []
+
+
+def test_what_was_as_fast_as_before_after_the_culprit_was_found_is_another_issue(desk: Desk) -> None:
+    seconds = [datetime(2026, 11, day, 4, tzinfo=timezone.utc).timestamp() for day in (1, 2)]
+    desk.night(1, judged(regressed(NET)), located(regressed(NET)))
+    both = [regressed(one, 1.3, ends=LATER, times=(seconds[0], seconds[1])) for one in (NET, BERT)]
+    assert desk.night(2, judged(*both)) == ["open 2"]
+    assert [row.series for row in desk.issues[1].memory.rows] == [NET]
+    assert desk.night(3, judged(*both)) == []
 
 
 def test_another_range_of_other_series_is_another_issue(desk: Desk) -> None:

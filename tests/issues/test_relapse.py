@@ -96,6 +96,14 @@ def test_what_returns_reopens_only_the_newest_issue_about_it() -> None:
     assert desk.night(9, judged(again)) == ["reopen 2"]
 
 
+def test_what_another_issue_explains_tonight_is_no_return_of_an_old_one(desk: Desk) -> None:
+    slow, net = regressed(BERT, ends=LATER), regressed(NET, ends=LATER)
+    assert desk.night(9, judged(slow), located(slow, commit=OTHER, ends=LATER)) == ["open 2"]
+    again = replace(net, verdict="noisy", candidate=True, evidence=evidence_of({"points": [{"value": 1.1}]}))
+    both = located(slow, net, commit=OTHER, ends=LATER)
+    assert desk.night(10, judged(slow, again), both) == ["extend 2"]
+
+
 def test_a_candidate_whose_culprit_is_proven_reopens_the_issue(desk: Desk) -> None:
     slow = replace(regressed(NET, ends=LATER), verdict="noisy", candidate=True)
     assert desk.night(9, judged(slow), located(slow, commit=OTHER, ends=LATER)) == ["reopen 1"]

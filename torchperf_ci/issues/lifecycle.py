@@ -182,7 +182,8 @@ def _duplicates(
         if unlocated and issue.number not in matched:
             series = series_of(issue.memory.rows)
             for match in culprits:
-                if series <= series_of(match.finding.rows) - further_series(match.finding, issue):
+                tonight = {verdict.series for verdict in match.finding.verdicts}
+                if series <= series_of(match.finding.rows) & tonight - further_series(match.finding, issue):
                     yield IssueAction("duplicate", issue.memory, issue, other=match.issue)
                     break
 
@@ -203,6 +204,7 @@ def _updates(
         issue.number for issue in issues if findings[issue.number] or not is_closed_as_recovered(issue, rules)
     }
     covered = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
+    covered.update(*(series_of(match.finding.rows) for match in matches if match.word != "dismissed"))
     for issue in reversed(kept):  # of issues about the same series, only the newest returns
         if _has_returned(issue.memory, covered, tonight, rules):
             busy.add(issue.number)

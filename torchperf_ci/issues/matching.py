@@ -248,9 +248,8 @@ def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: 
     """Match a finding to its issue, by its fingerprint, else by its series, preferring open issues.
 
     A proven culprit has its own issue, which may be that of a regression whose commit was not known before, or of a set
-    of commits that contains it.
-    Regressions that people have accepted, or whose issue they have closed by hand, are left to them up to the level
-    they saw.
+    of commits that contains it. Regressions that people have accepted, or whose issue they have closed by hand, are
+    left to them up to the level they saw.
     """
     same = [issue for issue in issues if is_about(issue, finding)]
     is_named = finding.kind in NAMED_KINDS
@@ -319,10 +318,16 @@ def _sharing_series(finding: IssueFinding, issues: Sequence[TrackedIssue]) -> li
     shared = {
         issue.number: len(mine & series_of(issue.memory.rows) - further_series(finding, issue))
         for issue in issues
-        if issue.memory.kind in kinds
+        if issue.memory.kind in kinds and not _began_later(finding, issue)
     }
     sharing = [issue for issue in issues if shared.get(issue.number)]
     return sorted(sharing, key=lambda issue: (-shared[issue.number], issue.number))
+
+
+def _began_later(finding: IssueFinding, issue: TrackedIssue) -> bool:
+    """Whether a series that an issue with a culprit does not have was at its old level after the issue was opened."""
+    others = (it for it in finding.verdicts if it.series not in series_of(issue.memory.rows))
+    return issue.memory.kind == "culprit" and any(_was_old_since(issue.memory.opened, it) for it in others)
 
 
 def _is_known_elsewhere(finding: IssueFinding, issue: TrackedIssue) -> bool:
