@@ -206,7 +206,7 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
         f"{counted(outcome.records, 'record')} of {counted(outcome.objects, 'object')} ingested into {store}; "
         f"{counted(outcome.known, 'object')} already there"
     )
-    judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits ingested, too"
+    judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits kept, too"
     untimed = (
         f"{counted(outcome.untimed, 'record')} without a time, ordered by the names of the folders: "
         f"`torchperf upload DIR --to {store}` would have added the time"
