@@ -131,15 +131,16 @@ CONTRADICTIONS = {
         7,
         "suites.a.runners.1: unknown runner 'h10'; did you mean 'h100'?",
     ),
+    "no runner": ("suites:\n  a: {runners: [q]}\n", 2, "suites.a.runners.0: unknown runner 'q'; known: none"),
     "no direction": (
         "policy:\n  tokens: {min_effect: 3%}\n",
         2,
-        "policy.tokens: torchperf cannot know which way",
+        "policy.tokens: it is no metric of torchperf itself; say which way",
     ),
     "a metric without its unit": (
         "policy:\n  latency: {min_effect: 3%}\n",
         2,
-        "which way is better; add `direction: up` or `down`; did you mean 'latency(ms)'?",
+        "which way is better: `direction: up` or `down`; did you mean 'latency(ms)'?",
     ),
     "two places": (
         "upload:\n  to: s3://b\n  branch: perf-data\n",

@@ -258,7 +258,7 @@ def _contradictions(config: Config) -> Iterator[tuple[Steps, str]]:
                 )
     for metric, rule in config.policy.items():
         if not rule.direction and metric not in METRICS:
-            reason = "torchperf cannot know which way is better; add `direction: up` or `down`"
+            reason = "it is no metric of torchperf itself; say which way is better: `direction: up` or `down`"
             yield ("policy", metric), f"{reason}{resembling(metric, METRICS, 0.5)}"
     yield from _contradictions_about_places(config.upload, config.store)
 

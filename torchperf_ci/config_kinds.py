@@ -276,7 +276,7 @@ def _shown(node: Node) -> str:
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the known name most like it, or all known names."""
     known = list(known)
-    return resembling(name, known, 0.5) or f"; known: {', '.join(known)}"
+    return resembling(name, known, 0.5) or f"; known: {', '.join(known) or 'none'}"
 
 
 def resembling(name: str, known: Iterable[str], cutoff: float) -> str:

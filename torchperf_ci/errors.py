@@ -19,7 +19,7 @@ exit codes:
   4   not delivered, or no answer from the store or GitHub; an upload is spooled, and can be resumed
   5   inconclusive
   70  a bug in torchperf
-  130 stopped by Ctrl-C, 143 by SIGTERM; prints what is kept and the command that continues
+  130 stopped by Ctrl-C, 143 by SIGTERM; prints what is kept and how to continue
 """
 """All exit codes, as the end of ``--help`` explains them."""
 

@@ -81,7 +81,9 @@ class JsonFormat:
 
     def _problem(self, members: Any) -> str:
         """Return the first thing that is wrong with the content of a file; empty if it is valid."""
-        version = members.get("version") if isinstance(members, dict) else None
+        if not isinstance(members, dict):
+            return f"is not an object{self._expected}"
+        version = members.get("version")
         if isinstance(version, int) and version > self.version:
             return f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
         for error in self._validator.iter_errors(members):

@@ -230,7 +230,7 @@ def test_one_of_several_commits_has_no_name_of_its_own(read: Callable[[Any], Bis
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        ([], "$: [] is not of type 'object'"),
+        ([], "is not an object; expected: culprits.json"),
         (without("skipped"), "$: 'skipped' is a required property; expected: culprits.json"),
         ({**CORE, "version": 2}, "version 2 is newer than this torchperf, which reads 1"),
         ({**CORE, "status": "guilty"}, "$.status: 'guilty' is not one of"),

@@ -67,7 +67,7 @@ def test_several_files_are_one_report(job: Job) -> None:
 def test_a_file_that_is_none_is_told_before_anybody_is_asked(job: Job, github: GitHub, capsys: Any) -> None:
     (job.folder / "other.json").write_text("[]")
     assert job.comment("--verdicts", str(job.folder / "other.json"), "--pull-request", "7") == 2
-    assert "is not of type 'object'" in capsys.readouterr().err
+    assert "is not an object; expected: verdicts.json" in capsys.readouterr().err
     assert github.asked == []
 
 

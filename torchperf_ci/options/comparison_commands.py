@@ -53,7 +53,8 @@ REVISIONS_PYTHON = Option(
 BUILD = Option(
     "--build",
     "Shell command that installs a revision, run in a worktree with a fresh virtual environment active; {sha}, "
-    "{worktree} and {env}, or $SHA, $WORKTREE and $ENV, stand for the commit, the worktree and the environment",
+    "{worktree}, {env} and {seed}, or $SHA, $WORKTREE, $ENV and $SEED, stand for the commit, the worktree, the "
+    "environment and, in a bisection, the number of the rebuild",
     metavar="CMD",
     otherwise="revisions are imported as is",
 )

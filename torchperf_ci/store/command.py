@@ -134,7 +134,7 @@ def query_command(options: QueryOptions) -> int:
     if query.stop and query.start >= query.stop:
         msg = "--stop is not after --start: there is no time between them"
         raise UsageError(msg)
-    with open_existing(_dsn(options)) as store:
+    with open_existing(options.store or find_config(options.config).store) as store:
         try:
             _print_points(store, query, options.format)
         except BrokenPipeError:  # the reader, such as head, has stopped reading
@@ -159,11 +159,6 @@ def _inert(pieces: Iterable[bytes]) -> Iterator[bytes]:
         text = (lines + end).decode("utf-8", "surrogateescape")  # names are not always UTF-8
         yield actions.inert_json(text).encode("utf-8", "surrogateescape")
     yield rest
-
-
-def _dsn(options: QueryOptions) -> str:
-    dsn: str | None = options.store
-    return dsn or find_config(options.config).store
 
 
 def _uploaded(config: Config) -> str:
@@ -206,7 +201,7 @@ def _report_ingested(outcome: IngestOutcome, store: str) -> None:
         f"{counted(outcome.records, 'record')} of {counted(outcome.objects, 'object')} ingested into {store}; "
         f"{counted(outcome.known, 'object')} already there"
     )
-    judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits ingested, too"
+    judged = f"{counted(outcome.judged, 'file')} of verdicts or culprits kept, too"
     untimed = (
         f"{counted(outcome.untimed, 'record')} without a time, ordered by the names of the folders: "
         f"`torchperf upload DIR --to {store}` would have added the time"
