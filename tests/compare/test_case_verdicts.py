@@ -18,6 +18,7 @@ POLICY = ComparisonPolicy(Config())
 PASS, FAIL = ProcessOutcome("pass"), ProcessOutcome("crashed", "killed by SIGSEGV")
 NO_SPACE = "OSError: [Errno 28] No space left on device"
 FULL = ProcessOutcome("failed", NO_SPACE)
+LACKING = ProcessOutcome("unsupported", "needs timm")
 
 
 @pytest.fixture
@@ -264,6 +265,16 @@ def test_no_memory_is_judged_where_none_is_counted(judged, a_case, a_pair) -> No
 
 
 @pytest.mark.parametrize(
+    ("peaks", "word"),
+    [([(0, 50)] * 6, "regressed"), ([(50, 0)] * 6, "improved"), ([(0, 50)] * 5 + [(0, 0)], "noisy")],
+)
+def test_memory_that_only_one_side_uses_is_judged(judged, a_case, a_pair, peaks, word) -> None:
+    verdict = judged(ComparedCase(a_case(), [a_pair(peaks=each) for each in peaks]))["peak_memory(MiB)"]
+    assert (verdict.verdict, verdict.effect) == (word, None)
+    assert verdict.why.startswith("50 on head, 0 on base") is (word == "regressed")
+
+
+@pytest.mark.parametrize(
     ("breaks", "word"),
     [
         ([(0, 1)] * 6, "regressed"),
@@ -303,12 +314,15 @@ def test_an_eager_case_has_no_graph_breaks(judged, a_compared_case) -> None:
             "missing",
             f"the disk was full, which neither build is to blame for: failed: {NO_SPACE}",
         ),
+        (PASS, LACKING, "missing", "passes on base, but not on head: unsupported: needs timm"),
+        (LACKING, PASS, "missing", "passes on head, but not on base: unsupported: needs timm"),
     ],
 )
 def test_a_case_that_fails_has_one_verdict(judged, a_case, base, head, word, why) -> None:
     found = judged(ComparedCase(a_case(), alone={"base": base, "head": head}))
     assert [*found] == ["status"]
     assert (found["status"].verdict, found["status"].why) == (word, why)
+    assert found["status"].candidate is (head is LACKING)
     assert (found["status"].old, found["status"].new) == (base.passed, head.passed)
 
 

@@ -196,7 +196,7 @@ def judge_steady(
             if metric in pair.base and metric in pair.head
         ]
         rule = policy.rule(metric)
-        if values and (rule.kind == "count" or min(map(min, values)) > 0):
+        if (rule.kind == "count" and values) or any(map(any, values)):  # none: no memory is counted
             verdict = _judge_values(series(metric), values, rule, enough=has_enough_repeats(compared))
             evidence = Evidence(batch_size=compared.case.batch_size, others={"pairs": len(values)})
             yield replace(verdict, evidence=evidence)
@@ -207,11 +207,12 @@ def _judge_values(
 ) -> Verdict:
     """Return the verdict on base and head in each pair: all of them must show a change.
 
-    A change of a size is one by ``min_effect``, and any difference is one of a count.
+    A change of a size is one by ``min_effect``, or from or to none, and any difference is one of a count.
     """
     base, head = zip(*values, strict=True)
-    effect = None if rule.kind == "count" else paired_effect(np.log(np.divide(head, base)))
-    most = 1 + rule.min_effect if effect else 1.0
+    is_count = rule.kind == "count"
+    effect = None if is_count or 0 in base + head else paired_effect(np.log(np.divide(head, base)))
+    most = 1.0 if is_count else 1 + rule.min_effect
     above = sum(new > old * most for old, new in values)
     below = sum(old > new * most for old, new in values)
     if effect:
@@ -234,11 +235,13 @@ def _judge_values(
 def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:
     """Return "broken" if only head fails, "fixed" if only base does; otherwise nothing can be said.
 
-    A full disk is no failure of a build, and what has run in pairs before it failed may fail by chance.
+    A full disk is no failure of a build, and neither is what one lacks, such as a kernel or a package. What has run in
+    pairs before it failed may fail by chance. If only head fails so, it is a candidate.
     """
     base, head = compared.alone["base"], compared.alone["head"]
     word, why = _outcome_word(base, head, compared)
-    doubt = word == "noisy" and base.passed
+    only_head = base.passed and not head.passed
+    doubt = only_head and word != "broken" and not is_disk_full(head.reason)
     return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed), candidate=doubt)
 
 
@@ -253,20 +256,19 @@ def _outcome_word(
         if compared.pairs:
             why = f"each side runs alone, but {_lost_tries(compared)}"
         return "missing", f"{why}: {_last_loss(compared)}"
-    if full := [one for one in (head, base) if not one.passed and is_disk_full(one.reason)]:
+    failing = [one for one in (head, base) if not one.passed]
+    if full := [one for one in failing if is_disk_full(one.reason)]:
         return (
             "missing",
             f"the disk was full, which neither build is to blame for: {_status_and_reason(full[0])}",
         )
-    pairs = len(compared.pairs)
+    pairs, why = len(compared.pairs), _status_and_reason(failing[0])
     before = f"ran in {counted(pairs, 'pair')}; then it " if pairs else ""
-    if base.passed:
-        why = f"{before}passes on base, but not on head: {_status_and_reason(head)}"
-        return "noisy" if pairs else "broken", why
-    if head.passed:
-        why = f"{before}passes on head, but not on base: {_status_and_reason(base)}"
-        return "noisy" if pairs else "fixed", why
-    return "missing", f"{before}runs on neither side: {_status_and_reason(head)}"
+    if len(failing) > 1:
+        return "missing", f"{before}runs on neither side: {why}"
+    sides = "base, but not on head" if base.passed else "head, but not on base"
+    word: VerdictWord = "noisy" if pairs else "broken" if base.passed else "fixed"
+    return "missing" if failing[0].status == "unsupported" else word, f"{before}passes on {sides}: {why}"
 
 
 def _status_and_reason(outcome: ProcessOutcome | SideFailure) -> str:
