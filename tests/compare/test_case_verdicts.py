@@ -129,11 +129,15 @@ def test_few_pairs_that_do_not_all_show_it_are_no_candidate(judged, a_case, a_pa
     assert not judged(compared)["latency(ms)"].candidate
 
 
-def test_sizes_of_few_pairs_say_how_many_it_takes(judged, a_case, a_pair) -> None:
-    compared = ComparedCase(a_case(), [a_pair(0.1, peaks=(100.0 + place, 100.0)) for place in range(3)])
-    assert judged(compared)["peak_memory(MiB)"].why.endswith(
-        "; it takes 5 pairs, or 3 that are equal, to judge that"
-    )
+@pytest.mark.parametrize(
+    ("head", "pairs", "candidate"), [(100, 3, False), (110, 2, False), (110, 3, True), (80, 4, False)]
+)
+def test_sizes_of_few_pairs_say_how_many_it_takes(judged, a_case, a_pair, head, pairs, candidate) -> None:
+    """From three on, they look worse if each of them does, as latency does."""
+    compared = ComparedCase(a_case(), [a_pair(0, peaks=(100, head + place)) for place in range(pairs)])
+    verdict = judged(compared)["peak_memory(MiB)"]
+    assert (verdict.verdict, verdict.candidate) == ("noisy", candidate)
+    assert verdict.why.endswith("; it takes 5 pairs, or 3 that are equal, to judge that")
 
 
 def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_compared_case) -> None:

@@ -205,7 +205,7 @@ def judge_steady(
 def _judge_values(
     series: Series, values: Sequence[tuple[float, float]], rule: policy.MetricRule, *, enough: bool
 ) -> Verdict:
-    """Return the verdict on base and head in each pair: all of them must show a change.
+    """Return the verdict on base and head in each pair: all of them must show a change, also for it to look worse.
 
     A change of a size is one by ``min_effect``, or from or to none, and any difference is one of a count.
     """
@@ -229,6 +229,7 @@ def _judge_values(
         effect=effect,
         old=median(base),
         new=median(head),
+        candidate=word == "regressed" and not enough and len(values) >= MIN_EQUAL,
     )
 
 
