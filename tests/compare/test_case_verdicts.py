@@ -18,7 +18,9 @@ POLICY = ComparisonPolicy(Config())
 PASS, FAIL = ProcessOutcome("pass"), ProcessOutcome("crashed", "killed by SIGSEGV")
 NO_SPACE = "OSError: [Errno 28] No space left on device"
 FULL = ProcessOutcome("failed", NO_SPACE)
+DISK = f"the disk was full, which neither build is to blame for: failed: {NO_SPACE}"
 LACKING = ProcessOutcome("unsupported", "needs timm")
+CRASHES = [SideFailure("head", WorkerFailure("crashed", "killed by SIGSEGV"))] * 2
 
 
 @pytest.fixture
@@ -123,10 +125,13 @@ def test_too_few_pairs_are_told_and_prove_nothing(judged, a_compared_case, pairs
     assert verdict.noise is verdict.detectable is None
 
 
-@pytest.mark.parametrize("changes", [(0.1, 0.1, 0.02), (-0.1, -0.1, -0.1), (0.1, 0.1)])
-def test_few_pairs_that_do_not_all_show_it_are_no_candidate(judged, a_case, a_pair, changes) -> None:
-    compared = ComparedCase(a_case(), [a_pair(change) for change in changes])
-    assert not judged(compared)["latency(ms)"].candidate
+@pytest.mark.parametrize(
+    ("changes", "vary"),
+    [((0.1, 0.1, 0.02), True), ((0.055, -0.054, 0.081), True), ((-0.1,) * 3, False), ((0.1, 0.1), False)],
+)
+def test_few_pairs_that_do_not_all_show_it_are_no_candidate(judged, a_case, a_pair, changes, vary) -> None:
+    verdict = judged(ComparedCase(a_case(), [a_pair(change) for change in changes]))["latency(ms)"]
+    assert (verdict.candidate, "too much to detect a change of 3.0% or more" in verdict.why) == (False, vary)
 
 
 @pytest.mark.parametrize(
@@ -306,24 +311,14 @@ def test_an_eager_case_has_no_graph_breaks(judged, a_compared_case) -> None:
         (PASS, FAIL, "broken", "passes on base, but not on head: crashed: killed by SIGSEGV"),
         (FAIL, PASS, "fixed", "passes on head, but not on base: crashed: killed by SIGSEGV"),
         (FAIL, FAIL, "missing", "runs on neither side: crashed: killed by SIGSEGV"),
-        (
-            PASS,
-            FULL,
-            "missing",
-            f"the disk was full, which neither build is to blame for: failed: {NO_SPACE}",
-        ),
-        (
-            FULL,
-            PASS,
-            "missing",
-            f"the disk was full, which neither build is to blame for: failed: {NO_SPACE}",
-        ),
+        (PASS, FULL, "missing", DISK),
+        (FULL, PASS, "missing", DISK),
         (PASS, LACKING, "missing", "passes on base, but not on head: unsupported: needs timm"),
         (LACKING, PASS, "missing", "passes on head, but not on base: unsupported: needs timm"),
     ],
 )
 def test_a_case_that_fails_has_one_verdict(judged, a_case, base, head, word, why) -> None:
-    found = judged(ComparedCase(a_case(), alone={"base": base, "head": head}))
+    found = judged(ComparedCase(a_case(), alone={"base": base, "head": head}, lost=CRASHES[:1]))
     assert [*found] == ["status"]
     assert (found["status"].verdict, found["status"].why) == (word, why)
     assert found["status"].candidate is (head is LACKING)
@@ -334,15 +329,20 @@ def test_a_case_that_fails_has_one_verdict(judged, a_case, base, head, word, why
     ("base", "head", "word", "candidate"),
     [(PASS, FAIL, "noisy", True), (FAIL, PASS, "noisy", False), (FAIL, FAIL, "missing", False)],
 )
-def test_a_case_that_ran_in_pairs_before_it_failed_proves_nothing(
-    judged, a_compared_case, base, head, word, candidate
+@pytest.mark.parametrize(
+    ("pairs", "lost", "backend", "ran"),
+    [(12, 1, "eager", "in 12 pairs"), (0, 2, "eager", "alone"), (0, 1, "inductor", "alone")],
+)
+def test_a_case_that_ran_before_it_failed_proves_nothing(
+    judged, a_compared_case, base, head, word, candidate, pairs, lost, backend, ran
 ) -> None:
     """A crash in one process of a hundred was red whenever head alone had it, too."""
-    compared = a_compared_case(0.5)
+    compared = a_compared_case(0.5, pairs, backend=backend)
+    compared.lost += CRASHES[:lost]
     compared.alone.update(base=base, head=head)
     [found] = judged(compared).values()
     assert (found.series.metric, found.verdict, found.candidate) == ("status", word, candidate)
-    assert found.why.startswith("ran in 12 pairs; then it ")
+    assert found.why.startswith(f"ran {ran}; then it ")
     assert found.why.endswith(": crashed: killed by SIGSEGV")
 
 
@@ -356,7 +356,7 @@ def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_ca
 def test_pairs_that_failed_are_told_beside_those_that_did_not(judged, a_compared_case) -> None:
     compared = a_compared_case()
     compared.alone.update(base=PASS, head=PASS)
-    compared.lost.append(SideFailure("head", WorkerFailure("crashed", "killed by SIGSEGV")))
+    compared.lost += CRASHES[:1]
     verdict = judged(compared)["latency(ms)"]
     assert verdict.verdict == "unchanged"
     assert verdict.why.endswith("; 1 of 13 tries failed: head: crashed: killed by SIGSEGV")

@@ -156,8 +156,9 @@ def _why_latency(
         return f"{moved}: all {pairs} pairs lie beyond the {len(compared.controls)} A/A pairs"
     if pairs < MIN_PAIRS_ALIKE:
         return f"{ended} after {counted(pairs, 'pair')}; at least {MIN_PAIRS_ALIKE} are needed"
-    is_clear = decision.effect.size >= math.log1p(decision.detectable)
-    if is_clear if by_likelihood else max(decision.increase, decision.decrease) > 0:
+    effect = decision.effect
+    is_clear = effect.size >= math.log1p(decision.detectable)
+    if is_clear if by_likelihood else not effect.low <= 1 <= effect.high:
         return f"{ended} after {pairs} pairs; they differ, but are too few to prove a change"
     return f"{ended} after {pairs} pairs; they vary by {decision.noise:.1%}, too much to detect {change}"
 
@@ -237,7 +238,7 @@ def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Ve
     """Return "broken" if only head fails, "fixed" if only base does; otherwise nothing can be said.
 
     A full disk is no failure of a build, and neither is what one lacks, such as a kernel or a package. What has run in
-    pairs before it failed may fail by chance. If only head fails so, it is a candidate.
+    pairs, or alone, before it failed may fail by chance. If only head fails so, it is a candidate.
     """
     base, head = compared.alone["base"], compared.alone["head"]
     word, why = _outcome_word(base, head, compared)
@@ -264,11 +265,14 @@ def _outcome_word(
             f"the disk was full, which neither build is to blame for: {_status_and_reason(full[0])}",
         )
     pairs, why = len(compared.pairs), _status_and_reason(failing[0])
-    before = f"ran in {counted(pairs, 'pair')}; then it " if pairs else ""
+    # A compiled case ran alone before its first pair, and others after the first one that failed.
+    alone = "alone" if len(compared.lost) + compared.case.compiled > 1 else ""
+    ran = f"in {counted(pairs, 'pair')}" if pairs else alone
+    before = f"ran {ran}; then it " if ran else ""
     if len(failing) > 1:
         return "missing", f"{before}runs on neither side: {why}"
     sides = "base, but not on head" if base.passed else "head, but not on base"
-    word: VerdictWord = "noisy" if pairs else "broken" if base.passed else "fixed"
+    word: VerdictWord = "noisy" if ran else "broken" if base.passed else "fixed"
     return "missing" if failing[0].status == "unsupported" else word, f"{before}passes on {sides}: {why}"
 
 
