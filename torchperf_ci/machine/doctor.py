@@ -104,7 +104,7 @@ def isolation(machine: MachineState) -> DoctorFinding:
     why = "daemons, interrupts and the timer tick take time from a worker on a shared CPU"
     isolated, tickless = set(machine.host.isolated), set(machine.host.tickless)
     tick = "free of the tick" if isolated <= tickless else "but not free of the tick (nohz_full)"
-    state = f"{len(isolated)} CPUs are isolated, {tick}" if isolated else "no CPU is isolated"
+    state = f"CPUs isolated: {len(isolated)}, {tick}" if isolated else "no CPU is isolated"
     do = "boot a dedicated runner with isolcpus= and nohz_full="
     return finding("isolation", bool(isolated), state, why, do)
 
@@ -185,7 +185,7 @@ def virtual_machine(machine: MachineState) -> DoctorFinding:
     why = "other guests take CPU time, caches and memory bandwidth, which cannot all be seen from here"
     host = machine.host
     if not host.hypervisor:
-        return finding("virtual machine", True, "bare metal", why, "")
+        return finding("virtual machine", True, "no hypervisor is known", why, "")
     maker = "" if host.hypervisor == "unknown" else f" ({host.hypervisor})"
     stolen = "" if host.steal is None else f", {host.steal:.1%} of CPU time was stolen since boot"
     level: FindingLevel = "bad" if (host.steal or 0) > STEAL_LIMIT else "warn"
