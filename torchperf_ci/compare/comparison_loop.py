@@ -181,7 +181,10 @@ def measure_rounds(
                     return
                 shown.begin(compared.case)
                 before = len(compared.pairs)
-                _one_more(compared, runner, following)
+                if not compared.pairs and not compared.alone:
+                    _begin(compared, runner)
+                if not compared.failed:
+                    runner.pair(compared, following)
                 compared.settled = allocation.is_settled(compared)
                 settled = sum(case.settled or case.failed for case in cases)
                 shown.end(_pair_text(compared, before), state=f"{settled} of {len(cases)} settled")
@@ -191,13 +194,6 @@ def measure_rounds(
             _control(comparison, chosen, runner, end)
             for compared in cases:  # a later control may unsettle a case
                 compared.settled = compared.settled and allocation.is_settled(compared)
-
-
-def _one_more(compared: ComparedCase, runner: PairRunner, following: ComparedCase | None) -> None:
-    if not compared.pairs and not compared.alone:
-        _begin(compared, runner)
-    if not compared.failed:
-        runner.pair(compared, following)
 
 
 def _begin(compared: ComparedCase, runner: PairRunner) -> None:

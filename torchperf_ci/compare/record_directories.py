@@ -225,11 +225,8 @@ def _in_one_repository(old: RecordedPoints, new: RecordedPoints) -> tuple[Record
     repos = [{series.repo for series in side.points} for side in (old, new)]
     if {""} not in repos or max(map(len, repos)) > 1:
         return old, new
-    return _without_repository(old), _without_repository(new)
-
-
-def _without_repository(side: RecordedPoints) -> RecordedPoints:
-    return replace(side, points={replace(series, repo=""): row for series, row in side.points.items()})
+    without = [{replace(series, repo=""): row for series, row in side.points.items()} for side in (old, new)]
+    return replace(old, points=without[0]), replace(new, points=without[1])
 
 
 def _judge_series(
