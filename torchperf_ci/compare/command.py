@@ -91,10 +91,9 @@ def compare_builds(
         say(_plan_text(chosen, budget), *about_builds, *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)
-        threads = base.settings.threads
         verdicts = [
             *(
-                replace(verdict, evidence=replace(verdict.evidence, threads=threads))
+                replace(verdict, evidence=replace(verdict.evidence, threads=base.settings.threads))
                 for verdict in judge_cases(comparison, policy, naming, controls)
             ),
             *(one_sided_verdict(case, base, head, naming) for case in cases if case not in of_both),
