@@ -229,7 +229,7 @@ def swap(machine: MachineState) -> DoctorFinding:
     """Is memory swapped out?"""
     why = "swapped-out memory comes back in the middle of a measurement"
     used = machine.host.swap_used // MIB
-    return finding("swap", not used, f"{used:,} MiB are used", why, "swapoff -a")
+    return finding("swap", not used, f"{used:,} MiB are used", why, "free memory, then: swapoff -a")
 
 
 def disk(machine: MachineState) -> DoctorFinding:
@@ -246,7 +246,7 @@ def timer(machine: MachineState) -> DoctorFinding:
     source = machine.host.clock_source
     state = f"{source + ', ' if source else ''}steps of {machine.clock_step * 1e9:.0f} ns"
     good = source in FAST_CLOCKS and machine.clock_step <= CLOCK_STEP
-    do = "boot with the processor's own clock (clocksource=tsc on x86)"
+    do = "boot with the processor's own clock (clocksource=tsc on x86), unless the kernel calls it unstable"
     return finding("timer", good, state, why, do)
 
 
