@@ -139,7 +139,8 @@ def gpu_processes(condition: GpuCondition) -> DoctorFinding:
     """Do other processes compute on the GPU?"""
     why = "another process takes turns on the GPU and fills its memory and caches"
     others = condition.processes
-    state = f"{len(others)} compute on it: {', '.join(map(str, others))}" if others else "none"
+    none = "not reported" if others is None else "none"
+    state = f"{len(others)} compute on it: {', '.join(map(str, others))}" if others else none
     do = "end them, or choose another GPU (CUDA_VISIBLE_DEVICES)"
     return finding("gpu processes", not others, state, why, do, "bad")
 
