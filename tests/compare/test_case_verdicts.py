@@ -349,7 +349,7 @@ def test_a_case_that_ran_before_it_failed_proves_nothing(
 def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_case) -> None:
     lost = [SideFailure("head", WorkerFailure("oom", "CUDA out of memory"))] * 2
     verdict = judged(ComparedCase(a_case(), alone={"base": PASS, "head": PASS}, lost=lost))["status"]
-    assert verdict.verdict == "missing"
+    assert (verdict.verdict, verdict.candidate) == ("missing", False)
     assert "each side runs alone, but not alongside the other: head: oom: CUDA out of memory" in verdict.why
 
 
@@ -363,7 +363,7 @@ def test_pairs_that_failed_are_told_beside_those_that_did_not(judged, a_compared
     compared.lost *= 2
     verdict = judged(compared)["status"]
     why = "each side runs alone, but 2 of 14 tries failed: head: crashed: killed by SIGSEGV"
-    assert (verdict.verdict, verdict.why) == ("missing", why)
+    assert (verdict.verdict, verdict.why, verdict.candidate) == ("missing", why, True)
 
 
 def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_compared_case) -> None:

@@ -238,12 +238,13 @@ def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Ve
     """Return "broken" if only head fails, "fixed" if only base does; otherwise nothing can be said.
 
     A full disk is no failure of a build, and neither is what one lacks, such as a kernel or a package. What has run in
-    pairs, or alone, before it failed may fail by chance. If only head fails so, it is a candidate.
+    pairs, or alone, before it failed may fail by chance. If only head fails so, or only beside base, it is a candidate.
     """
     base, head = compared.alone["base"], compared.alone["head"]
     word, why = _outcome_word(base, head, compared)
-    only_head = base.passed and not head.passed
-    doubt = only_head and word != "broken" and not is_disk_full(head.reason)
+    is_heads = {(loss.side, loss.status) for loss in compared.lost} <= {("head", "crashed"), ("head", "failed")}
+    only_head = base.passed and (is_heads if head.passed else not is_disk_full(head.reason))
+    doubt = only_head and word in ("noisy", "missing")
     return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed), candidate=doubt)
 
 

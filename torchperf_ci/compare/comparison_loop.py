@@ -134,15 +134,14 @@ class PairRunner:
     def examine(self, compared: ComparedCase) -> None:
         """Run each side of a case alone, because the two together may have run out of memory.
 
-        If only one fails that has not failed in a pair, it gets another try, because once may be chance. If this is
-        interrupted, nothing is known of either: only both together tell which build is at fault.
+        If only one fails, it gets another try, because once may be chance. If this is interrupted, nothing is known of
+        either: only both together tell which build is at fault.
         """
         alone = {side: self._alone(compared.case, side, settings) for side, settings in self.sides()}
         failing = {side for side, outcome in alone.items() if not outcome.passed}
         for side, settings in self.sides():
             first = alone[side]
-            once = failing == {side} and all(loss.side != side for loss in compared.lost)
-            if once and first.status != "timeout":  # what takes too long would do so again
+            if failing == {side} and first.status != "timeout":  # what takes too long would do so again
                 alone[side] = self._alone(compared.case, side, settings)
                 if alone[side].passed:
                     chance = WorkerFailure(first.status, first.reason, first.log)
