@@ -179,8 +179,12 @@ _MORE_PAIRS = f"; it takes {MIN_UNEQUAL} pairs, or {MIN_EQUAL} that are equal, t
 
 def has_enough_repeats(compared: ComparedCase) -> bool:
     """Whether there are enough pairs to judge memory, graph breaks and the like, which should be equal in all pairs."""
-    results = {(*pair.base.items(), *pair.head.items()) for pair in compared.pairs}
-    return len(compared.pairs) >= (MIN_EQUAL if len(results) == 1 else MIN_UNEQUAL)
+    return _are_enough([(*pair.base.items(), *pair.head.items()) for pair in compared.pairs])
+
+
+def _are_enough(results: Sequence[object]) -> bool:
+    """Whether there is one for each of enough pairs."""
+    return len(results) >= (MIN_EQUAL if len({*results}) == 1 else MIN_UNEQUAL)
 
 
 def judge_steady(
@@ -198,19 +202,17 @@ def judge_steady(
         ]
         rule = policy.rule(metric)
         if (rule.kind == "count" and values) or any(map(any, values)):  # none: no memory is counted
-            verdict = _judge_values(series(metric), values, rule, enough=has_enough_repeats(compared))
+            verdict = _judge_values(series(metric), values, rule)
             evidence = Evidence(batch_size=compared.case.batch_size, others={"pairs": len(values)})
             yield replace(verdict, evidence=evidence)
 
 
-def _judge_values(
-    series: Series, values: Sequence[tuple[float, float]], rule: policy.MetricRule, *, enough: bool
-) -> Verdict:
+def _judge_values(series: Series, values: Sequence[tuple[float, float]], rule: policy.MetricRule) -> Verdict:
     """Return the verdict on base and head in each pair: all of them must show a change, also for it to look worse.
 
     A change of a size is one by ``min_effect``, or from or to none, and any difference is one of a count.
     """
-    base, head = zip(*values, strict=True)
+    (base, head), enough = zip(*values, strict=True), _are_enough(values)
     is_count = rule.kind == "count"
     effect = None if is_count or 0 in base + head else paired_effect(np.log(np.divide(head, base)))
     most = 1.0 if is_count else 1 + rule.min_effect
@@ -242,7 +244,8 @@ def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Ve
     """
     base, head = compared.alone["base"], compared.alone["head"]
     word, why = _outcome_word(base, head, compared)
-    is_heads = {(loss.side, loss.status) for loss in compared.lost} <= {("head", "crashed"), ("head", "failed")}
+    heads = {("head", "crashed"), ("head", "failed")}  # not memory, which the two together may lack
+    is_heads = {(loss.side, loss.status) for loss in compared.lost} <= heads
     only_head = base.passed and (is_heads if head.passed else not is_disk_full(head.reason))
     doubt = only_head and word in ("noisy", "missing")
     return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed), candidate=doubt)
