@@ -156,11 +156,11 @@ def _why_latency(
         return f"{moved}: all {pairs} pairs lie beyond the {len(compared.controls)} A/A pairs"
     if pairs < MIN_PAIRS_ALIKE:
         return f"{ended} after {counted(pairs, 'pair')}; at least {MIN_PAIRS_ALIKE} are needed"
-    effect = decision.effect
-    is_clear = effect.size >= math.log1p(decision.detectable)
-    if is_clear if by_likelihood else not effect.low <= 1 <= effect.high:
+    effect, detectable = decision.effect, math.log1p(decision.detectable)
+    if effect.size >= detectable if by_likelihood else not effect.low <= 1 <= effect.high:
         return f"{ended} after {pairs} pairs; they differ, but are too few to prove a change"
-    return f"{ended} after {pairs} pairs; they vary by {decision.noise:.1%}, too much to detect {change}"
+    problem = f"they vary by {decision.noise:.1%}, too much" if by_likelihood else "they are too few"
+    return f"{ended} after {pairs} pairs; {problem} to detect {change}"
 
 
 def _times(log_ratio: float) -> str:
