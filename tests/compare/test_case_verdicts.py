@@ -18,6 +18,9 @@ POLICY = ComparisonPolicy(Config())
 PASS, FAIL = ProcessOutcome("pass"), ProcessOutcome("crashed", "killed by SIGSEGV")
 NO_SPACE = "OSError: [Errno 28] No space left on device"
 FULL = ProcessOutcome("failed", NO_SPACE)
+DISK = f"the disk was full, which neither build is to blame for: failed: {NO_SPACE}"
+LACKING = ProcessOutcome("unsupported", "needs timm")
+CRASHES = [SideFailure("head", WorkerFailure("crashed", "killed by SIGSEGV"))] * 2
 
 
 @pytest.fixture
@@ -122,17 +125,24 @@ def test_too_few_pairs_are_told_and_prove_nothing(judged, a_compared_case, pairs
     assert verdict.noise is verdict.detectable is None
 
 
-@pytest.mark.parametrize("changes", [(0.1, 0.1, 0.02), (-0.1, -0.1, -0.1), (0.1, 0.1)])
-def test_few_pairs_that_do_not_all_show_it_are_no_candidate(judged, a_case, a_pair, changes) -> None:
-    compared = ComparedCase(a_case(), [a_pair(change) for change in changes])
-    assert not judged(compared)["latency(ms)"].candidate
+@pytest.mark.parametrize(
+    ("changes", "vary"),
+    [((0.1, 0.1, 0.02), True), ((0.055, -0.054, 0.081), True), ((-0.1,) * 3, False), ((0.1, 0.1), False)],
+)
+def test_few_pairs_that_do_not_all_show_it_are_no_candidate(judged, a_case, a_pair, changes, vary) -> None:
+    verdict = judged(ComparedCase(a_case(), [a_pair(change) for change in changes]))["latency(ms)"]
+    assert (verdict.candidate, "they are too few to detect a change of" in verdict.why) == (False, vary)
 
 
-def test_sizes_of_few_pairs_say_how_many_it_takes(judged, a_case, a_pair) -> None:
-    compared = ComparedCase(a_case(), [a_pair(0.1, peaks=(100.0 + place, 100.0)) for place in range(3)])
-    assert judged(compared)["peak_memory(MiB)"].why.endswith(
-        "; it takes 5 pairs, or 3 that are equal, to judge that"
-    )
+@pytest.mark.parametrize(
+    ("head", "pairs", "candidate"), [(100, 3, False), (110, 2, False), (110, 3, True), (80, 4, False)]
+)
+def test_sizes_of_few_pairs_say_how_many_it_takes(judged, a_case, a_pair, head, pairs, candidate) -> None:
+    """From three on, they look worse if each of them does, as latency does."""
+    compared = ComparedCase(a_case(), [a_pair(0, peaks=(100, head + place)) for place in range(pairs)])
+    verdict = judged(compared)["peak_memory(MiB)"]
+    assert (verdict.verdict, verdict.candidate) == ("noisy", candidate)
+    assert verdict.why.endswith("; it takes 5 pairs, or 3 that are equal, to judge that")
 
 
 def test_the_chance_of_a_false_alarm_is_shared_by_all_cases(judged, a_compared_case) -> None:
@@ -264,6 +274,16 @@ def test_no_memory_is_judged_where_none_is_counted(judged, a_case, a_pair) -> No
 
 
 @pytest.mark.parametrize(
+    ("peaks", "word"),
+    [([(0, 50)] * 6, "regressed"), ([(50, 0)] * 6, "improved"), ([(0, 50)] * 5 + [(0, 0)], "noisy")],
+)
+def test_memory_that_only_one_side_uses_is_judged(judged, a_case, a_pair, peaks, word) -> None:
+    verdict = judged(ComparedCase(a_case(), [a_pair(peaks=each) for each in peaks]))["peak_memory(MiB)"]
+    assert (verdict.verdict, verdict.effect) == (word, None)
+    assert verdict.why.startswith("50 on head, 0 on base") is (word == "regressed")
+
+
+@pytest.mark.parametrize(
     ("breaks", "word"),
     [
         ([(0, 1)] * 6, "regressed"),
@@ -275,8 +295,9 @@ def test_no_memory_is_judged_where_none_is_counted(judged, a_case, a_pair) -> No
     ],
 )
 def test_one_graph_break_more_is_a_regression(judged, a_case, a_pair, breaks, word) -> None:
-    compared = ComparedCase(a_case(backend="inductor"), [a_pair(graph_breaks=each) for each in breaks])
-    verdict = judged(compared)["graph_breaks"]
+    """However much its memory varies."""
+    pairs = [a_pair(peaks=(100, 100 + place), graph_breaks=each) for place, each in enumerate(breaks)]
+    verdict = judged(ComparedCase(a_case(backend="inductor"), pairs))["graph_breaks"]
     assert verdict.verdict == word
     assert (verdict.old, verdict.new) == (breaks[0][0], breaks[0][1])
 
@@ -291,24 +312,17 @@ def test_an_eager_case_has_no_graph_breaks(judged, a_compared_case) -> None:
         (PASS, FAIL, "broken", "passes on base, but not on head: crashed: killed by SIGSEGV"),
         (FAIL, PASS, "fixed", "passes on head, but not on base: crashed: killed by SIGSEGV"),
         (FAIL, FAIL, "missing", "runs on neither side: crashed: killed by SIGSEGV"),
-        (
-            PASS,
-            FULL,
-            "missing",
-            f"the disk was full, which neither build is to blame for: failed: {NO_SPACE}",
-        ),
-        (
-            FULL,
-            PASS,
-            "missing",
-            f"the disk was full, which neither build is to blame for: failed: {NO_SPACE}",
-        ),
+        (PASS, FULL, "missing", DISK),
+        (FULL, PASS, "missing", DISK),
+        (PASS, LACKING, "missing", "passes on base, but not on head: unsupported: needs timm"),
+        (LACKING, PASS, "missing", "passes on head, but not on base: unsupported: needs timm"),
     ],
 )
 def test_a_case_that_fails_has_one_verdict(judged, a_case, base, head, word, why) -> None:
-    found = judged(ComparedCase(a_case(), alone={"base": base, "head": head}))
+    found = judged(ComparedCase(a_case(), alone={"base": base, "head": head}, lost=CRASHES[:1]))
     assert [*found] == ["status"]
     assert (found["status"].verdict, found["status"].why) == (word, why)
+    assert found["status"].candidate is (head is LACKING)
     assert (found["status"].old, found["status"].new) == (base.passed, head.passed)
 
 
@@ -316,36 +330,41 @@ def test_a_case_that_fails_has_one_verdict(judged, a_case, base, head, word, why
     ("base", "head", "word", "candidate"),
     [(PASS, FAIL, "noisy", True), (FAIL, PASS, "noisy", False), (FAIL, FAIL, "missing", False)],
 )
-def test_a_case_that_ran_in_pairs_before_it_failed_proves_nothing(
-    judged, a_compared_case, base, head, word, candidate
+@pytest.mark.parametrize(
+    ("pairs", "lost", "backend", "ran"),
+    [(12, 1, "eager", "in 12 pairs"), (0, 2, "eager", "alone"), (0, 1, "inductor", "alone")],
+)
+def test_a_case_that_ran_before_it_failed_proves_nothing(
+    judged, a_compared_case, base, head, word, candidate, pairs, lost, backend, ran
 ) -> None:
     """A crash in one process of a hundred was red whenever head alone had it, too."""
-    compared = a_compared_case(0.5)
+    compared = a_compared_case(0.5, pairs, backend=backend)
+    compared.lost += CRASHES[:lost]
     compared.alone.update(base=base, head=head)
     [found] = judged(compared).values()
     assert (found.series.metric, found.verdict, found.candidate) == ("status", word, candidate)
-    assert found.why.startswith("ran in 12 pairs; then it ")
+    assert found.why.startswith(f"ran {ran}; then it ")
     assert found.why.endswith(": crashed: killed by SIGSEGV")
 
 
 def test_a_case_whose_sides_do_not_run_beside_each_other_is_missing(judged, a_case) -> None:
     lost = [SideFailure("head", WorkerFailure("oom", "CUDA out of memory"))] * 2
     verdict = judged(ComparedCase(a_case(), alone={"base": PASS, "head": PASS}, lost=lost))["status"]
-    assert verdict.verdict == "missing"
+    assert (verdict.verdict, verdict.candidate) == ("missing", False)
     assert "each side runs alone, but not alongside the other: head: oom: CUDA out of memory" in verdict.why
 
 
 def test_pairs_that_failed_are_told_beside_those_that_did_not(judged, a_compared_case) -> None:
     compared = a_compared_case()
     compared.alone.update(base=PASS, head=PASS)
-    compared.lost.append(SideFailure("head", WorkerFailure("crashed", "killed by SIGSEGV")))
+    compared.lost += CRASHES[:1]
     verdict = judged(compared)["latency(ms)"]
     assert verdict.verdict == "unchanged"
     assert verdict.why.endswith("; 1 of 13 tries failed: head: crashed: killed by SIGSEGV")
     compared.lost *= 2
     verdict = judged(compared)["status"]
     why = "each side runs alone, but 2 of 14 tries failed: head: crashed: killed by SIGSEGV"
-    assert (verdict.verdict, verdict.why) == ("missing", why)
+    assert (verdict.verdict, verdict.why, verdict.candidate) == ("missing", why, True)
 
 
 def test_the_suite_is_the_geometric_mean_of_what_was_measured(a_compared_case) -> None:

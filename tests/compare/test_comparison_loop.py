@@ -242,7 +242,7 @@ def test_a_case_that_head_cannot_run_alone_either_ends_there(run, script, a_case
     comparison = cases(a_case, "a", "b")
     log = run(comparison)
     assert log.count("made/a") == 1
-    assert log.count("head alone made/a") == 1
+    assert log.count("head alone made/a") == 2, "once may be chance, also after a pair"
     assert comparison.cases[0].failed
     assert len(comparison.cases[1].pairs) == 2
 

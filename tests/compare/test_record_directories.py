@@ -11,7 +11,7 @@ import pytest
 from torchperf_ci.compare.case_verdicts import ComparisonPolicy
 from torchperf_ci.compare.record_directories import compare_directories, holds_records
 from torchperf_ci.config import Config, Rule
-from torchperf_ci.errors import RecordsError
+from torchperf_ci.errors import RecordsError, UsageError
 from torchperf_ci.verdicts.headline import what_it_takes
 
 if TYPE_CHECKING:
@@ -68,6 +68,17 @@ def test_weaker_evidence_is_called_so(folder) -> None:
     (weaker,) = compare_directories(base, head, POLICY).notes
     assert "not pairs" in weaker
     assert compare_directories(base, base, POLICY).notes[0] == "base and head are the same records"
+
+
+@pytest.mark.parametrize("sides", [("all", "all/new"), ("all/new", "all")])
+def test_a_folder_within_the_other_is_refused(folder, tmp_path, sides: tuple[str, str]) -> None:
+    """The records of head would count on both sides."""
+    folder("all", latency=spread(1.0))
+    folder("all/new", latency=spread(2.0))
+    with pytest.raises(
+        UsageError, match="hold some of the same files: give two folders, neither in the other"
+    ):
+        compare_directories(*(tmp_path / side for side in sides), POLICY)
 
 
 def test_records_of_a_disturbed_run_are_told_of_before_all_else(folder) -> None:

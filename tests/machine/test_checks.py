@@ -81,6 +81,10 @@ def level_of(name, facts):
 @pytest.mark.parametrize(
     ("check", "facts", "state"),
     [
+        ("isolation", with_host(isolated=(2,)), "CPUs isolated: 1, free of the tick"),
+        ("virtual machine", with_host(hypervisor=""), "no hypervisor is known"),
+        ("gpu processes", with_gpu(processes=None), "not reported"),
+        ("gpu processes", with_gpu(processes=()), "none"),
         ("heat", with_host(throttle_events=0), "cores were throttled 0 times since boot"),
         ("heat", with_host(throttle_events=None), "the machine does not count it"),
         ("virtual machine", with_host(hypervisor="QEMU", steal=None), "virtual (QEMU)"),

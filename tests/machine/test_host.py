@@ -58,6 +58,9 @@ def test_turbo_without_intels_driver(server, value, turbo):
         ("flags\t: fpu\n", "Dell Inc.", "PowerEdge", ""),
         ("Features\t: fp asimd\n", "Amazon EC2", "m7g.4xlarge", "Amazon EC2"),
         ("Features\t: fp asimd\n", "Amazon EC2", "m7g.metal", ""),
+        ("Features\t: fp asimd\n", "Hetzner", "vServer", "Hetzner"),
+        ("Features\t: fp asimd\n", "Apple Inc.", "Apple Virtualization Generic Platform", "Apple Inc."),
+        ("Features\t: fp asimd\n", "NVIDIA", "Grace CPU", ""),
     ],
 )
 def test_hypervisors(server, flags, vendor, product, expected):

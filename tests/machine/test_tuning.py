@@ -141,8 +141,7 @@ def test_two_processes_do_not_tune_at_once(server):
     assert report.refused == {"all": "another torchperf is tuning this machine"}
     assert (str(report), beside) == ("another run's", report)
     assert during != before
-    wait_until(lambda: switches(server) == before)
-    assert str(untuned(server)) == "none"
+    wait_until(lambda: (switches(server), str(untuned(server))) == (before, "none"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -153,6 +152,20 @@ def test_a_killed_process_leaves_the_machine_as_it_was(server, number):
         os.killpg(process.pid, number)
         process.wait(PATIENCE)
     wait_until(lambda: switches(server) == before)
+
+
+def test_nobody_tunes_a_machine_that_is_still_being_restored(server):
+    """As where a killed run is called again at once: it would end by bringing back what the first had tuned."""
+    turbo = server / CPU / "intel_pstate/no_turbo"
+    with start("cpu", server) as process:
+        turbo.unlink()
+        os.mkfifo(turbo)  # restoring it waits for us
+        process.kill()
+        process.wait(PATIENCE)
+    assert str(untuned(server)) == "another run's"
+    turbo.write_text("1")
+    assert turbo.read_text() == "0\n"
+    wait_until(lambda: str(untuned(server)) == "none")
 
 
 def test_a_gpu_is_restored_when_its_process_is_killed(tmp_path):

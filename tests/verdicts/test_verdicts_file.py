@@ -54,7 +54,7 @@ EVIDENCE = st.builds(
     ),
     st.integers(0, 9),
     *[st.none() | st.integers(1, 9)] * 2,
-    st.none() | st.builds(BuildVariance, *[st.floats(0, 1)] * 4),
+    st.none() | st.builds(BuildVariance, *[st.floats(0, 1) | st.integers(0, 1)] * 4),
     st.sampled_from(["", "0a" * 5]),
     st.booleans(),
     st.dictionaries(TEXT.map(lambda name: f"x{name}"), JSON, max_size=2),

@@ -25,7 +25,7 @@ from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.pytorch_sources import UnknownEffectError, is_native, is_unbuilt, sources_at
 from torchperf_ci.compare.touched_operators import touched_operators
 from torchperf_ci.console import Progress
-from torchperf_ci.document import counted
+from torchperf_ci.document import counted, first_of
 from torchperf_ci.environments.revisions import ASK_SECONDS, Revision, top_of_checkout
 from torchperf_ci.errors import EnvironmentUnderTestError
 from torchperf_ci.git import Git, GitError
@@ -208,7 +208,7 @@ class Readers:
         """Why a case is not affected."""
         if not self.changed:
             return "the commits do not differ"
-        return f"on base, it reads none of the changed files: {_named(self.changed, ', ')}"
+        return f"on base, it reads none of the changed files: {', '.join(first_of(self.changed, MAX_NAMED))}"
 
     def by(self, case: Case, settings: Settings, scratch: Path) -> str:
         """Return why the case may be affected; empty if it is not. Raises :class:`WorkerFailure`."""
@@ -234,7 +234,7 @@ class ChangedOperators:
         """Why a case is not affected."""
         if not self.operators:
             return "no file that this build is made from changes"
-        names = _named(sorted(self.operators), ", ", MAX_OPERATORS_NAMED)
+        names = ", ".join(first_of(sorted(self.operators), MAX_OPERATORS_NAMED))
         return f"on base, it runs none of the operators whose sources changed: {names}"
 
     def by(self, case: Case, settings: Settings, scratch: Path) -> str:
@@ -287,7 +287,7 @@ def _text(git: Git, revision: Revision, path: str) -> str:
 
 def _in_checkout(base: ComparedBuild, repo: Path, change: TreeChange) -> Readers:
     if change.unknown:
-        raise UnknownEffectError(_named(change.unknown, "; "))
+        raise UnknownEffectError("; ".join(first_of(change.unknown, MAX_NAMED)))
     own = top_of_checkout(repo) or repo  # it may contain a suite file that both sides read
     return Readers(change.followed, [Path(base.settings.path[-1]), own])
 
@@ -295,12 +295,10 @@ def _in_checkout(base: ComparedBuild, repo: Path, change: TreeChange) -> Readers
 def _in_build(base: ComparedBuild, head: Revision, change: TreeChange) -> ChangedOperators:
     """Find the changed operators. Raises :class:`UnknownEffectError` if anything but sources of operators changes."""
     if change.others or not isinstance(base.spec, Revision):
-        raise UnknownEffectError(_named(change.others, "; "))
+        raise UnknownEffectError("; ".join(first_of(change.others, MAX_NAMED)))
     try:
-        unbuilt = unbuilt_devices(base.under_test.environment)
-        return changed_operators(
-            Git.within(ASK_SECONDS, base.spec.repo), base.spec, head, change.contents, unbuilt
-        )
+        git, unbuilt = Git.within(ASK_SECONDS, base.spec.repo), unbuilt_devices(base.under_test.environment)
+        return changed_operators(git, base.spec, head, change.contents, unbuilt)
     except GitError as error:
         raise UnknownEffectError(str(error)) from error
 
@@ -356,8 +354,3 @@ def why_affected(read: FilesRead, changed: Iterable[str], roots: Sequence[Path])
 
 def _plain(path: str) -> str:
     return unicodedata.normalize("NFC", path).casefold()
-
-
-def _named(names: Sequence[str], between: str, most: int = MAX_NAMED) -> str:
-    more = len(names) - most
-    return between.join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -156,10 +156,11 @@ def _why_latency(
         return f"{moved}: all {pairs} pairs lie beyond the {len(compared.controls)} A/A pairs"
     if pairs < MIN_PAIRS_ALIKE:
         return f"{ended} after {counted(pairs, 'pair')}; at least {MIN_PAIRS_ALIKE} are needed"
-    is_clear = decision.effect.size >= math.log1p(decision.detectable)
-    if is_clear if by_likelihood else max(decision.increase, decision.decrease) > 0:
+    effect, detectable = decision.effect, math.log1p(decision.detectable)
+    if effect.size >= detectable if by_likelihood else not effect.low <= 1 <= effect.high:
         return f"{ended} after {pairs} pairs; they differ, but are too few to prove a change"
-    return f"{ended} after {pairs} pairs; they vary by {decision.noise:.1%}, too much to detect {change}"
+    problem = f"they vary by {decision.noise:.1%}, too much" if by_likelihood else "they are too few"
+    return f"{ended} after {pairs} pairs; {problem} to detect {change}"
 
 
 def _times(log_ratio: float) -> str:
@@ -178,8 +179,12 @@ _MORE_PAIRS = f"; it takes {MIN_UNEQUAL} pairs, or {MIN_EQUAL} that are equal, t
 
 def has_enough_repeats(compared: ComparedCase) -> bool:
     """Whether there are enough pairs to judge memory, graph breaks and the like, which should be equal in all pairs."""
-    results = {(*pair.base.items(), *pair.head.items()) for pair in compared.pairs}
-    return len(compared.pairs) >= (MIN_EQUAL if len(results) == 1 else MIN_UNEQUAL)
+    return _are_enough([(*pair.base.items(), *pair.head.items()) for pair in compared.pairs])
+
+
+def _are_enough(results: Sequence[object]) -> bool:
+    """Whether there is one for each of enough pairs."""
+    return len(results) >= (MIN_EQUAL if len({*results}) == 1 else MIN_UNEQUAL)
 
 
 def judge_steady(
@@ -196,22 +201,21 @@ def judge_steady(
             if metric in pair.base and metric in pair.head
         ]
         rule = policy.rule(metric)
-        if values and (rule.kind == "count" or min(map(min, values)) > 0):
-            verdict = _judge_values(series(metric), values, rule, enough=has_enough_repeats(compared))
+        if (rule.kind == "count" and values) or any(map(any, values)):  # none: no memory is counted
+            verdict = _judge_values(series(metric), values, rule)
             evidence = Evidence(batch_size=compared.case.batch_size, others={"pairs": len(values)})
             yield replace(verdict, evidence=evidence)
 
 
-def _judge_values(
-    series: Series, values: Sequence[tuple[float, float]], rule: policy.MetricRule, *, enough: bool
-) -> Verdict:
-    """Return the verdict on base and head in each pair: all of them must show a change.
+def _judge_values(series: Series, values: Sequence[tuple[float, float]], rule: policy.MetricRule) -> Verdict:
+    """Return the verdict on base and head in each pair: all of them must show a change, also for it to look worse.
 
-    A change of a size is one by ``min_effect``, and any difference is one of a count.
+    A change of a size is one by ``min_effect``, or from or to none, and any difference is one of a count.
     """
-    base, head = zip(*values, strict=True)
-    effect = None if rule.kind == "count" else paired_effect(np.log(np.divide(head, base)))
-    most = 1 + rule.min_effect if effect else 1.0
+    (base, head), enough = zip(*values, strict=True), _are_enough(values)
+    is_count = rule.kind == "count"
+    effect = None if is_count or 0 in base + head else paired_effect(np.log(np.divide(head, base)))
+    most = 1.0 if is_count else 1 + rule.min_effect
     above = sum(new > old * most for old, new in values)
     below = sum(old > new * most for old, new in values)
     if effect:
@@ -228,17 +232,22 @@ def _judge_values(
         effect=effect,
         old=median(base),
         new=median(head),
+        candidate=word == "regressed" and not enough and len(values) >= MIN_EQUAL,
     )
 
 
 def judge_outcome(series: Callable[[str], Series], compared: ComparedCase) -> Verdict:
     """Return "broken" if only head fails, "fixed" if only base does; otherwise nothing can be said.
 
-    A full disk is no failure of a build, and what has run in pairs before it failed may fail by chance.
+    A full disk is no failure of a build, and neither is what one lacks, such as a kernel or a package. What has run in
+    pairs, or alone, before it failed may fail by chance. If only head fails so, or only beside base, it is a candidate.
     """
     base, head = compared.alone["base"], compared.alone["head"]
     word, why = _outcome_word(base, head, compared)
-    doubt = word == "noisy" and base.passed
+    heads = {("head", "crashed"), ("head", "failed")}  # not memory, which the two together may lack
+    is_heads = {(loss.side, loss.status) for loss in compared.lost} <= heads
+    only_head = base.passed and (is_heads if head.passed else not is_disk_full(head.reason))
+    doubt = only_head and word in ("noisy", "missing")
     return Verdict(series(STATUS), word, why, old=float(base.passed), new=float(head.passed), candidate=doubt)
 
 
@@ -253,20 +262,22 @@ def _outcome_word(
         if compared.pairs:
             why = f"each side runs alone, but {_lost_tries(compared)}"
         return "missing", f"{why}: {_last_loss(compared)}"
-    if full := [one for one in (head, base) if not one.passed and is_disk_full(one.reason)]:
+    failing = [one for one in (head, base) if not one.passed]
+    if full := [one for one in failing if is_disk_full(one.reason)]:
         return (
             "missing",
             f"the disk was full, which neither build is to blame for: {_status_and_reason(full[0])}",
         )
-    pairs = len(compared.pairs)
-    before = f"ran in {counted(pairs, 'pair')}; then it " if pairs else ""
-    if base.passed:
-        why = f"{before}passes on base, but not on head: {_status_and_reason(head)}"
-        return "noisy" if pairs else "broken", why
-    if head.passed:
-        why = f"{before}passes on head, but not on base: {_status_and_reason(base)}"
-        return "noisy" if pairs else "fixed", why
-    return "missing", f"{before}runs on neither side: {_status_and_reason(head)}"
+    pairs, why = len(compared.pairs), _status_and_reason(failing[0])
+    # A compiled case ran alone before its first pair, and others after the first one that failed.
+    alone = "alone" if len(compared.lost) + compared.case.compiled > 1 else ""
+    ran = f"in {counted(pairs, 'pair')}" if pairs else alone
+    before = f"ran {ran}; then it " if ran else ""
+    if len(failing) > 1:
+        return "missing", f"{before}runs on neither side: {why}"
+    sides = "base, but not on head" if base.passed else "head, but not on base"
+    word: VerdictWord = "noisy" if ran else "broken" if base.passed else "fixed"
+    return "missing" if failing[0].status == "unsupported" else word, f"{before}passes on {sides}: {why}"
 
 
 def _status_and_reason(outcome: ProcessOutcome | SideFailure) -> str:

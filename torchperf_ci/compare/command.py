@@ -7,6 +7,7 @@ import os
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ from torchperf_ci.environments.build_environment import names_commit
 from torchperf_ci.errors import UsageError
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.machine.host import machine_text, read_host
-from torchperf_ci.machine.interference import busy_warning, read_counters
+from torchperf_ci.machine.interference import busy_warning, interference_note, power_limit_note, read_counters
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.records.files import check_writable
 from torchperf_ci.scratch import scratch_folder
@@ -90,17 +91,17 @@ def compare_builds(
         say(_plan_text(chosen, budget), *about_builds, *filter(None, [busy_warning(before)]))
         ending, stopped = _measure_in_rounds(comparison, runner, budget, min_effect)
         controls = judge_controls(comparison, min_effect)
-        threads = base.settings.threads
         verdicts = [
             *(
-                replace(verdict, evidence=replace(verdict.evidence, threads=threads))
+                replace(verdict, evidence=replace(verdict.evidence, threads=base.settings.threads))
                 for verdict in judge_cases(comparison, policy, naming, controls)
             ),
             *(one_sided_verdict(case, base, head, naming) for case in cases if case not in of_both),
             *chosen.left_out,
         ]
         means = [] if any(control.void for control in controls.values()) else list(suites(comparison))
-        conditions = [comparison.disturbed, comparison.power_limited]
+        observed = [[pair.observed for pair in compared.pairs] for compared in comparison.cases]
+        conditions = [interference_note([*chain(*observed)]), power_limit_note(observed)]
         notes = [*filter(None, conditions), *about_builds, *ending, *map(str, controls.values())]
         again = compared_builds.how_to_repeat(options, base, head)
         judgement = Judgement("compare", base.words, head.words, verdicts, means, notes, again)
@@ -175,7 +176,10 @@ def compare_command(options: CompareOptions) -> int:
 def _compared(options: CompareOptions, config: Config) -> Judgement:
     repo = Path(options.repo)
     sides = {"base": options.base or "", "head": options.head or ""}
-    records = [flag for flag, side in sides.items() if _are_records(side, repo)]
+    # A revision takes precedence over a directory of the same name, which anybody may have added to the checkout.
+    records = [
+        flag for flag, side in sides.items() if holds_records(Path(side)) and not names_commit(side, repo)
+    ]
     out = Path(options.out)
     check_writable(out)
     policy = ComparisonPolicy(config, options.min_effect)
@@ -199,14 +203,6 @@ def _compared(options: CompareOptions, config: Config) -> Judgement:
         publish(judgement)
         return judgement
     return compare_builds(options, config, policy, publish)
-
-
-def _are_records(value: str, repo: Path) -> bool:
-    """Whether a side is a directory of records.
-
-    A revision takes precedence over a directory of the same name, which anybody may have added to the checkout.
-    """
-    return holds_records(Path(value)) and not names_commit(value, repo)
 
 
 def _exit_code(judgement: Judgement) -> int:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text
-from torchperf_ci.machine.interference import interference_note, power_limit_note
 from torchperf_ci.stats.comparison import PairReading
 from torchperf_ci.stats.effect_estimates import geometric_mean
 
@@ -95,16 +94,6 @@ class Comparison:
     luck: float = 0.0
     out_of_time: bool = False
     stopped: bool = False
-
-    @property
-    def disturbed(self) -> str:
-        """A note if other activity on the machine was observed during the pairs; else empty."""
-        return interference_note([pair.observed for compared in self.cases for pair in compared.pairs])
-
-    @property
-    def power_limited(self) -> str:
-        """A note if cases ran at the GPU's power limit; else empty."""
-        return power_limit_note([[pair.observed for pair in compared.pairs] for compared in self.cases])
 
 
 CONFIDENCE = 0.99

@@ -134,15 +134,14 @@ class PairRunner:
     def examine(self, compared: ComparedCase) -> None:
         """Run each side of a case alone, because the two together may have run out of memory.
 
-        If only one fails that has not failed in a pair, it gets another try, because once may be chance. If this is
-        interrupted, nothing is known of either: only both together tell which build is at fault.
+        If only one fails, it gets another try, because once may be chance. If this is interrupted, nothing is known of
+        either: only both together tell which build is at fault.
         """
         alone = {side: self._alone(compared.case, side, settings) for side, settings in self.sides()}
         failing = {side for side, outcome in alone.items() if not outcome.passed}
         for side, settings in self.sides():
             first = alone[side]
-            once = failing == {side} and all(loss.side != side for loss in compared.lost)
-            if once and first.status != "timeout":  # what takes too long would do so again
+            if failing == {side} and first.status != "timeout":  # what takes too long would do so again
                 alone[side] = self._alone(compared.case, side, settings)
                 if alone[side].passed:
                     chance = WorkerFailure(first.status, first.reason, first.log)
@@ -181,7 +180,10 @@ def measure_rounds(
                     return
                 shown.begin(compared.case)
                 before = len(compared.pairs)
-                _one_more(compared, runner, following)
+                if not compared.pairs and not compared.alone:
+                    _begin(compared, runner)
+                if not compared.failed:
+                    runner.pair(compared, following)
                 compared.settled = allocation.is_settled(compared)
                 settled = sum(case.settled or case.failed for case in cases)
                 shown.end(_pair_text(compared, before), state=f"{settled} of {len(cases)} settled")
@@ -191,13 +193,6 @@ def measure_rounds(
             _control(comparison, chosen, runner, end)
             for compared in cases:  # a later control may unsettle a case
                 compared.settled = compared.settled and allocation.is_settled(compared)
-
-
-def _one_more(compared: ComparedCase, runner: PairRunner, following: ComparedCase | None) -> None:
-    if not compared.pairs and not compared.alone:
-        _begin(compared, runner)
-    if not compared.failed:
-        runner.pair(compared, following)
 
 
 def _begin(compared: ComparedCase, runner: PairRunner) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.document import counted
-from torchperf_ci.errors import RecordsError
+from torchperf_ci.errors import RecordsError, UsageError
 from torchperf_ci.metrics import STATUS, kind_of
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
@@ -173,9 +173,14 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, format
     """Return the verdict on every series of either side, except series that only restate another one.
 
     ``format_name`` is the format of other tools' results if their content does not identify it. Raises
-    :class:`RecordsError` for a side without records.
+    :class:`RecordsError` for a side without records, and :class:`UsageError` if one contains files of the other.
     """
     old, new = _in_one_repository(_collected(base, format_name), _collected(head, format_name))
+    same = ["base and head are the same records"] if old.points == new.points else []
+    files = [{file.resolve() for file in side.files} for side in (old, new)]
+    if not same and files[0] & files[1]:
+        msg = f"--base {base} and --head {head} hold some of the same files: give two folders, neither in the other"
+        raise UsageError(msg)
     series_of_both = dict.fromkeys([*without_restating(new.points), *without_restating(old.points)])
     among = sum(series in old.points and series in new.points for series in series_of_both)
     statuses = {series.case: row[-1] for series, row in new.points.items() if series.metric == STATUS}
@@ -186,7 +191,6 @@ def compare_directories(base: Path, head: Path, policy: ComparisonPolicy, format
     refused = len(old.refused) + len(new.refused)
     left_out = f"{refused} elements of the files are not records and were left out"
     disturbed = [*disturbances(old.points), *disturbances(new.points)]
-    same = ["base and head are the same records"] if old.points == new.points else []
     how = [*_machine_note(old, new), WEAKER, *_rounds_note(old, new)]
     notes = [*disturbed, *same, *how, *([left_out] if refused else [])]
     return Judgement("compare", str(base), str(head), verdicts, (), notes)
@@ -221,11 +225,8 @@ def _in_one_repository(old: RecordedPoints, new: RecordedPoints) -> tuple[Record
     repos = [{series.repo for series in side.points} for side in (old, new)]
     if {""} not in repos or max(map(len, repos)) > 1:
         return old, new
-    return _without_repository(old), _without_repository(new)
-
-
-def _without_repository(side: RecordedPoints) -> RecordedPoints:
-    return replace(side, points={replace(series, repo=""): row for series, row in side.points.items()})
+    without = [{replace(series, repo=""): row for series, row in side.points.items()} for side in (old, new)]
+    return replace(old, points=without[0]), replace(new, points=without[1])
 
 
 def _judge_series(

@@ -104,7 +104,7 @@ def isolation(machine: MachineState) -> DoctorFinding:
     why = "daemons, interrupts and the timer tick take time from a worker on a shared CPU"
     isolated, tickless = set(machine.host.isolated), set(machine.host.tickless)
     tick = "free of the tick" if isolated <= tickless else "but not free of the tick (nohz_full)"
-    state = f"{len(isolated)} CPUs are isolated, {tick}" if isolated else "no CPU is isolated"
+    state = f"CPUs isolated: {len(isolated)}, {tick}" if isolated else "no CPU is isolated"
     do = "boot a dedicated runner with isolcpus= and nohz_full="
     return finding("isolation", bool(isolated), state, why, do)
 
@@ -139,7 +139,8 @@ def gpu_processes(condition: GpuCondition) -> DoctorFinding:
     """Do other processes compute on the GPU?"""
     why = "another process takes turns on the GPU and fills its memory and caches"
     others = condition.processes
-    state = f"{len(others)} compute on it: {', '.join(map(str, others))}" if others else "none"
+    none = "not reported" if others is None else "none"
+    state = f"{len(others)} compute on it: {', '.join(map(str, others))}" if others else none
     do = "end them, or choose another GPU (CUDA_VISIBLE_DEVICES)"
     return finding("gpu processes", not others, state, why, do, "bad")
 
@@ -185,7 +186,7 @@ def virtual_machine(machine: MachineState) -> DoctorFinding:
     why = "other guests take CPU time, caches and memory bandwidth, which cannot all be seen from here"
     host = machine.host
     if not host.hypervisor:
-        return finding("virtual machine", True, "bare metal", why, "")
+        return finding("virtual machine", True, "no hypervisor is known", why, "")
     maker = "" if host.hypervisor == "unknown" else f" ({host.hypervisor})"
     stolen = "" if host.steal is None else f", {host.steal:.1%} of CPU time was stolen since boot"
     level: FindingLevel = "bad" if (host.steal or 0) > STEAL_LIMIT else "warn"
@@ -229,7 +230,7 @@ def swap(machine: MachineState) -> DoctorFinding:
     """Is memory swapped out?"""
     why = "swapped-out memory comes back in the middle of a measurement"
     used = machine.host.swap_used // MIB
-    return finding("swap", not used, f"{used:,} MiB are used", why, "swapoff -a")
+    return finding("swap", not used, f"{used:,} MiB are used", why, "free memory, then: swapoff -a")
 
 
 def disk(machine: MachineState) -> DoctorFinding:
@@ -246,7 +247,7 @@ def timer(machine: MachineState) -> DoctorFinding:
     source = machine.host.clock_source
     state = f"{source + ', ' if source else ''}steps of {machine.clock_step * 1e9:.0f} ns"
     good = source in FAST_CLOCKS and machine.clock_step <= CLOCK_STEP
-    do = "boot with the processor's own clock (clocksource=tsc on x86)"
+    do = "boot with the processor's own clock (clocksource=tsc on x86), unless the kernel calls it unstable"
     return finding("timer", good, state, why, do)
 
 

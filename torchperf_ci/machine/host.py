@@ -40,7 +40,11 @@ IDLE, IOWAIT, STEAL = 3, 4, 7
 """Columns of the ``cpu`` line in ``/proc/stat`` (proc(5)); ``steal`` is time that the hypervisor gave to others."""
 GUEST = 8
 """The first column whose time is already included in earlier columns."""
-CLOUDS = ("QEMU", "Amazon EC2", "Microsoft Corporation", "Google", "VMware, Inc.", "Xen", "innotek GmbH")
+VIRTUAL = (
+    *("QEMU", "KVM", "OpenStack", "KubeVirt", "VMware", "Xen", "innotek GmbH", "Parallels"),
+    *("Amazon EC2", "Microsoft Corporation", "Google", "Alibaba Cloud", "Hetzner", "Apple Virtualization"),
+)
+"""What the firmware of virtual machines calls its vendor or product, at the beginning."""
 
 
 @dataclass(frozen=True)
@@ -185,7 +189,7 @@ def _hypervisor(root: Path) -> str:
     vendor, product = text(dmi / "sys_vendor"), text(dmi / "product_name")
     if "hypervisor" in cpuinfo(root).get("flags", "").split():
         return vendor or text(root / "sys/hypervisor/type") or "unknown"
-    virtual = any(vendor.startswith(cloud) for cloud in CLOUDS) and "metal" not in product
+    virtual = (vendor.startswith(VIRTUAL) or product.startswith(VIRTUAL)) and "metal" not in product
     return vendor if virtual and "flags" not in cpuinfo(root) else ""
 
 

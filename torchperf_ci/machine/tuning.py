@@ -212,18 +212,19 @@ class CannotRestoreError(Exception):
 class Restorer:
     """Remembers states of the machine and restores them on request, or when this process dies in any way.
 
-    It runs as a process in its own session, so that neither Ctrl-C nor the end of a canceled job stops it early.
+    It runs as a process in its own session, so that neither Ctrl-C nor the end of a canceled job stops it early. It
+    holds what this process has claimed until it has ended: another run must not tune what it is about to restore.
     """
 
     def __init__(self) -> None:
-        environment = {name: value for name, value in os.environ.items() if name not in MARKS}
         self._process = subprocess.Popen(
             [sys.executable, str(PROGRAM)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env=environment,
+            env={name: value for name, value in os.environ.items() if name not in MARKS},
+            pass_fds=[*_held.values()],
         )
         self._answers = True
 
@@ -248,8 +249,7 @@ class Restorer:
         except subprocess.TimeoutExpired:
             output = ""
         failed = [line for line in output.splitlines() if line.startswith("not restored: ")]
-        if self._process.returncode != 0:
-            failed.append(SILENT)
+        failed += [SILENT] if self._process.returncode != 0 else []
         if failed:
             msg = "tuning left this machine changed; set back by hand:\n" + "\n".join(failed)
             raise NotRestoredError(msg)
@@ -306,6 +306,7 @@ def tuned(device: Device, root: Path = Path("/")) -> Iterator[TuningReport]:
                 applied[change.name] = change.value
                 to_restore += change.undo
         if not to_restore and (held := _held.pop(_claimed_name("tuning", root), None)):
+            restorer.restore()  # it holds the claim, too
             os.close(held)  # the machine stays the same for other runs
         yield TuningReport(applied, refused)
     except BaseException:

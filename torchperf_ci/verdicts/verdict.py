@@ -205,7 +205,7 @@ def _build_variance(members: Any) -> BuildVariance | None:
     if not isinstance(members, Mapping):
         return None
     numbers = [members.get(name) for name in ("tau", "low", "high", "chance")]
-    shares = [number for number in numbers if isinstance(number, float) and 0 <= number <= 1]
+    shares = [number for number in numbers if _is_number(number) and 0 <= number <= 1]
     return BuildVariance(*shares) if len(shares) == len(numbers) else None
 
 

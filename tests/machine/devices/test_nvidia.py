@@ -63,7 +63,7 @@ def test_torch_knows_which_card_it_uses(h100, monkeypatch):
 
 def test_a_real_card_idle_and_loaded(h100):
     device = Cuda(h100.seen)
-    assert device.tools.condition() == GpuCondition("", 32, 89, persistence=True)
+    assert device.tools.condition() == GpuCondition("", 32, 89, persistence=True, processes=())
     assert device.tools.throttling() == Throttling()
     assert device.tools.clocks()["gpu_sm_mhz"] == "345"
     h100.load()
@@ -158,7 +158,7 @@ def test_what_a_gpu_does_not_offer_is_left_out(nvidia):
     assert device.tools.throttling().voiding == ()
     assert device.tools.clocks() == {"gpu_sm_max_mhz": "1980"}
     assert device.tools.condition().persistence is None
-    assert device.tools.condition().processes == ()
+    assert device.tools.condition().processes is None
     assert device.identity().driver == ""
 
 

@@ -119,7 +119,7 @@ class AmdGpu(VendorGpu):
             watts=next(iter(watts), None),
             temperature=condition.temperature,
             joules=energy and energy["energy_accumulator"] * energy["counter_resolution"] * MICROJOULE,
-            processes=len(condition.processes),
+            processes=len(condition.processes or ()),
         )
 
     def condition(self) -> GpuCondition:
@@ -129,10 +129,9 @@ class AmdGpu(VendorGpu):
             amdsmi.AmdSmiTemperatureType.HOTSPOT,
             amdsmi.AmdSmiTemperatureMetric.CURRENT,
         )
-        return GpuCondition(
-            temperature=temperature,
-            processes=tuple(p["pid"] for p in self._read("amdsmi_get_gpu_process_list") or ()),
-        )
+        running = self._read("amdsmi_get_gpu_process_list")
+        processes = None if running is None else tuple(process["pid"] for process in running)
+        return GpuCondition(temperature=temperature, processes=processes)
 
     def changes(self) -> tuple[TuningChange, ...]:
         """Performance determinism: a soft limit on the clock, below its maximum."""

@@ -121,7 +121,7 @@ class GpuCondition:
     temperature: int | None = None
     slowdown_temperature: int | None = None
     persistence: bool | None = None
-    processes: tuple[int, ...] = ()
+    processes: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -130,11 +130,12 @@ class NvidiaGpu(VendorGpu):
         nvml = self._library
         persistence = self._read("nvmlDeviceGetPersistenceMode")
         temperature = self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
+        running = self._read("nvmlDeviceGetComputeRunningProcesses")
         return GpuCondition(
             temperature=temperature,
             slowdown_temperature=self._slowdown_temperature(temperature),
             persistence=None if persistence is None else bool(persistence),
-            processes=tuple(p.pid for p in self._read("nvmlDeviceGetComputeRunningProcesses") or ()),
+            processes=None if running is None else tuple(process.pid for process in running),
         )
 
     def _slowdown_temperature(self, temperature: int | None) -> int | None:
