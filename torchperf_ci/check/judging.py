@@ -40,7 +40,7 @@ RECENT_COUNTS = 5
 RECENT_FLICKER = 40
 """How many of the last runs are used to see whether a count comes and goes."""
 RUNS_TO_SETTLE = 3
-"""How many runs in a row a count that comes and goes has to stay to have changed."""
+"""How many runs in a row a count that comes and goes has to stay to have changed, and one that changed to be back."""
 
 
 def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
@@ -60,7 +60,7 @@ def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
             word, begin = settled, begin_of_stay
         elif change != "unchanged":
             word, why = "noisy", f", but it came and went in the last {RECENT_FLICKER} runs"
-    before = values[:begin][-RECENT_COUNTS:]
+    before = _compared(values[:begin])
     runs = len({point.run for point in points[begin:]})
     new = range_text(values[begin:]) + (f" in the last {runs} runs" if runs > 1 else "")
     return Verdict(
@@ -72,7 +72,7 @@ def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
         candidate=word == "noisy" and change == "regressed",
         evidence=Evidence(
             commits_around(points[:begin], points[begin:]),
-            chart_points(pairing) if word == "regressed" else (),
+            chart_points(pairing) if "regressed" in (word, change) else (),
             batch_size=pairing.newest.batch_size,
             threads=pairing.newest.threads,
             machine=pairing.machine,
@@ -96,15 +96,28 @@ def _last_change(points: Sequence[Point], past: int, rule: MetricRule) -> tuple[
 
 def _beyond(past: Sequence[float], now: Sequence[float], rule: MetricRule) -> VerdictWord:
     """Return whether all new counts are worse, or better, than the last ones of the past."""
-    recent = past[-RECENT_COUNTS:]
+    recent = _compared(past)
     return rule.word(above=min(now) > max(recent), below=max(now) < min(recent)) or "unchanged"
+
+
+def _compared(past: Sequence[float]) -> Sequence[float]:
+    """Return the last counts of the past, to which new ones are compared; fewer if it changed only once, and is back.
+
+    Such a count does not flicker: what made it worse is fixed, and may be back a few nights later.
+    """
+    is_back = _changes(past[-RECENT_FLICKER:]) == 2
+    return past[-(RUNS_TO_SETTLE if is_back else RECENT_COUNTS) :]
+
+
+def _changes(values: Iterable[float | bool | None]) -> int:
+    return sum(before != after for before, after in pairwise(values))
 
 
 def _comes_and_goes(past: Sequence[float], now: Sequence[float]) -> bool:
     """Whether counts such as the new ones were among the last of the past, which changed there and back."""
     recent = past[-RECENT_FLICKER:]
     is_known = min(recent) <= min(now) and max(now) <= max(recent)
-    return is_known and sum(before != after for before, after in pairwise(recent)) > 1
+    return is_known and _changes(recent) > 1
 
 
 def _count_sentence(past: Sequence[float], new: str, *, changed: bool) -> str:
@@ -211,7 +224,7 @@ def _judge_pass(old: Sequence[Point]) -> tuple[VerdictWord, str]:
 def _intermittent(old: Sequence[Point]) -> str:
     """Say how often a case has changed sides in its last runs; empty if that is not often."""
     recent = old[-RECENT_OUTCOMES:]
-    changes = sum(passed(one) != passed(other) for one, other in pairwise(recent))
+    changes = _changes(map(passed, recent))
     many = f"fails intermittently, {changes} changes in its last {len(recent)} runs"
     return many if changes >= FLAPPING else ""
 
