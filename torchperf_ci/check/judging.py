@@ -306,7 +306,10 @@ def _judge_measured(
             continue
         past = old.get(series, ())
         pairing = pair_with_past(series, past, row) if numbers(row) else None
-        if why := explained.get(series.case) or _why_no_number(series.metric, pairing, past, rules[series]):
+        none = (
+            "" if pairing else f"the run has no number{' above zero' if is_positive(series.metric) else ''}"
+        )
+        if why := explained.get(series.case) or none:
             verdicts.append(missing_verdict(series, why, past))
         elif pairing:
             pairings.append(pairing)
@@ -325,16 +328,6 @@ def _with_valid_values(pairing: SeriesPairing, rule: MetricRule) -> SeriesPairin
         [point for point in points if (point.value or 0.0) > 0] for points in (pairing.old, pairing.new)
     )
     return replace(pairing, old=old, new=new)
-
-
-def _why_no_number(metric: str, pairing: SeriesPairing | None, old: Sequence[Point], rule: MetricRule) -> str:
-    """Return why a series has no number to judge; empty if it has one."""
-    if pairing is None:
-        return f"the run has no number{' above zero' if is_positive(metric) else ''}"
-    newest = pairing.newest.value or 0.0
-    if suited(rule, pairing.old).kind == "ratio" and newest <= 0 and old:
-        return f"{newest:g} is not a valid value of this metric"
-    return ""
 
 
 def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
