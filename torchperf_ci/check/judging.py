@@ -16,6 +16,7 @@ from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
     differing_facts,
     machine_facts,
+    restating,
     without_restating,
     workload_changed,
 )
@@ -116,8 +117,7 @@ def _changes(values: Iterable[float | bool | None]) -> int:
 def _comes_and_goes(past: Sequence[float], now: Sequence[float]) -> bool:
     """Whether counts such as the new ones were among the last of the past, which changed there and back."""
     recent = past[-RECENT_FLICKER:]
-    is_known = min(recent) <= min(now) and max(now) <= max(recent)
-    return is_known and _changes(recent) > 1
+    return min(recent) <= min(now) and max(now) <= max(recent) and _changes(recent) > 1
 
 
 def _count_sentence(past: Sequence[float], new: str, *, changed: bool) -> str:
@@ -261,9 +261,11 @@ SHOWN_DIFFERENCES = 3
 def judge_all(old: Points, new: Points, policy: Mapping[str, Rule]) -> list[Verdict]:
     """Return the verdicts on all series of ``new``, and on the missing series of the same groups, sorted by series.
 
-    A series that only restates another one gets no verdict.
+    A series that only restates another one gets no verdict, unless it is the only one with a past yet.
     """
-    judged = without_restating(new)
+    known = {series for series, row in old.items() if len(row) >= MIN_HISTORY}
+    again = restating(new) & (restating(known) | (new.keys() - known))
+    judged = {series: row for series, row in new.items() if series not in again}
     rules = {series: rule_of(series, old.get(series, ()), row[-1], policy) for series, row in judged.items()}
     outcomes = [
         judge_outcome(series, old.get(series, ()), row)
