@@ -92,6 +92,24 @@ def test_a_count_that_comes_and_goes_has_to_stay(
         assert [int(end.commit) for end in (ends.last_old, ends.first_new)] == [15, 16]
 
 
+@pytest.mark.parametrize("fixed", [3, 4, 5, 8])
+@pytest.mark.parametrize("worse", [1, 3, 10])
+def test_a_count_that_was_fixed_and_is_worse_again_is_found(worse: int, fixed: int) -> None:
+    """From the third night on, and though the five runs before still include the first time."""
+    past = [*[2.0] * 20, *[3.0] * worse, *[2.0] * fixed]
+    verdicts = [one([*past, *[3.0] * nights], [3.0], "graph_breaks") for nights in range(6)]
+    assert [verdict.verdict for verdict in verdicts] == ["noisy"] * 2 + ["regressed"] * 3 + ["unchanged"]
+    assert [verdict.candidate for verdict in verdicts] == [True] * 2 + [False] * 4
+    assert [bool(verdict.evidence.points) for verdict in verdicts] == [True] * 5 + [False]
+    assert {int(verdict.evidence.commits.last_old.commit) for verdict in verdicts[2:5]} == {len(past) - 1}
+
+
+def test_a_count_that_changes_more_often_has_to_be_back_for_longer() -> None:
+    past = [*[2.0] * 9, 3.0, *[2.0] * 9, 3.0, *[2.0] * 4]
+    assert one([*past, 3.0, 3.0], [3.0], "graph_breaks").verdict == "unchanged"
+    assert one([*past, 2.0, 3.0, 3.0], [3.0], "graph_breaks").verdict == "regressed"
+
+
 def test_counts_that_flicker_are_hardly_ever_red() -> None:
     """They are 4 in 15% of the nights, else 3; one rule for all counts would call 13 of 200 red each night."""
     random = np.random.default_rng(0)

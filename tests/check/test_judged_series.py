@@ -175,9 +175,17 @@ def test_a_throughput_without_a_latency_is_judged() -> None:
     }
 
 
-def test_a_throughput_that_gets_a_latency_beside_it_is_not_missing() -> None:
-    found = judged({THROUGHPUT: row(noisy(100, 30))}, {LATENCY: row([10.0], 30), THROUGHPUT: row([80.0], 30)})
-    assert {metric: verdict.verdict for metric, verdict in found.items()} == {"latency(ms)": "new"}
+def test_a_throughput_that_gets_a_latency_beside_it_is_judged_until_that_has_a_past() -> None:
+    """Or nothing would see what got slower in these nights."""
+    nights = [*noisy(100, 31), *[80.0] * 5]
+    words = []
+    for night in range(30, 36):
+        old = {THROUGHPUT: row(nights[:night]), LATENCY: row([1000 / rate for rate in nights[30:night]], 30)}
+        new = {THROUGHPUT: row([nights[night]], night), LATENCY: row([1000 / nights[night]], night)}
+        words.append({metric: verdict.verdict for metric, verdict in judged(old, new).items()})
+    assert words[0] == {"latency(ms)": "new", "throughput(samples/s)": "unchanged"}
+    assert words[3] == {"latency(ms)": "noisy", "throughput(samples/s)": "regressed"}
+    assert [*words[5]] == ["latency(ms)"]
 
 
 def test_series_of_two_shards_are_both_judged_though_each_ran_by_itself() -> None:

@@ -264,10 +264,12 @@ def test_missing_nights_leave_no_gap() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0])
-def test_zero_is_no_measurement(value: float) -> None:
-    verdict = one(noisy(10, 30), [value])
-    assert (verdict.verdict, verdict.is_red) == ("missing", False)
-    assert "is not a valid value" in verdict.why
+def test_a_metric_of_unknown_sign_that_falls_to_zero_is_judged_by_its_difference(value: float) -> None:
+    """A hit rate of 0 is no failed harness, and would be missing for ever."""
+    verdicts = [one([*noisy(0.4, 30), *[value] * nights], [value], "score", UP) for nights in range(6)]
+    assert [verdict.verdict for verdict in verdicts] == ["noisy"] * 2 + ["regressed"] * 4
+    assert [verdict.candidate for verdict in verdicts] == [True] * 2 + [False] * 4
+    assert {verdict.new for verdict in verdicts} == {value}
 
 
 def test_what_is_seen_and_too_small_to_matter_is_not_said_to_be_noise() -> None:

@@ -215,21 +215,21 @@ def test_amounts_are_judged_by_their_difference(folder, new, word) -> None:
 
 
 @pytest.mark.parametrize("metric", ["latency", "score"])
-@pytest.mark.parametrize(
-    ("old", "new", "word", "why"),
-    [
-        ([10.0] * 5, [0.0] * 5, "missing", "head has no number above zero"),
-        ([10.0] * 5, [-1.0, 10.0, 10.0, 0.0, 10.0], "unchanged", "5 values before and 3 now agree"),
-    ],
-)
-def test_zero_and_less_are_no_measurements_of_a_ratio(folder, metric, old, new, word, why) -> None:
-    verdict = judged(folder("base", **{metric: old}), folder("head", **{metric: new}))
-    assert (verdict.verdict, verdict.why) == (word, why)
+def test_zero_and_less_are_no_measurements_of_a_ratio(folder, metric) -> None:
+    head = folder("head", **{metric: [-1.0, 10.0, 10.0, 0.0, 10.0]})
+    verdict = judged(folder("base", **{metric: [10.0] * 5}), head)
+    assert (verdict.verdict, verdict.why) == ("unchanged", "5 values before and 3 now agree")
 
 
-@pytest.mark.parametrize("new", [0.0, 10.0])
-def test_a_latency_of_zero_before_is_none_either(folder, new) -> None:
-    verdict = judged(folder("base", latency=[0.0] * 5), folder("head", latency=[new] * 5))
+def test_a_score_that_falls_to_zero_is_judged_by_its_difference(folder) -> None:
+    policy = ComparisonPolicy(Config(policy={"score(points)": Rule("up", 0.03)}))
+    base, head = folder("base", score=[10.0] * 5), folder("head", score=[0.0] * 5)
+    assert judged(base, head, policy).verdict == "regressed"
+
+
+@pytest.mark.parametrize(("old", "new"), [(0.0, 0.0), (0.0, 10.0), (10.0, 0.0)])
+def test_a_latency_of_zero_is_none_on_either_side(folder, old, new) -> None:
+    verdict = judged(folder("base", latency=[old] * 5), folder("head", latency=[new] * 5))
     assert (verdict.verdict, verdict.why.partition(" ")[2]) == ("missing", "has no number above zero")
 
 

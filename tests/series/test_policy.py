@@ -112,6 +112,7 @@ def test_the_values_tell_what_the_name_does_not(
     assert suited(rule_of_metric(metric, {}), row(values)).kind == kind
 
 
-def test_the_new_values_tell_of_an_outcome_and_not_of_the_level() -> None:
+def test_the_new_values_tell_of_an_outcome_and_of_a_sign() -> None:
     assert suited(rule_of_metric("accuracy", {}), row([1.0]), row([0.7])).kind == "ratio"
-    assert suited(rule_of_metric("score", {}), row([3.0]), row([-1.0] * 3)).kind == "ratio"
+    assert suited(rule_of_metric("score", {}), row([3.0]), row([4.0, 0.0])).kind == "ratio"
+    assert suited(rule_of_metric("score", {}), row([3.0]), row([-1.0, 0.0])).kind == "amount"

@@ -16,6 +16,7 @@ from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
     differing_facts,
     machine_facts,
+    restating,
     without_restating,
     workload_changed,
 )
@@ -40,7 +41,7 @@ RECENT_COUNTS = 5
 RECENT_FLICKER = 40
 """How many of the last runs are used to see whether a count comes and goes."""
 RUNS_TO_SETTLE = 3
-"""How many runs in a row a count that comes and goes has to stay to have changed."""
+"""How many runs in a row a count that comes and goes has to stay to have changed, and one that changed to be back."""
 
 
 def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
@@ -60,7 +61,7 @@ def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
             word, begin = settled, begin_of_stay
         elif change != "unchanged":
             word, why = "noisy", f", but it came and went in the last {RECENT_FLICKER} runs"
-    before = values[:begin][-RECENT_COUNTS:]
+    before = _compared(values[:begin])
     runs = len({point.run for point in points[begin:]})
     new = range_text(values[begin:]) + (f" in the last {runs} runs" if runs > 1 else "")
     return Verdict(
@@ -72,7 +73,7 @@ def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
         candidate=word == "noisy" and change == "regressed",
         evidence=Evidence(
             commits_around(points[:begin], points[begin:]),
-            chart_points(pairing) if word == "regressed" else (),
+            chart_points(pairing) if "regressed" in (word, change) else (),
             batch_size=pairing.newest.batch_size,
             threads=pairing.newest.threads,
             machine=pairing.machine,
@@ -96,15 +97,27 @@ def _last_change(points: Sequence[Point], past: int, rule: MetricRule) -> tuple[
 
 def _beyond(past: Sequence[float], now: Sequence[float], rule: MetricRule) -> VerdictWord:
     """Return whether all new counts are worse, or better, than the last ones of the past."""
-    recent = past[-RECENT_COUNTS:]
+    recent = _compared(past)
     return rule.word(above=min(now) > max(recent), below=max(now) < min(recent)) or "unchanged"
+
+
+def _compared(past: Sequence[float]) -> Sequence[float]:
+    """Return the last counts of the past, to which new ones are compared; fewer if it changed only once, and is back.
+
+    Such a count does not flicker: what made it worse is fixed, and may be back a few nights later.
+    """
+    is_back = _changes(past[-RECENT_FLICKER:]) == 2
+    return past[-(RUNS_TO_SETTLE if is_back else RECENT_COUNTS) :]
+
+
+def _changes(values: Iterable[float | bool | None]) -> int:
+    return sum(before != after for before, after in pairwise(values))
 
 
 def _comes_and_goes(past: Sequence[float], now: Sequence[float]) -> bool:
     """Whether counts such as the new ones were among the last of the past, which changed there and back."""
     recent = past[-RECENT_FLICKER:]
-    is_known = min(recent) <= min(now) and max(now) <= max(recent)
-    return is_known and sum(before != after for before, after in pairwise(recent)) > 1
+    return min(recent) <= min(now) and max(now) <= max(recent) and _changes(recent) > 1
 
 
 def _count_sentence(past: Sequence[float], new: str, *, changed: bool) -> str:
@@ -211,7 +224,7 @@ def _judge_pass(old: Sequence[Point]) -> tuple[VerdictWord, str]:
 def _intermittent(old: Sequence[Point]) -> str:
     """Say how often a case has changed sides in its last runs; empty if that is not often."""
     recent = old[-RECENT_OUTCOMES:]
-    changes = sum(passed(one) != passed(other) for one, other in pairwise(recent))
+    changes = _changes(map(passed, recent))
     many = f"fails intermittently, {changes} changes in its last {len(recent)} runs"
     return many if changes >= FLAPPING else ""
 
@@ -248,9 +261,11 @@ SHOWN_DIFFERENCES = 3
 def judge_all(old: Points, new: Points, policy: Mapping[str, Rule]) -> list[Verdict]:
     """Return the verdicts on all series of ``new``, and on the missing series of the same groups, sorted by series.
 
-    A series that only restates another one gets no verdict.
+    A series that only restates another one gets no verdict, unless it is the only one with a past yet.
     """
-    judged = without_restating(new)
+    known = {series for series, row in old.items() if len(row) >= MIN_HISTORY}
+    again = restating(new) & (restating(known) | (new.keys() - known))
+    judged = {series: row for series, row in new.items() if series not in again}
     rules = {series: rule_of(series, old.get(series, ()), row[-1], policy) for series, row in judged.items()}
     outcomes = [
         judge_outcome(series, old.get(series, ()), row)
@@ -293,7 +308,10 @@ def _judge_measured(
             continue
         past = old.get(series, ())
         pairing = pair_with_past(series, past, row) if numbers(row) else None
-        if why := explained.get(series.case) or _why_no_number(series.metric, pairing, past, rules[series]):
+        none = (
+            "" if pairing else f"the run has no number{' above zero' if is_positive(series.metric) else ''}"
+        )
+        if why := explained.get(series.case) or none:
             verdicts.append(missing_verdict(series, why, past))
         elif pairing:
             pairings.append(pairing)
@@ -312,16 +330,6 @@ def _with_valid_values(pairing: SeriesPairing, rule: MetricRule) -> SeriesPairin
         [point for point in points if (point.value or 0.0) > 0] for points in (pairing.old, pairing.new)
     )
     return replace(pairing, old=old, new=new)
-
-
-def _why_no_number(metric: str, pairing: SeriesPairing | None, old: Sequence[Point], rule: MetricRule) -> str:
-    """Return why a series has no number to judge; empty if it has one."""
-    if pairing is None:
-        return f"the run has no number{' above zero' if is_positive(metric) else ''}"
-    newest = pairing.newest.value or 0.0
-    if suited(rule, pairing.old).kind == "ratio" and newest <= 0 and old:
-        return f"{newest:g} is not a valid value of this metric"
-    return ""
 
 
 def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:

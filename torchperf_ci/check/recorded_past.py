@@ -290,7 +290,7 @@ class PastSource:
             msg = f"--against {self.against}: holds no record{why}, so there is no past; give records, or `{STORE}`"
             raise RecordsError(msg)
         past = self._of_points(collected.points, chosen)
-        earlier = _points_where(past.points, self._is_before)
+        earlier = _points_where(past.points, lambda point: not self.stop or point.timestamp < self.stop)
         note = past.note if earlier or not past.points else _ALL_NEWER
         return replace(past, points=earlier, note=note, refused=collected.refused)
 
@@ -298,18 +298,11 @@ class PastSource:
         known = {series.group for series in points}
         groups = chosen(known)
         wanted = {series: row for series, row in points.items() if series.group in groups}
-        own = _points_where(wanted, self._is_of_branch)
+        own = _points_where(wanted, lambda point: not self.branch or point.branch in ("", self.branch))
         return RecordedPast(self.against, known, own, "" if own else self._why_none(wanted))
 
     def _nothing_yet(self) -> str:
         return f"{self.against} holds no record yet, so there is no past"
-
-    def _is_before(self, point: Point) -> bool:
-        """Whether the point is older than the judged records, or there is no limit."""
-        return not self.stop or point.timestamp < self.stop
-
-    def _is_of_branch(self, point: Point) -> bool:
-        return not (self.branch and point.branch) or point.branch == self.branch
 
     def _why_none(self, points: Points) -> str:
         """Return why none of ``points`` is of the branch and before the end; empty without any."""

@@ -8,6 +8,7 @@ side of it may not have reached it yet, or may never have missed it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -76,8 +77,9 @@ def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] =
     An outcome with values other than 0 and 1 is an accuracy in the usual sense and compared as a ratio, but as a count
     if it is 0 now, which has no ratio to anything; in a whole history with zeros as an amount, in shares of the best.
     Values have no ratio and are compared as amounts if most are zero or negative, or more than one in :data:`NEGATIVE`
-    is negative. Their unit is unknown, so a difference matters from the largest value before on, from half of the new
-    one where all were zero, and in a whole history from half of the largest; from :data:`MIN_AMOUNT` on anyway.
+    is negative, or no new one is above zero: a metric that is positive by nature has no such values. Their unit is
+    unknown, so a difference matters from the largest value before on, from half of the new one where all were zero, and
+    in a whole history from half of the largest; from :data:`MIN_AMOUNT` on anyway.
     """
     kind, values = metric_rule.kind, sorted(numbers(old))
     if kind == "outcome" and {number for point in (*old, *new) for number in point.repetitions} - {0.0, 1.0}:
@@ -85,7 +87,8 @@ def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] =
             least = metric_rule.min_effect * values[-1]
             return replace(metric_rule, kind="amount", min_amount=least or MIN_AMOUNT)
         kind = "ratio" if all(numbers(new)) else "count"
-    if kind == "ratio" and values and (median(values) <= 0 or values[len(values) // NEGATIVE] < 0):
+    is_signed = values and (median(values) <= 0 or values[len(values) // NEGATIVE] < 0)
+    if kind == "ratio" and (is_signed or (values and max(numbers(new), default=inf) <= 0)):
         before, now = (max(map(abs, some), default=0.0) for some in (values, numbers(new)))
         large = before or now / 2 if new else before / 2
         return replace(metric_rule, kind="amount", min_amount=min(large or MIN_AMOUNT, MIN_AMOUNT))

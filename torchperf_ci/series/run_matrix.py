@@ -99,15 +99,16 @@ def run_matrix(old: Points, new: Points | None = None) -> RunMatrix:
     width = end + max((len(newest) for _, newest in rows.values()), default=0)
     values = np.full((len(rows), width), np.nan)
     jobs, sessions = (np.full((len(rows), width), -1, dtype=np.int64) for _ in range(2))
-    numbers: dict[str, int] = {}
+    numbers: dict[str, int] = defaultdict(count().__next__)
     for row, (series, (past, newest)) in enumerate(rows.items()):
         place = places.get(series.group, {})
         columns = [end - 1 - place[run] for run in past] + list(range(width - len(newest), width))
         values[row, columns] = [*past.values(), *newest.values()]
-        jobs[row, columns] = [numbers.setdefault(run, len(numbers)) for run in (*past, *newest)]
+        jobs[row, columns] = [numbers[run] for run in (*past, *newest)]
         session = sessions_of([*old.get(series, ()), *new.get(series, ())])
         sessions[row, columns] = [session[run] for run in (*past, *newest)]
-    groups = _numbered([(series.group, series.metric) for series in rows])
+    kinds: dict[tuple[SeriesGroup, str], int] = defaultdict(count().__next__)
+    groups = np.array([kinds[series.group, series.metric] for series in rows], dtype=np.int64)
     return RunMatrix(list(rows), values, jobs, sessions, groups)
 
 
@@ -126,11 +127,6 @@ def _value_of_runs(points: Iterable[Point]) -> dict[str, float]:
         if point.value is not None:
             values_of_run[point.run].append(point.value)
     return {run: median(values) for run, values in values_of_run.items()}
-
-
-def _numbered(names: Sequence[tuple[SeriesGroup, str]]) -> NDArray[np.int64]:
-    numbers: dict[tuple[SeriesGroup, str], int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name in names], dtype=np.int64)
 
 
 @dataclass(frozen=True)
