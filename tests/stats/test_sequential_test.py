@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torchperf_ci.stats.build_variance import TAU_COUNT, taus
 from torchperf_ci.stats.sequential_test import (
     ALPHA,
+    BLOCK_MULTIPLES,
+    BLOCK_WEIGHTS,
     MIN_PAIRS,
-    MULTIPLES,
     PRIOR_DF,
     PRIOR_SIGMA,
-    WEIGHTS,
     PairEvidence,
     boundaries,
     decide,
@@ -269,7 +269,7 @@ def test_pairs_that_have_nothing_in_common_are_decided_about_all_the_same() -> N
 @pytest.mark.parametrize("luck", [0.003, 0.015, 0.04])
 def test_blocks_are_weighed_as_by_hand_however_far_builds_differ_by_luck(luck: float) -> None:
     blocks, belief = ((0.03, 0.05, 0.04), (0.01, 0.0)), np.full(TAU_COUNT, 1 / TAU_COUNT)
-    sizes = np.concatenate([[0.0], DELTA * MULTIPLES, -DELTA * MULTIPLES])
+    sizes = np.concatenate([[0.0], DELTA * BLOCK_MULTIPLES, -DELTA * BLOCK_MULTIPLES])
     offsets = np.linspace(-6, 6, 801)
     chances = np.exp(-(offsets**2) / 2) / np.exp(-(offsets**2) / 2).sum()
     means = sizes[:, np.newaxis, np.newaxis] + math.sqrt(2) * taus(luck)[:, np.newaxis] * offsets
@@ -281,5 +281,5 @@ def test_blocks_are_weighed_as_by_hand_however_far_builds_differ_by_luck(luck: f
         ]
         likelihoods += np.prod(each, axis=0) * sigma**-PRIOR_DF * math.exp(-2 * (PRIOR_SIGMA / sigma) ** 2)
     none, *changes = likelihoods @ belief
-    up = math.log(np.dot(changes[: MULTIPLES.size], WEIGHTS) / none)
+    up = math.log(np.dot(changes[: BLOCK_MULTIPLES.size], BLOCK_WEIGHTS) / none)
     assert weigh_blocks(blocks, DELTA, luck, tuple(belief)).increase == pytest.approx(up, abs=0.01)
