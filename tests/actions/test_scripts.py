@@ -376,21 +376,21 @@ def test_a_job_without_python_is_told_which_input_to_give(job) -> None:
     assert done.stdout.startswith("::error title=torchperf::No python on PATH")
 
 
-def test_what_is_measured_is_installed_into_a_fresh_environment_each_time(job, with_pip) -> None:
-    """Also where the action is used twice in a job: what the first has installed is not measured by the second."""
+@pytest.mark.parametrize("fits", [True, False])
+def test_what_is_measured_is_installed_into_a_fresh_environment_of_the_jobs_python(
+    job, with_pip, fits
+) -> None:
+    """Also where the action is used twice in a job. If the job's is too old, the toolkit's takes its place."""
     steps = yaml.safe_load((ACTIONS.parent / "action.yml").read_text())["runs"]["steps"]
     (script,) = (step["run"] for step in steps if step.get("id") == "under-test")
     venv = Path(job["RUNNER_TEMP"], "torch")
     venv.mkdir()
     (venv / "left").touch()
     install = 'test ! -e "$VIRTUAL_ENV/left" && test "$(command -v pip)" = "$VIRTUAL_ENV/bin/pip"'
-    environ = {
-        **job,
-        "PATH": os.environ["PATH"],
-        "PYTHON": with_pip,
-        "VENV": str(venv),
-        "INSTALL": install,
-    }
+    for name in ("python", "python3"):
+        program(job, name, f'exec {with_pip} "$@"' if fits else "exit 1")
+    path, toolkits = f"{job['PATH']}:{os.environ['PATH']}", "/not/the/jobs" if fits else with_pip
+    environ = {**job, "PATH": path, "PYTHON": toolkits, "VENV": str(venv), "INSTALL": install}
     done = subprocess.run(
         [BASH, "-euo", "pipefail", "-c", script], env=environ, capture_output=True, timeout=120
     )
