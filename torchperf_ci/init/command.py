@@ -160,8 +160,9 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
         yield f"{source} can change: pin a commit in place of {source.ref}"
     if not repository.remote:
         yield "there is no remote yet: the workflows run once the repository is on GitHub"
-    elif not repository.host.startswith("github."):
-        yield f"{repository.remote} is on {repository.host or 'no server'}: the workflows run on GitHub alone"
+    elif repository.host != "github.com" and not repository.host.endswith(".ghe.com"):
+        where = f"{repository.remote} is on {repository.host or 'no server'}"
+        yield f"{where}: the workflows run on GitHub alone, and not on its Enterprise Server"
     if repository.branch != repository.default_branch:
         here = repository.branch or "no branch"
         yield f"GitHub runs schedules on {repository.default_branch} only, and this is {here}"
