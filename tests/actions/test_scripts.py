@@ -376,9 +376,9 @@ def test_a_job_without_python_is_told_which_input_to_give(job) -> None:
     assert done.stdout.startswith("::error title=torchperf::No python on PATH")
 
 
-@pytest.mark.parametrize("fits", [True, False])
+@pytest.mark.parametrize(("fits", "given", "code"), [(True, "", 0), (False, "", 0), (True, "python3", 2)])
 def test_what_is_measured_is_installed_into_a_fresh_environment_of_the_jobs_python(
-    job, with_pip, fits
+    job, with_pip, fits, given, code
 ) -> None:
     """Also where the action is used twice in a job. If the job's is too old, the toolkit's takes its place."""
     steps = yaml.safe_load((ACTIONS.parent / "action.yml").read_text())["runs"]["steps"]
@@ -391,7 +391,6 @@ def test_what_is_measured_is_installed_into_a_fresh_environment_of_the_jobs_pyth
         program(job, name, f'exec {with_pip} "$@"' if fits else "exit 1")
     path, toolkits = f"{job['PATH']}:{os.environ['PATH']}", "/not/the/jobs" if fits else with_pip
     environ = {**job, "PATH": path, "PYTHON": toolkits, "VENV": str(venv), "INSTALL": install}
-    done = subprocess.run(
-        [BASH, "-euo", "pipefail", "-c", script], env=environ, capture_output=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
+    command = [BASH, "-euo", "pipefail", "-c", script]
+    done = subprocess.run(command, env={**environ, "GIVEN": given}, capture_output=True, timeout=120)
+    assert done.returncode == code, done.stderr
