@@ -318,7 +318,7 @@ PUBLISHED = "OWNER/torchperf-ci@v1"
 """Source if nothing else is known. To be completed with the owner's name when the project is published."""
 _GITHUB = "github.com"
 _COMMIT = re.compile("[0-9a-f]{40}")
-_PAGE = re.compile(r"https://([^/]+)/([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)")
+_PAGE = re.compile(r"https://([^/]+)/([A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9._-]+)")
 
 
 @dataclass(frozen=True)
