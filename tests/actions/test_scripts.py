@@ -190,14 +190,14 @@ def test_a_cache_that_another_user_has_left_is_no_obstacle(job, installing, inde
 
 
 def test_a_cache_that_another_job_has_made_meanwhile_is_left_to_it(job, installing, index) -> None:
-    """It may be installing from it. A program makes that cache where this job has just downloaded its own."""
+    """It may be installing from it. A program makes that cache before this job begins to download its own."""
     keep = Path(installing["RUNNER_TOOL_CACHE"])
+    theirs = [wheels / "of another" for wheels in keep.iterdir()]
     shutil.rmtree(keep)
-    make = 'cp -R "$last" "${last%.*}" && touch "${last%.*}/of another"'
-    program(job, "chmod", f'for last; do :; done\n[[ $1 != -R ]] || {{ {make}; }}\nexec /bin/chmod "$@"')
+    make = "".join(f"mkdir '{file.parent}'; touch '{file}'; " for file in theirs)
+    program(job, "find", f'[[ $1 != {str(keep)!r} ]] || {{ {make}}}\nexec {shutil.which("find")} "$@"')
     installed({**installing, **index, "PATH": f"{job['PATH']}:{installing['PATH']}"})
-    (kept,) = keep.iterdir()
-    assert (kept / "of another").exists()
+    assert {*keep.glob("*/*")} == {*theirs}
 
 
 def test_a_runner_that_is_kept_installs_by_its_pip_and_drops_old_wheels(installing, index, tmp_path) -> None:
