@@ -309,3 +309,22 @@ def test_a_night_does_not_wait_for_a_silent_place_until_its_job_is_out_of_time(
     environ = os.environ | {"TORCHPERF": str(upload), "RECORDS": str(tmp_path), "CULPRITS": str(tmp_path)}
     done = subprocess.run(["bash", "-ec", script], env=environ, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (status, f"300\n{later}\n{later}\n")
+
+
+def test_a_night_plans_by_the_costs_of_its_own_configuration() -> None:
+    """Two configurations have a workflow each, so the newest costs are always those of the other one's cases."""
+    jobs = load(PROJECT / ".github/workflows/benchmark.yml")["jobs"]
+    caches = [
+        step["with"]
+        for name in ("plan", "check")
+        for step in jobs[name]["steps"]
+        if "actions/cache/" in step.get("uses", "")
+    ]
+    restored, saved = caches
+    assert restored["key"] == saved["key"]
+    prefixes, keys = (
+        {config: text.replace("${{ inputs.config }}", config) for config in ("", "gpu.yml")}
+        for text in (restored["restore-keys"], saved["key"])
+    )
+    found = {(one, other) for one in prefixes for other in keys if keys[other].startswith(prefixes[one])}
+    assert found == {("", ""), ("gpu.yml", "gpu.yml")}

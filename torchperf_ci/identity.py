@@ -217,11 +217,8 @@ def read_event(environ: Mapping[str, str]) -> GitHubEvent:
         return GitHubEvent()
     try:
         return msgspec.json.decode(Path(path).read_bytes(), type=GitHubEvent)
-    except msgspec.ValidationError as error:
+    except (OSError, ValueError) as error:  # also JSON of another shape
         reason = f"GITHUB_EVENT_PATH={path} does not hold what GitHub writes there ({error})"
-        raise UnknownIdentityError(reason) from None
-    except (OSError, ValueError) as error:
-        reason = f"GITHUB_EVENT_PATH={path} cannot be read ({error})"
         raise UnknownIdentityError(reason) from None
 
 

@@ -50,6 +50,7 @@ sys.exit(subprocess.run(sys.argv[2:], timeout=float(sys.argv[1])).returncode)
 # The wheels are exactly those that lock.sh has seen, whatever the index serves today. A cache appears at once and whole,
 # so that two jobs of one machine may fill it.
 download() {
+  rm -rf "$wheels" || true # at once, as any moment later a job that was faster may install from it
   local pip=$PYTHON
   if ! "$pip" -I -c 'import pip' 2>/dev/null; then
     pip=$home/pip/bin/python
@@ -58,7 +59,6 @@ download() {
   mkdir -p "${wheels%/*}"
   # Of older locks, and of jobs that were killed here: a runner may keep its tool cache for years.
   find "${wheels%/*}" -maxdepth 1 -name 'torchperf-wheels-*' -mtime +30 -exec rm -rf {} + 2>/dev/null || true
-  rm -rf "$wheels" || true # now, as by the end a job that was faster may install from it
   local new
   new=$(mktemp -d "$wheels.XXXXXX")
   with_deadline "$pip" -I -m pip download --quiet --disable-pip-version-check \

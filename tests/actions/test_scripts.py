@@ -190,14 +190,14 @@ def test_a_cache_that_another_user_has_left_is_no_obstacle(job, installing, inde
 
 
 def test_a_cache_that_another_job_has_made_meanwhile_is_left_to_it(job, installing, index) -> None:
-    """It may be installing from it. A program makes that cache where this job has just downloaded its own."""
+    """It may be installing from it. A program makes that cache before this job begins to download its own."""
     keep = Path(installing["RUNNER_TOOL_CACHE"])
+    theirs = [wheels / "of another" for wheels in keep.iterdir()]
     shutil.rmtree(keep)
-    make = 'cp -R "$last" "${last%.*}" && touch "${last%.*}/of another"'
-    program(job, "chmod", f'for last; do :; done\n[[ $1 != -R ]] || {{ {make}; }}\nexec /bin/chmod "$@"')
+    make = "".join(f"mkdir '{file.parent}'; touch '{file}'; " for file in theirs)
+    program(job, "find", f'[[ $1 != {str(keep)!r} ]] || {{ {make}}}\nexec {shutil.which("find")} "$@"')
     installed({**installing, **index, "PATH": f"{job['PATH']}:{installing['PATH']}"})
-    (kept,) = keep.iterdir()
-    assert (kept / "of another").exists()
+    assert {*keep.glob("*/*")} == {*theirs}
 
 
 def test_a_runner_that_is_kept_installs_by_its_pip_and_drops_old_wheels(installing, index, tmp_path) -> None:
@@ -376,22 +376,21 @@ def test_a_job_without_python_is_told_which_input_to_give(job) -> None:
     assert done.stdout.startswith("::error title=torchperf::No python on PATH")
 
 
-def test_what_is_measured_is_installed_into_a_fresh_environment_each_time(job, with_pip) -> None:
-    """Also where the action is used twice in a job: what the first has installed is not measured by the second."""
+@pytest.mark.parametrize(("fits", "given", "code"), [(True, "", 0), (False, "", 0), (True, "python3", 2)])
+def test_what_is_measured_is_installed_into_a_fresh_environment_of_the_jobs_python(
+    job, with_pip, fits, given, code
+) -> None:
+    """Also where the action is used twice in a job. If the job's is too old, the toolkit's takes its place."""
     steps = yaml.safe_load((ACTIONS.parent / "action.yml").read_text())["runs"]["steps"]
     (script,) = (step["run"] for step in steps if step.get("id") == "under-test")
     venv = Path(job["RUNNER_TEMP"], "torch")
     venv.mkdir()
     (venv / "left").touch()
     install = 'test ! -e "$VIRTUAL_ENV/left" && test "$(command -v pip)" = "$VIRTUAL_ENV/bin/pip"'
-    environ = {
-        **job,
-        "PATH": os.environ["PATH"],
-        "PYTHON": with_pip,
-        "VENV": str(venv),
-        "INSTALL": install,
-    }
-    done = subprocess.run(
-        [BASH, "-euo", "pipefail", "-c", script], env=environ, capture_output=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
+    for name in ("python", "python3"):
+        program(job, name, f'exec {with_pip} "$@"' if fits else "exit 1")
+    path, toolkits = f"{job['PATH']}:{os.environ['PATH']}", "/not/the/jobs" if fits else with_pip
+    environ = {**job, "PATH": path, "PYTHON": toolkits, "VENV": str(venv), "INSTALL": install}
+    command = [BASH, "-euo", "pipefail", "-c", script]
+    done = subprocess.run(command, env={**environ, "GIVEN": given}, capture_output=True, timeout=120)
+    assert done.returncode == code, done.stderr

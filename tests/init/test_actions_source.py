@@ -58,10 +58,11 @@ def test_what_is_given_is_taken(note: Note) -> None:
     assert str(find_source("me/fork@v1", "")) == "me/fork@v1"
 
 
-def test_pip_from_git_knows_the_commit(note: Note) -> None:
-    note(from_git("https://someone:secret@github.com/octo/torchperf-ci.git"))
+@pytest.mark.parametrize("owner", ["octo", "octocat_corp"])  # of an enterprise that manages its accounts
+def test_pip_from_git_knows_the_commit(note: Note, owner: str) -> None:
+    note(from_git(f"https://someone:secret@github.com/{owner}/torchperf-ci.git"))
     source = find_source(None, "")
-    assert (str(source), source.is_pinned) == (f"octo/torchperf-ci@{COMMIT}", True)
+    assert (str(source), source.is_pinned) == (f"{owner}/torchperf-ci@{COMMIT}", True)
 
 
 def test_a_server_of_ones_own_is_known_where_the_repository_is_on_it_too(note: Note) -> None:
@@ -103,9 +104,9 @@ def test_an_owner_that_nobody_knows_is_to_be_put_in(newcomer: Newcomer) -> None:
 
 
 def test_a_tag_is_taken_and_told_to_move(newcomer: Newcomer) -> None:
-    _, said = newcomer.init(uses="octo/torchperf-ci@v1")
-    assert "octo/torchperf-ci@v1 can change" in said
-    assert "uses: octo/torchperf-ci/actions/compare@v1\n" in newcomer.read(PULL_REQUEST)
+    _, said = newcomer.init(uses="octocat_corp/torchperf-ci@v1")
+    assert "octocat_corp/torchperf-ci@v1 can change" in said
+    assert "uses: octocat_corp/torchperf-ci/actions/compare@v1\n" in newcomer.read(PULL_REQUEST)
 
 
 def test_what_is_no_reference_is_refused(newcomer: Newcomer) -> None:

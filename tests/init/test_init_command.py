@@ -321,6 +321,13 @@ def test_a_project_below_that_is_not_installed_is_told(newcomer: Newcomer) -> No
     assert told not in newcomer.init("--dry-run", below="python/pulse")[1]
 
 
+@pytest.mark.parametrize(("system", "is_told"), [("", True), ("[build-system]\n", False)])
+def test_a_project_that_pip_may_fail_to_build_is_told(newcomer: Newcomer, system: str, is_told: bool) -> None:
+    """``uv init`` writes none for an application, and setuptools refuses two folders beside each other."""
+    newcomer.write("pyproject.toml", f'[project]\nname = "smallnet"\n{system}')
+    assert ("see whether `pip install .` works there" in newcomer.init()[1]) is is_told
+
+
 def test_a_project_that_no_shell_line_can_name_is_refused(newcomer: Newcomer) -> None:
     package(newcomer, f"{HOSTILE}/")
     newcomer.git(newcomer.folder, "add", "--all")

@@ -23,7 +23,7 @@ def test_other_servers_and_branches_are_told(newcomer: Newcomer) -> None:
     newcomer.git(newcomer.folder, "checkout", "--quiet", "-b", "topic")
     code, said = newcomer.init()
     assert code == 0
-    assert "origin is on gitlab.com: the workflows run on GitHub alone" in said
+    assert "origin is on gitlab.com: the workflows run on GitHub alone, and not on its Enterprise" in said
     assert "GitHub runs schedules on trunk only, and this is topic" in said
     assert "git push -u origin topic" in said
 
@@ -65,6 +65,13 @@ def test_github_is_known_by_its_other_addresses(newcomer: Newcomer, remote: str)
     _, said = newcomer.init("--dry-run")
     assert "repository      https://github.com/octo/smallnet " in said
     assert newcomer.init()[1].count("the workflows run on GitHub alone") == 0
+
+
+@pytest.mark.parametrize(("host", "is_told"), [("github.octo.com", True), ("octo.ghe.com", False)])
+def test_a_server_of_ones_own_cannot_run_the_workflows(newcomer: Newcomer, host: str, is_told: bool) -> None:
+    """It has neither the artifacts that they hand on nor ``$/``; the cloud under an address of one's own has both."""
+    newcomer.git(newcomer.folder, "remote", "set-url", "origin", f"git@{host}:octo/smallnet.git")
+    assert (f"origin is on {host}: the workflows run on GitHub alone" in newcomer.init()[1]) is is_told
 
 
 def test_of_several_remotes_origin_is_meant(newcomer: Newcomer) -> None:

@@ -35,8 +35,9 @@ for other in ${OTHER_PYTHONS:-}; do # for which there is no torch here
   eval "$other() { return 127; }"
 done
 if [[ -n ${LINKED_PIP:-} ]]; then
-  interpreter=${PYTHON:-python3} # as steps call it, by a name or a path
-  eval "$interpreter() { '$TOOLKITS/pip/linked' '$(type -P "$interpreter")' \\"\\$@\\"; }"
+  for interpreter in "${PYTHON:-python3}" ${VENV:+python}; do # as steps call it, by a name or a path
+    eval "$interpreter() { '$TOOLKITS/pip/linked' '$(type -P "$interpreter")' \\"\\$@\\"; }"
+  done
 fi
 """
 

@@ -160,8 +160,9 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
         yield f"{source} can change: pin a commit in place of {source.ref}"
     if not repository.remote:
         yield "there is no remote yet: the workflows run once the repository is on GitHub"
-    elif not repository.host.startswith("github."):
-        yield f"{repository.remote} is on {repository.host or 'no server'}: the workflows run on GitHub alone"
+    elif repository.host != "github.com" and not repository.host.endswith(".ghe.com"):
+        where = f"{repository.remote} is on {repository.host or 'no server'}"
+        yield f"{where}: the workflows run on GitHub alone, and not on its Enterprise Server"
     if repository.branch != repository.default_branch:
         here = repository.branch or "no branch"
         yield f"GitHub runs schedules on {repository.default_branch} only, and this is {here}"
@@ -170,6 +171,8 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
         yield f"{repository.project_below} is not installed: {remedy}"
     if repository.is_pytorch:
         yield "no workflow for pull requests: hosted runners cannot build PyTorch; see docs/pull-requests.md"
+    if repository.has_no_build_system:
+        yield "pyproject.toml has no [build-system]: see whether `pip install .` works there"
     if repository.has_cuda_extension:
         yield (
             "setup.py has code for CUDA, and hosted machines have no GPU: to measure it, name a machine that has one "
@@ -228,8 +231,8 @@ def _import_path(repository: Repository) -> str:
 def _push(repository: Repository) -> str:
     if repository.has_upstream:
         return "git push"
-    first = (
-        "" if repository.remote else f"git remote add origin git@github.com:OWNER/{repository.name}.git && "
-    )
+    add = f"git remote add origin git@github.com:OWNER/{repository.name}.git && "
     branch = shlex.quote(repository.branch or _NEW_BRANCH)
-    return f"{first}git push -u {shlex.quote(repository.remote or 'origin')} {branch}"
+    return (
+        f"{'' if repository.remote else add}git push -u {shlex.quote(repository.remote or 'origin')} {branch}"
+    )

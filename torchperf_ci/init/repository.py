@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from torchperf_ci import __version__
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.identity import origin_page, page_of
@@ -125,6 +124,13 @@ class Repository:
             _text(self.root / str(self.project) / name) for name in ("setup.py", "pyproject.toml")
         )
         return bool(_IMPORTS_TORCH.search(setup)) and not _REQUIRES_TORCH.search(declared)
+
+    @property
+    def has_no_build_system(self) -> bool:
+        """Whether pip builds the project by setuptools's guess: it fails where two folders could be the package."""
+        folder = self.root / str(self.project)
+        declared = _text(folder / "pyproject.toml")
+        return "[project]" in declared and "[build-system]" not in declared and not _text(folder / "setup.py")
 
     @property
     def has_cuda_extension(self) -> bool:
@@ -312,7 +318,7 @@ PUBLISHED = "OWNER/torchperf-ci@v1"
 """Source if nothing else is known. To be completed with the owner's name when the project is published."""
 _GITHUB = "github.com"
 _COMMIT = re.compile("[0-9a-f]{40}")
-_PAGE = re.compile(r"https://([^/]+)/([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)")
+_PAGE = re.compile(r"https://([^/]+)/([A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9._-]+)")
 
 
 @dataclass(frozen=True)
@@ -334,11 +340,6 @@ class ActionsSource:
     def is_pinned(self) -> bool:
         """Whether the ref is a commit, which can never change."""
         return bool(_COMMIT.fullmatch(self.ref))
-
-    @property
-    def comment(self) -> str:
-        """Comment with the version for a pinned source, because a commit alone is not readable."""
-        return f" # torchperf {__version__}" if self.is_pinned else ""
 
 
 def find_source(value: str | None, host: str) -> ActionsSource:

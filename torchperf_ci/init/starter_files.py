@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci import __version__
 from torchperf_ci.config import CONFIG_FILE, Config
 from torchperf_ci.init.repository import WORKFLOWS, ActionsSource, Repository
 
@@ -170,10 +171,11 @@ def _with_source(text: str, source: ActionsSource) -> str:
     text = re.sub(r"(?<![\w-])pull-request\.yml", f"torchperf-{PULL_REQUEST}.yml", text)
     if not source.is_known:
         return text
+    version = f" # torchperf {__version__}" if source.is_pinned else ""  # a commit alone is not readable
     return _replace(
         text,
         r"OWNER/torchperf-ci((?:/[\w./-]+)?)@\S+( # .*)?$",
-        rf"{source.repository}\1@{source.ref}{source.comment}",
+        rf"{source.repository}\1@{source.ref}{version}",
     )
 
 
@@ -195,11 +197,7 @@ def _scalar(text: str) -> str:
     """Return ``text`` as a YAML value on one line."""
     import yaml
 
-    return (
-        yaml.safe_dump(text, allow_unicode=True, width=10_000).removesuffix("\n...\n").rstrip("\n")
-        if text
-        else '""'
-    )
+    return yaml.safe_dump(text, allow_unicode=True, width=10_000).removesuffix("\n...\n").rstrip("\n")
 
 
 def _new_suite(repository: Repository) -> str:

@@ -10,7 +10,7 @@ from torchperf_ci.options.option import option, truth
 
 def action_reference(value: str) -> str:
     """A repository of torchperf-ci and a commit, tag or branch of it, as in OWNER/torchperf-ci@v1."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+@[A-Za-z0-9][A-Za-z0-9._/-]*", value):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*/[A-Za-z0-9._-]+@[A-Za-z0-9][A-Za-z0-9._/-]*", value):
         raise ValueError
     return value
 
