@@ -73,17 +73,18 @@ ANCHORED = {
 DAYS = [
     {"timestamp": START + day * 86400, "workflow_id": 10 - day, "head_sha": str(day)} for day in (2, 0, 1)
 ]
-LATENCY = {"name": "latency(ms)", "benchmark_values": [1.0]}
+LATENCY = {"name": "latency(ms)", "benchmark_values": [1.0], "target_value": 1.5}
 CHANGES: list[dict[str, Any]] = [
     {"benchmark": {"name": "suite", "mode": "inference", "dtype": "bf16"}},
     {},
     {"servicelab_experiment_id": 1},
     {"servicelab_trial_id": 1},
-    {"metric": {**LATENCY, "target_value": 2.5}},
+    {"metric": LATENCY | {"target_value": 2.5}},
     {"repo": "octo/perf"},
     {"runners": [H100 | {"name": "rocm"}]},
     {"runners": [H100 | {"type": "H200"}]},
     {"metric": LATENCY | {"name": "p99(ms)"}},
+    {"metric": LATENCY | {"benchmark_values": [2.0]}},
     {"head_sha": "bb" * 20},
     {"head_branch": "next"},
     {"job_id": 3},
