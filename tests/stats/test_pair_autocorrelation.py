@@ -170,6 +170,7 @@ def test_few_pairs_beyond_all_controls_prove_a_change_of_some_times_their_spread
 @pytest.mark.parametrize(
     ("row", "last", "word"),
     [
+        ([0.0, 0.0], True, "open"),
         ([-0.003, 0.0, 0.003], False, "none"),
         ([-0.006, 0.0, 0.006], True, "open"),
         ([-0.025, 0.025] * 3, False, "open"),
