@@ -184,10 +184,12 @@ def test_a_branch_leaves_out_the_others(store: Store) -> None:
 
 
 def test_since_stop_and_last_leave_out_what_is_of_another_time(store: Store) -> None:
-    assert by_model(points_of_store(store))["daily"] == [11.5, 10.5, 9.5]
+    everything = points_of_store(store)
+    assert by_model(everything)["daily"] == [11.5, 10.5, 9.5]
     assert by_model(points_of_store(store, since=START + 86400)) == {"daily": [10.5, 9.5]}
     assert by_model(points_of_store(store, stop=START + 86400))["daily"] == [11.5]
-    assert by_model(points_of_store(store, last=2))["daily"] == [10.5, 9.5]
+    for last in range(1, 5):  # also among those of one time
+        assert points_of_store(store, last=last) == {one: row[-last:] for one, row in everything.items()}
 
 
 def test_only_the_groups_that_are_asked_for_are_read(store: Store) -> None:
