@@ -102,6 +102,7 @@ FILES = {
         record("with a round more", 1.0),
         record("with a round more", 2.0, 6.0, 3.0, 4.0, timestamp=START + 1),
         record("branched", 1.0, head_branch="release/2.13"),
+        record("branched", 2.0, timestamp=START + 1),
         record("elsewhere", 1.0, repo="octo/perf"),
         record("unnamed", 1.0, repo=None, head_branch=""),
         record("told", 1.0, runners=[], benchmark={"name": "suite", "extra_info": {"device": "mps", "arch": "M2"}}),
@@ -113,6 +114,7 @@ FILES = {
         record("by a count", 1.0, runners=[{"cpu_count": 48, "gpu_count": 0}]),
         record("not a number", float("nan"), 2.0, float("inf")),
         record("none"),
+        record("none", 2.0, timestamp=START + 1),
         record("no binary fraction", 0.1, 27.823, 16777.3, 1e-7, 3.07415e-5),
         record("zero", 0.0, -1.0),
         record("too large", 1.7e308, 1.7e308),
@@ -178,7 +180,7 @@ def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
 
 def test_a_branch_leaves_out_the_others(store: Store) -> None:
     ours = by_model(points_of_store(store, branch="refs/heads/main"))
-    assert "branched" not in ours
+    assert ours["branched"] == [2.0]
     assert "plain" in ours
     assert list(by_model(points_of_store(store, branch="release/2.13"))) == ["unnamed", "branched"]
 
