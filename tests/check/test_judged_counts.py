@@ -87,6 +87,8 @@ def test_a_count_that_comes_and_goes_has_to_stay(
 ) -> None:
     verdict = one([*FLICKER, *more], now, "graph_breaks")
     assert (verdict.verdict, verdict.why, verdict.candidate) == (word, why, word == "noisy")
+    fewer = one([6 - count for count in [*FLICKER, *more]], [6 - count for count in now], "graph_breaks")
+    assert (fewer.verdict, fewer.candidate) == (word.replace("regressed", "improved"), False)
     if more == [4.0, 4.0] and word == "regressed":
         ends = verdict.evidence.commits
         assert [int(end.commit) for end in (ends.last_old, ends.first_new)] == [15, 16]

@@ -228,3 +228,14 @@ def test_wrong_results_make_their_speed_worthless() -> None:
         "latency(ms)": "missing",
         "status": "unchanged",
     }
+
+
+def test_what_fails_as_before_explains_a_missing_number_and_hides_none() -> None:
+    failing = {"status": "oom"}
+    old = {series("accuracy"): row([0.0] * 30), LATENCY: row(noisy(10, 30))}
+    wrong = judged(old, {series("accuracy"): row([0.0], 30), LATENCY: row([10.0], 30)})
+    assert wrong["latency(ms)"].verdict == "unchanged"
+    known = {STATUS: row([0.0] * 30, info=failing), LATENCY: row(noisy(10, 30))}
+    found = judged(known, {STATUS: row([0.0], 30, info=failing), LATENCY: row([None], 30)})
+    assert found["status"].verdict == "unchanged"
+    assert found["latency(ms)"].why.startswith("status of its case: ")

@@ -45,6 +45,10 @@ def test_one_culprit_is_named_with_what_it_did(bisection: Bisection) -> None:
         "1 culprit found: 1a2b3c4d5e Check the shapes twice (#123): "
         "+7.1% (+6.5…+7.8) vision/resnet18 latency(ms) (inference fp32 eager cpu)"
     )
+    (culprit,) = bisection.culprits
+    turned = replace(bisection, culprits=(replace(culprit, series=culprit.series[::-1]),))
+    assert len(culprit.series) > 1
+    assert bisection_headline(turned) == bisection_headline(bisection)
 
 
 def test_several_culprits_are_counted(bisection: Bisection, culprit: Culprit, one_of: Culprit) -> None:

@@ -110,10 +110,11 @@ def test_a_process_that_ends_while_it_is_looked_at_is_left_out(server):
 
 
 def test_the_limit_of_a_control_group_is_read(server):
+    (server / "sys/fs/cgroup/cpu.stat").write_text("throttled_usec 250000\n")
     (server / "sys/fs/cgroup/ci/cpu.stat").write_text("usage_usec 900\nthrottled_usec 2000000\n")
     (server / "sys/fs/cgroup/ci/job").mkdir()
     (server / "sys/fs/cgroup/ci/job/cpu.stat").write_text("throttled_usec 500000\n")
-    assert read_counters(server).quota_stalled == pytest.approx(2.5)
+    assert read_counters(server).quota_stalled == pytest.approx(2.75)
 
 
 def test_a_quiet_machine_disturbs_nothing(server):

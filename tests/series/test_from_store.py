@@ -73,16 +73,38 @@ ANCHORED = {
 DAYS = [
     {"timestamp": START + day * 86400, "workflow_id": 10 - day, "head_sha": str(day)} for day in (2, 0, 1)
 ]
+LATENCY = {"name": "latency(ms)", "benchmark_values": [1.0], "target_value": 1.5}
+CHANGES: list[dict[str, Any]] = [
+    {"benchmark": {"name": "suite", "mode": "inference", "dtype": "bf16"}},
+    {},
+    {"servicelab_experiment_id": 1},
+    {"servicelab_trial_id": 1},
+    {"metric": LATENCY | {"target_value": 2.5}},
+    {"repo": "octo/perf"},
+    {"runners": [H100 | {"name": "rocm"}]},
+    {"runners": [H100 | {"type": "H200"}]},
+    {"metric": LATENCY | {"name": "p99(ms)"}},
+    {"metric": LATENCY | {"benchmark_values": [2.0]}},
+    {"head_sha": "bb" * 20},
+    {"head_branch": "next"},
+    {"job_id": 3},
+    {"run_attempt": 2},
+    {"workflow_id": 2},
+    {"timestamp": START + 1},
+]
+"""Each alone makes another record; in the order in which both sort the points of a series."""
 FILES = {
     "a.json": [
         record("plain", 3.0, 1.0, 2.5, 0.5),
         record("plain", 3.0, 1.0, 2.5, 0.5),  # the same again
         *(record("daily", 1.5 + day["workflow_id"], **day) for day in (*DAYS, DAYS[0])),
+        *(record("told apart", 1.0, **change) for change in CHANGES),
         record("with a round more", 1.0),
         record("with a round more", 2.0, 6.0, 3.0, 4.0, timestamp=START + 1),
         record("branched", 1.0, head_branch="release/2.13"),
+        record("branched", 2.0, timestamp=START + 1),
         record("elsewhere", 1.0, repo="octo/perf"),
-        record("unnamed", 1.0, repo=None),
+        record("unnamed", 1.0, repo=None, head_branch=""),
         record("told", 1.0, runners=[], benchmark={"name": "suite", "extra_info": {"device": "mps", "arch": "M2"}}),
         record("untold", 1.0, runners=[], benchmark={"name": "suite"}),
         record("by its CPU", 1.0, runners=[{"cpu_info": "x86_64 Xeon"}]),
@@ -92,7 +114,8 @@ FILES = {
         record("by a count", 1.0, runners=[{"cpu_count": 48, "gpu_count": 0}]),
         record("not a number", float("nan"), 2.0, float("inf")),
         record("none"),
-        record("no binary fraction", 0.1, 27.823, 16777.3, 1e-7),
+        record("none", 2.0, timestamp=START + 1),
+        record("no binary fraction", 0.1, 27.823, 16777.3, 1e-7, 3.07415e-5),
         record("zero", 0.0, -1.0),
         record("too large", 1.7e308, 1.7e308),
         record("too large, and uploaded", metric={
@@ -145,9 +168,11 @@ def by_model(points: Points) -> dict[str, list[float | None]]:
 
 
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
-    files, stored = points_of_records([folder]).points, points_of_store(store)
-    assert len(stored) == 30
-    assert stored == files
+    recorded, stored = points_of_records([folder]), points_of_store(store)
+    assert len(stored) == 35
+    assert stored == recorded.points
+    told_apart = store.rows("SELECT uniqExact(record_id) FROM torchperf_values")
+    assert told_apart == [(recorded.records - recorded.duplicates,)]
     assert (by_model(stored)["zero"], by_model(stored)["partly zero"]) == ([None], [2.5])
     (nameless,) = (row for series, row in stored.items() if series.model == "nameless")
     assert len({point.run for point in nameless}) == 2
@@ -155,23 +180,25 @@ def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
 
 def test_a_branch_leaves_out_the_others(store: Store) -> None:
     ours = by_model(points_of_store(store, branch="refs/heads/main"))
-    assert "branched" not in ours
+    assert ours["branched"] == [2.0]
     assert "plain" in ours
-    assert list(by_model(points_of_store(store, branch="release/2.13"))) == ["branched"]
+    assert list(by_model(points_of_store(store, branch="release/2.13"))) == ["unnamed", "branched"]
 
 
 def test_since_stop_and_last_leave_out_what_is_of_another_time(store: Store) -> None:
-    assert by_model(points_of_store(store))["daily"] == [11.5, 10.5, 9.5]
+    everything = points_of_store(store)
+    assert by_model(everything)["daily"] == [11.5, 10.5, 9.5]
     assert by_model(points_of_store(store, since=START + 86400)) == {"daily": [10.5, 9.5]}
     assert by_model(points_of_store(store, stop=START + 86400))["daily"] == [11.5]
-    assert by_model(points_of_store(store, last=2))["daily"] == [10.5, 9.5]
+    for last in range(1, 5):  # also among those of one time
+        assert points_of_store(store, last=last) == {one: row[-last:] for one, row in everything.items()}
 
 
 def test_only_the_groups_that_are_asked_for_are_read(store: Store) -> None:
     groups = groups_of_store(store, ["suite"])
     elsewhere = SeriesGroup("octo/perf", "suite", "cuda", H100["type"])
     assert elsewhere in groups
-    assert list(by_model(points_of_store(store, [elsewhere]))) == ["elsewhere"]
+    assert list(by_model(points_of_store(store, [elsewhere]))) == ["elsewhere", "told apart"]
     assert points_of_store(store, []) == {}
     assert groups_of_store(store, ["other"]) == []
 
@@ -200,15 +227,17 @@ def test_the_points_of_two_stretches_of_time_are_what_they_are_among_all(store: 
         assert first == points_of_store(store, [group], stop=START + 1)
 
 
-@pytest.mark.parametrize("stop", [2**40, START + 86_400])
-def test_past_values_are_those_of_the_points_whatever_the_numbers_are(store: Store, stop: int) -> None:
+@pytest.mark.parametrize(("stop", "branch"), [(2**40, ""), (START + 86_400, "main")])
+def test_past_values_are_those_of_the_points_whatever_the_numbers_are(
+    store: Store, stop: int, branch: str
+) -> None:
     for group in groups_of_store(store):
-        points = points_of_store(store, [group], stop=stop)
+        points = points_of_store(store, [group], branch=branch, stop=stop)
         past = past_of_store(
             store,
             group,
             {series: row[0].timestamp for series, row in points.items()},
-            branch="",
+            branch=branch,
             since=0,
             stop=stop,
             machines=machines_of_group(store, group),

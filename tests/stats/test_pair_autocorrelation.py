@@ -104,12 +104,14 @@ def test_what_favours_whichever_begins_is_no_change_and_hides_none() -> None:
     remembered = 0.03 * remembering(0.7, (1, 12))[0] / 0.01
     groups = np.zeros(12, np.intp)
 
-    def weighed(change: float, signs: np.ndarray) -> float:
-        row = PairSeries(change + signs * remembered, np.arange(12.0), groups, signs)
+    def weighed(values: np.ndarray, signs: np.ndarray) -> float:
+        row = PairSeries(values, np.arange(12.0), groups, signs)
         return increase_beyond_autocorrelation(row, 0.03, pair_autocorrelation([]))
 
-    assert weighed(0.0, signs) < 0
-    assert weighed(0.06, signs) > weighed(0.06, np.ones(12)) + 2
+    assert weighed(signs * remembered, signs) < 0
+    assert weighed(0.06 + signs * remembered, signs) > weighed(0.06 + remembered, np.ones(12)) + 2
+    changed = 0.06 + remembering(0.0, (1, 12))[0]
+    assert weighed(changed + signs * 0.1, signs) == pytest.approx(weighed(changed + signs * 0.05, signs))
 
 
 def test_memory_is_seen_behind_the_order_of_pairs() -> None:
@@ -151,11 +153,41 @@ def test_what_proves_a_change_is_no_proof_in_a_session_whose_other_cases_remembe
     assert judged_beside(remembering(0.9, (6, 12), seed=10), order) == "open"
 
 
-@pytest.mark.parametrize(("pairs", "word"), [(0.005, "increase"), (0.004, "open")])
+@pytest.mark.parametrize(
+    ("pairs", "cases", "word"),
+    [(0.005, 1, "increase"), (0.004, 1, "open"), (0.05, 5, "increase"), (0.05, 6, "open")],
+)
 def test_few_pairs_beyond_all_controls_prove_a_change_of_some_times_their_spread(
-    pairs: float, word: str
+    pairs: float, cases: int, word: str
 ) -> None:
+    """And the more cases, the more pairs it takes, however far beyond: processes may have two modes."""
     spread = np.array([-3, -1, 1, 3]) / 3000
     row = [PairReading(value) for value in pairs + spread]
     row += [PairReading(value, control=True) for value in (-0.0007, 0.0007)]
-    assert judge_pairs(row, [], 0.005, cases=1).word == word
+    assert judge_pairs(row, [], 0.005, cases=cases).word == word
+
+
+@pytest.mark.parametrize(
+    ("row", "last", "word"),
+    [
+        ([0.0, 0.0], True, "open"),
+        ([-0.003, 0.0, 0.003], False, "none"),
+        ([-0.006, 0.0, 0.006], True, "open"),
+        ([-0.025, 0.025] * 3, False, "open"),
+        ([-0.025, 0.025] * 3, True, "none"),
+    ],
+)
+def test_only_the_last_look_at_enough_pairs_does_with_a_narrower_interval(
+    row: list[float], last: bool, word: str
+) -> None:
+    assert judge_pairs([PairReading(value) for value in row], [], 0.03, cases=1, last=last).word == word
+
+
+def test_few_pairs_have_the_interval_of_student() -> None:
+    """The table's quantile of 97.5% is 4.303 at two degrees of freedom."""
+    effect = judge_pairs([PairReading(value) for value in (0.1, 0.2, 0.3)], [], 0.03, cases=1).effect
+    assert np.log(effect.ratio) == pytest.approx(0.2)
+    half = np.log([effect.ratio / effect.low, effect.high / effect.ratio])
+    assert half == pytest.approx([4.303 * 0.1 / np.sqrt(3)] * 2, rel=0.05)
+    alone = judge_pairs([PairReading(0.1)], [], 0.03, cases=1).effect
+    assert (alone.low, alone.high) == (0.0, np.inf)

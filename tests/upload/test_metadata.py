@@ -86,7 +86,9 @@ def test_outside_of_a_job_the_ids_follow_from_what_is_uploaded() -> None:
         ({"repo": ".", "head_sha": "be2ad7"}, "--repo tells repository, branch and commit"),
         ({"repo_name": "octo/perf"}, "--repo-name needs --head-branch and --head-sha"),
         ({"repo_name": "octo/perf", "head_sha": "be2ad7"}, "--repo-name needs"),
+        ({"repo_name": "octo/perf", "head_branch": "main"}, "--repo-name needs"),
         ({"head_sha": "be2ad7"}, "need --repo-name outside of a job"),
+        ({"head_branch": "main"}, "need --repo-name outside of a job"),
         ({}, "or say what was measured with --repo-name"),
     ],
 )

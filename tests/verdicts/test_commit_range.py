@@ -36,6 +36,7 @@ def turn(old: Any, new: Any) -> CommitRange:
 def test_a_range_is_what_both_ends_name(old: Any, new: Any, found: list[tuple[str, str]]) -> None:
     assert list(commit_ends_of([turn(old, new)])) == found
     assert turn(old, new).range == (found[0] if found else None)
+    assert turn(old, new).in_measuring_repository == ((A, B) if (A, B) in found else None)
 
 
 def test_levels_without_a_commit_are_not_of_the_same_one() -> None:

@@ -82,6 +82,17 @@ def test_metrics_of_the_cases_that_run_do_not_outvote_the_cases_that_do_not(verd
     assert coverage(Judgement("check", "", "", [*runs, *unsupported])).is_enough
 
 
+def test_only_the_status_of_a_case_without_a_timing_that_says_nothing_counts_among_the_timings(
+    verdict: Make,
+) -> None:
+    judged = [verdict(model=model) for model in "ab"]
+    unclear = [verdict("noisy", model) for model in "cde"]
+    passing = [verdict(model=f"{number}", metric="status", old=1.0, new=1.0) for number in range(8)]
+    assert not coverage(Judgement("compare", "", "", [*judged, *unclear, *passing])).is_enough
+    wavering = [verdict("noisy", model, metric="status", old=1.0, new=1.0) for model in "abc"]
+    assert coverage(Judgement("compare", "", "", [*judged, unclear[0], *wavering, *passing])).is_enough
+
+
 @pytest.mark.parametrize("command", ["check", "compare"])
 def test_what_fails_as_before_is_no_pass(verdict: Make, command: str) -> None:
     """Such as a suite of accuracies that have all failed for more than five nights."""

@@ -120,6 +120,7 @@ def test_what_a_run_measured_is_pytorch_unless_its_commits_are_fewer(store: Stor
         again = run_of(1, 5, "main", commits[0], model={"name": "without torch"}, benchmark=benchmark)
         found = catalogue(store, GROUP._replace(benchmark=f"{number}"), *records, again)
         assert [one.commit for one in reversed(found.runs)] == measured
+        assert {series.benchmark for series, _ in found.series} == {f"{number}"}
 
 
 def test_a_series_has_the_years_of_its_results_in_utc(store: Store) -> None:

@@ -280,9 +280,7 @@ class PastSource:
         return replace(past, name=self.against, note=note, refused=refused)
 
     def _of_directory(self, path: Path, chosen: GroupChoice) -> RecordedPast:
-        if self.may_be_empty and not path.exists():
-            return RecordedPast(self.against, (), {}, self._nothing_yet())
-        collected = points_of_records([path], self.format_name)
+        collected = points_of_records([path] if path.exists() else [], self.format_name)
         if not collected.points:
             if self.may_be_empty:
                 return RecordedPast(self.against, (), {}, self._nothing_yet(), collected.refused)

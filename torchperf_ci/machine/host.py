@@ -111,7 +111,7 @@ def read_host(root: Path = Path("/")) -> Host:
         swap_used=memory_in(memory, "SwapTotal") - memory_in(memory, "SwapFree"),
         load=load(root) or 0.0,
         cpu_pressure=float(pressure) / 100 if pressure else None,
-        steal=ticks[STEAL] / sum(ticks) if ticks and sum(ticks) else None,
+        steal=ticks[STEAL] / sum(ticks) if sum(ticks) else None,
         throttle_events=throttle_events(root),
         clock_source=text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
         huge_pages=_chosen(text(root / "sys/kernel/mm/transparent_hugepage/enabled")),
@@ -239,7 +239,7 @@ def _groups(root: Path, controller: str = "") -> list[Path]:
     lines = [line.split(":", 2) for line in text(root / "proc/self/cgroup").splitlines()]
     group = next((path.strip("/") for _, names, path in lines if controller in names.split(",")), "")
     base = root / "sys/fs/cgroup" / controller
-    folders = [base / group, *(base / group).parents] if group else [base]
+    folders = [base / group, *(base / group).parents]
     return [folder for folder in folders if folder.is_relative_to(base)]
 
 

@@ -41,12 +41,11 @@ def refresh(store: Store) -> None:
     with store.keep_open(), CHANGING:
         if _counts_agree(store):
             return
-        for start, last, results, values in store.rows(statement("differing_days")):
+        for start, last, _, values in store.rows(statement("differing_days")):
             bounds = {"start": start, "last": last}
             if values:
                 store.run(_DELETE, bounds)
-            if results:
-                store.run(statement("fill_values"), bounds)
+            store.run(statement("fill_values"), bounds)
 
 
 def _counts_agree(store: Store) -> bool:

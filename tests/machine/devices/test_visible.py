@@ -29,6 +29,11 @@ def test_visible_devices(choice, expected):
     assert visible_indices(choice, UUIDS) == expected
 
 
+@pytest.mark.parametrize("choice", ["", ",0", "MIG-1"])
+def test_an_entry_that_names_nothing_does_not_mean_the_only_one(choice):
+    assert visible_indices(choice, UUIDS[:1]) == []
+
+
 @given(st.lists(st.sampled_from([*UUIDS, "0", "1", "2", "3", "x", ""])))
 def test_a_list_never_shows_a_gpu_twice_or_one_that_is_not_there(entries):
     chosen = visible_indices(",".join(entries), UUIDS)

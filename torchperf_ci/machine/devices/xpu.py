@@ -25,7 +25,7 @@ class Xpu(Accelerator):
         if not devices:
             facts = {"gpu_problem": "xpu-smi lists no device"}
             return DeviceIdentity("xpu", name or unknown, seen.count, seen.memory_mib, facts=facts)
-        first = next((device for device in devices if name and device.get("device_name") == name), devices[0])
+        first = next((device for device in devices if device.get("device_name") == name), devices[0])
         details = _xpu_smi("discovery", "-d", str(first.get("device_id", 0)), "-j")
         driver = str(details.get("driver_version", ""))
         return DeviceIdentity(
