@@ -289,6 +289,8 @@ def test_the_command_says_what_it_did(place, remote, capsys, monkeypatch, tmp_pa
     assert "5 files from before" in capsys.readouterr().err
     assert command() == 0
     assert "everything from before" in capsys.readouterr().err
+    assert cli.main(["pack", f"branch:typo@{remote}"]) == 2
+    assert "there is no such branch to pack" in capsys.readouterr().err
     assert cli.main(["pack", str(tmp_path)]) == 2
     monkeypatch.chdir(tmp_path)
     assert cli.main(["pack"]) == 0

@@ -112,12 +112,13 @@ class BranchPlace(RecordPlace):
         """Move the files of months before ``first_kept`` (``YYYY-MM``) into packs, one per month.
 
         A single push replaces the files by the packs, so this may be killed at any moment, and may run concurrently
-        with uploads and with itself. Raises :class:`NotDeliveredError`.
+        with uploads and with itself. Raises :class:`NotDeliveredError`, and :class:`UsageError` without a branch.
         """
 
         def replace_old(repository: DataRepository, tip: str) -> PackOutcome:
             if not tip:
-                return PackOutcome()
+                msg = f"{self.name}: there is no such branch to pack; correct its name (the first upload creates it)"
+                raise UsageError(msg)
             packing = BranchPacking(repository, tip, repository.files(tip), first_kept)
             outcome = packing.prepare(self._committers)
             try:
