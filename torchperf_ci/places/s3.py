@@ -41,6 +41,7 @@ from torchperf_ci.errors import (
     UsageError,
 )
 from torchperf_ci.git import without_secrets
+from torchperf_ci.http_client import certificate_problem
 from torchperf_ci.places.oidc import WebIdentity
 from torchperf_ci.places.place import (
     ListedObject,
@@ -155,6 +156,8 @@ _ANONYMOUS = (
     "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role to assume"
 )
 
+_TRUST = "correct it or the endpoint; if an authority of your own issued it, name that one's in AWS_CA_BUNDLE"
+
 
 def error_code(error: Exception) -> str:
     """Return S3's error code, such as ``PreconditionFailed``; empty if the error did not come from S3."""
@@ -164,6 +167,16 @@ def error_code(error: Exception) -> str:
 def is_refusal(error: Exception) -> bool:
     """Whether S3 refused the request because of missing permissions."""
     return error_code(error) in {"AccessDenied", "403"}
+
+
+def _lasting_problem(error: Exception) -> str:
+    """Return why a request cannot be sent, if no retry mends that; empty otherwise."""
+    if untrusted := certificate_problem(error):
+        return f"the certificate is not accepted: {untrusted}; {_TRUST}"
+    # The error itself quotes the header, which may be the session's token.
+    if isinstance(error, HTTPClientError) and isinstance(error.kwargs.get("error"), ValueError):
+        return "credentials or endpoint hold what no request may, as the end of a line: correct the AWS_* variables"
+    return ""
 
 
 def _with_retries(request: Callable[[], _T], deadline: Deadline) -> _T:
@@ -178,10 +191,9 @@ def _with_retries(request: Callable[[], _T], deadline: Deadline) -> _T:
             return deadline.wait_for(request)
         except (OutOfTimeError, TimeoutError):
             break
-        except EndpointConnectionError:
-            raise
         except (ClientError, *_BROKEN) as error:
-            if isinstance(error, ClientError) and error_code(error) not in _PASSING:
+            is_refused = isinstance(error, ClientError) and error_code(error) not in _PASSING
+            if is_refused or isinstance(error, EndpointConnectionError) or _lasting_problem(error):
                 raise
             problem = error
     raise problem
@@ -345,6 +357,8 @@ class S3Place(RecordPlace):
             return f"{where}: it did not finish in time; try again later, or allow more time"
         if isinstance(error, NoCredentialsError):
             return f"{where}: {_ANONYMOUS}"
+        if lasting := _lasting_problem(error):
+            return f"{where}: {lasting}"
         if isinstance(error, _BROKEN):
             return f"{where}: cannot be reached: {error}; check the network, its proxy, and AWS_ENDPOINT_URL"
         return f"{where}: {error}"
