@@ -72,6 +72,7 @@ def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("GIT_DIR", str(checkout / ".git"))  # as inside of a hook of the user's own
     monkeypatch.setenv("GIT_INDEX_FILE", str(checkout / ".git/index"))
+    monkeypatch.setenv("GIT_DEFAULT_HASH", "sha256")
     before = state(checkout, git)
     assert open_place("branch:perf-data").put("v3/a.json", b"[]") == "written"
     assert state(checkout, git) == before

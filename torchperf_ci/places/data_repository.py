@@ -179,7 +179,7 @@ class DataRepository:
         """Create the repository in the empty ``folder``."""
         settings = (*_GIT_SETTINGS, *remote.settings, (f"remote.{_NAME}.url", remote.url))
         git = Git(folder, deadline, settings)
-        git("init", "--quiet", "--template=")
+        git("init", "--quiet", "--template=", "--object-format=sha1")  # whatever the default is here
         return cls(git, branch)
 
     @property
