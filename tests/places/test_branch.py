@@ -67,8 +67,9 @@ def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp
     told = plant_hooks(tmp_path / "hooks")
     (tmp_path / "gitconfig").write_text(
         f'[core]\n\thooksPath = "{told.parent}"\n[commit]\n\tgpgSign = true\n[push]\n\tgpgSign = true\n'
-        "[safe]\n\tbareRepository = explicit\n"
+        "[safe]\n\tbareRepository = explicit\n[protocol]\n\tversion = 0\n"
     )
+    git(remote, "config", "uploadpack.allowAnySHA1InWant", "false")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("GIT_DIR", str(checkout / ".git"))  # as inside of a hook of the user's own
     monkeypatch.setenv("GIT_INDEX_FILE", str(checkout / ".git/index"))
@@ -78,6 +79,7 @@ def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp
     assert state(checkout, git) == before
     assert not told.exists()
     assert git(remote, "--git-dir=.", "show", "perf-data:v3/a.json") == "[]"
+    assert contents(open_place("branch:perf-data")) == {"v3/a.json": b"[]"}
 
 
 def test_a_new_branch_has_no_history_and_each_call_adds_one_commit(remote: Path, git: Run) -> None:

@@ -149,6 +149,7 @@ BASE, NEXT = "refs/torchperf/base", "refs/torchperf/next"
 # The user's own git settings must not have any effect here, beyond those that :class:`Git` overrides everywhere.
 _GIT_SETTINGS = (
     ("fetch.recurseSubmodules", "false"),
+    ("protocol.version", "2"),  # older ones let a client ask for no file by its id
     ("push.followTags", "false"),
     ("push.gpgSign", "false"),
     ("push.recurseSubmodules", "no"),
