@@ -69,12 +69,8 @@ def upload_command(options: UploadOptions) -> int:
         return 0
     folder, route = _folder(options), _route(to, options, config)
     resumed = _resume(route, dry_run=options.dry_run) if options.resume else ()
-    sent = (
-        _upload(folder, route, options, config)
-        if folder
-        else replace(route.report(), left_out=route.spool.left_out())
-    )
-    report = replace(sent, deliveries=(*resumed, *sent.deliveries))
+    sent = _upload(folder, route, options, config) if folder else route.report()
+    report = replace(sent, deliveries=(*resumed, *sent.deliveries), left_out=route.spool.left_out())
     if options.dry_run:
         report = replace(report, quarantine=None)
     elif actions.in_actions():  # elsewhere nobody publishes the folder, and what is in it is the user's own

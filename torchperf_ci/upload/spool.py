@@ -126,6 +126,7 @@ class Spool:
     def __init__(self, root: Path, target: str) -> None:
         self.root = root
         self.target = target
+        self._taken: set[Path] = set()
 
     @property
     def quarantine(self) -> Path:
@@ -148,20 +149,20 @@ class Spool:
         path = self.root / f"{_spool_digest(*identity)[:_NAME_LENGTH]}.zip"
         batch = SpooledBatch(path, source, tuple(payloads))
         self._write(batch)
+        self._taken.add(path)
         return batch
 
     def pending(self) -> list[SpooledBatch]:
         """Return the batches for this target, by name. Raises :class:`RecordsError` for an unreadable one."""
-        batches = [self._read(path) for path in sorted(self.root.glob("*.zip"))]
-        return [batch for batch in batches if batch]
+        batches = [batch for path in sorted(self.root.glob("*.zip")) if (batch := self._read(path))]
+        self._taken.update(batch.path for batch in batches)
+        return batches
 
     def left_out(self) -> str:
-        """Say which batches :meth:`pending` leaves out, for other targets or in folders below; empty if none."""
-        pending = {batch.path for batch in self.pending()}
-        others = sum(path not in pending for path in self.root.rglob("*.zip"))
-        if not others:
-            return ""
-        return f"{counted(others, 'upload')} in {self.root} not sent: for another --to, or in a folder below"
+        """Say which batches neither :meth:`keep` nor :meth:`pending` has returned; empty if none."""
+        others = sum(path not in self._taken for path in self.root.rglob("*.zip"))
+        why = "without --resume, for another --to, or in a folder below"
+        return f"{counted(others, 'upload')} in {self.root} not sent: {why}" if others else ""
 
     def settle(self, batch: SpooledBatch, kept: Iterable[str]) -> None:
         """Remove the objects that were ``kept``; if none is left, note that ``batch.source`` has been delivered."""
