@@ -71,8 +71,7 @@ _ADVICE = {
     400: "the API does not understand the request; is this the URL of an upload API?",
     401: "it does not know the credentials that were sent; is this the URL of an upload API, or its dashboard's?",
     403: "it does not accept the credentials; check UPLOADER_USERNAME and UPLOADER_PASSWORD",
-    404: "there is no upload API at this URL",
-    405: "there is no upload API at this URL",
+    **dict.fromkeys((301, 302, 307, 308, 404, 405), "there is no upload API at this URL"),
     413: "the content is too large for this API; upload to its bucket instead",
     422: "it refuses the records",
 }
