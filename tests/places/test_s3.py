@@ -225,6 +225,13 @@ def test_a_page_to_log_in_keeps_nothing(script: Script) -> None:
         open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
 
 
+@pytest.mark.parametrize("content", [b"", b"<html><body>Log in</body></html>"])
+def test_a_page_to_log_in_is_no_empty_bucket(script: Script, content: bytes) -> None:
+    script.answers = [(200, content)]
+    with pytest.raises(PlaceUnreadableError, match="what answers is not S3"):
+        list(open_place("s3://bucket", PlaceAccess(endpoint=script.url)).keys())
+
+
 def test_a_lost_answer_to_a_put_that_was_done_is_no_conflict(script: Script) -> None:
     script.answers = [s3_error(500, "InternalError"), EXISTS, (200, b"mine")]
     assert open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"mine") == "already there"
