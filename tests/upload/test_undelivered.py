@@ -54,6 +54,19 @@ def test_without_a_connection_everything_is_spooled_and_resumed_elsewhere(
     assert "nothing is left to send" in capsys.readouterr().err
 
 
+def test_the_deadline_holds_for_all_that_waits_together(
+    folder: Path, api: HttpServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        to = ("--to", f"http://127.0.0.1:{silent.getsockname()[1]}", "--deadline", "0.2")
+        for model in "ab":
+            assert upload(folder, *CHANGE, *to, "--model", model) == 4
+        capsys.readouterr()
+        assert upload(*to, "--resume") == 4
+    told = capsys.readouterr().out
+    assert told.count("it cannot be reached") == told.count("the time was up before its turn") == 1
+
+
 def test_what_an_earlier_upload_left_is_told_until_it_is_sent(
     folder: Path, api: HttpServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
