@@ -267,6 +267,13 @@ def test_a_branch_that_is_not_there_yet_holds_nothing(remote: Path) -> None:
     assert list(place.keys()) == ["a"]
 
 
+def test_a_page_to_log_in_is_no_empty_repository(git: Run) -> None:
+    with scripted_server() as server:
+        server.answers = [(200, b"<html>Log in</html>")]
+        with pytest.raises(PlaceUnreadableError, match="what answers is no git server"):
+            list(open_place(f"branch:perf-data@{server.url}/data.git").keys())
+
+
 def test_a_repository_that_is_not_there(tmp_path: Path, git: Run) -> None:
     place = open_place(f"branch:perf-data@file://{tmp_path}/none")
     with pytest.raises(NotDeliveredError, match="not appear to be a git repository"):

@@ -286,6 +286,8 @@ def _has_moved(repository: DataRepository, tip: str | None) -> bool:
 def _advice(error: GitError, use: str) -> str:
     if "algorithm" in str(error):
         return "its objects are named by SHA-256: keep records in a repository with git's default, SHA-1"
+    if "dumb http" in str(error):
+        return "what answers is no git server of today: correct the address, or see what stands before the server"
     return f"check that the repository is there and that this job may {use} it"
 
 

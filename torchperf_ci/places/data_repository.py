@@ -199,6 +199,12 @@ class DataRepository:
     def fetch(self) -> str:
         """Fetch the newest tree without history and contents; return its commit, empty if there is no branch."""
         if not self.tip():
+            # git takes any page, such as one to log in, for an empty listing, until it is to fetch something.
+            try:
+                self.git("fetch", "--quiet", "--depth=1", _NAME, "1" * 40)
+            except GitError as error:
+                if "dumb http" in str(error):
+                    raise
             return ""
         less = ("--no-tags", "--depth=1", "--filter=blob:none")
         self.git("fetch", "--quiet", *less, _NAME, f"+{self._ref}:{BASE}")
