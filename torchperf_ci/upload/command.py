@@ -241,10 +241,6 @@ def pack_command(options: PackOptions) -> int:
     access = PlaceAccess(deadline=_SECONDS, git_token=token, mask=actions.mask)
     first_kept = month_before(datetime.datetime.now(datetime.timezone.utc).date(), QUARTER)
     outcome = BranchPlace.at(target, access).pack(first_kept)
-    if outcome.files:
-        say(
-            f"{counted(outcome.files, 'file')} from before {first_kept} packed into {', '.join(outcome.packs)}"
-        )
-    else:
-        say(f"everything from before {first_kept} is packed")
+    done = f"{counted(outcome.files, 'file')} from before {first_kept} packed into {', '.join(outcome.packs)}"
+    say(done if outcome.files else f"everything from before {first_kept} is packed")
     return 0

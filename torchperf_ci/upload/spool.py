@@ -19,7 +19,7 @@ import msgspec
 
 from torchperf_ci.document import counted
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
-from torchperf_ci.json_files import append_entry
+from torchperf_ci.json_files import append_entry, write_json_file
 from torchperf_ci.records.files import (
     MAX_BYTES,
     is_irregular,
@@ -28,7 +28,6 @@ from torchperf_ci.records.files import (
     open_regular,
     read_limited,
     replace_by,
-    replace_file,
 )
 from torchperf_ci.records.reading import RefusedElement, add_to_quarantine
 from torchperf_ci.records.record import parsed_json
@@ -126,12 +125,8 @@ class Spool:
     def __init__(self, root: Path, target: str) -> None:
         self.root = root
         self.target = target
+        self.quarantine = root / QUARANTINE
         self._taken: set[Path] = set()
-
-    @property
-    def quarantine(self) -> Path:
-        """The file that holds refused elements."""
-        return self.root / QUARANTINE
 
     def set_aside(self, refused: Iterable[RefusedElement]) -> None:
         """Add refused elements to the quarantine. Raises :class:`OutputDirectoryError` or :class:`RecordsError`."""
@@ -172,10 +167,8 @@ class Spool:
             if done:
                 self._write(SpooledBatch(batch.path, batch.source, left))
             return
-        self._receipt(batch.source).parent.mkdir(exist_ok=True)
-        replace_file(
-            self._receipt(batch.source), json.dumps({"target": self.target, "time": int(time.time())})
-        )
+        receipt = json.dumps({"target": self.target, "time": int(time.time())})
+        write_json_file(self._receipt(batch.source), receipt)
         batch.path.unlink(missing_ok=True)
 
     def knows(self, source: str) -> bool:
