@@ -73,6 +73,11 @@ PASSING = [
     "fatal: unable to access 'https://o.org/r/': Recv failure: Connection reset by peer",
     "fatal: unable to access 'https://o.org/r/': OpenSSL SSL_connect: SSL_ERROR_SYSCALL in connection to o.org:443",
     "fatal: unable to access 'https://o.org/r/': The TLS connection was non-properly terminated.",
+    "fatal: unable to access 'https://o.org/r/': SSL_read: error:0A000126:SSL routines::unexpected eof",
+    "fatal: unable to access 'https://o.org/r/': transfer closed with 4966 bytes remaining to read",
+    "fatal: unable to access 'https://o.org/r/': transfer closed with outstanding read data remaining",
+    "fatal: expected flush after ref listing",
+    "fatal: expected 'packfile'",
     "error: RPC failed; curl 92 HTTP/2 stream 5 was not closed cleanly: CANCEL (err 8)",
     "ssh: connect to host o.org port 22: Network is unreachable",
 ]

@@ -38,7 +38,7 @@ _PASSING = re.compile(
     r"cannot lock ref|failed to (lock|update) ref|\.lock': File exists|"
     r"could not resolve host|failed to (connect|resolve)|connection (refused|reset|closed|timeout)|timed out|"
     r"timeout was reached|network is unreachable|no route to host|(recv|send) failure|not closed cleanly|"
-    r"ssl_error_syscall|non-properly terminated|"
+    r"ssl_error_syscall|non-properly terminated|unexpected eof|transfer closed with|expected (flush|'packfile')|"
     r"empty reply|early EOF|unexpected disconnect|hung up unexpectedly|(error:|HTTP) (408|429|5\d\d)\b",
     re.IGNORECASE,
 )

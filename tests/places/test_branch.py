@@ -67,16 +67,19 @@ def test_the_checkout_stays_as_it_is_and_no_hook_runs(checkout, remote, git, tmp
     told = plant_hooks(tmp_path / "hooks")
     (tmp_path / "gitconfig").write_text(
         f'[core]\n\thooksPath = "{told.parent}"\n[commit]\n\tgpgSign = true\n[push]\n\tgpgSign = true\n'
-        "[safe]\n\tbareRepository = explicit\n"
+        "[safe]\n\tbareRepository = explicit\n[protocol]\n\tversion = 0\n"
     )
+    git(remote, "config", "uploadpack.allowAnySHA1InWant", "false")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "gitconfig"))
     monkeypatch.setenv("GIT_DIR", str(checkout / ".git"))  # as inside of a hook of the user's own
     monkeypatch.setenv("GIT_INDEX_FILE", str(checkout / ".git/index"))
+    monkeypatch.setenv("GIT_DEFAULT_HASH", "sha256")
     before = state(checkout, git)
     assert open_place("branch:perf-data").put("v3/a.json", b"[]") == "written"
     assert state(checkout, git) == before
     assert not told.exists()
     assert git(remote, "--git-dir=.", "show", "perf-data:v3/a.json") == "[]"
+    assert contents(open_place("branch:perf-data")) == {"v3/a.json": b"[]"}
 
 
 def test_a_new_branch_has_no_history_and_each_call_adds_one_commit(remote: Path, git: Run) -> None:
@@ -262,6 +265,13 @@ def test_a_branch_that_is_not_there_yet_holds_nothing(remote: Path) -> None:
         place.get("a")
     assert place.put("a", b"1") == "written"
     assert list(place.keys()) == ["a"]
+
+
+def test_a_page_to_log_in_is_no_empty_repository(git: Run) -> None:
+    with scripted_server() as server:
+        server.answers = [(200, b"<html>Log in</html>")]
+        with pytest.raises(PlaceUnreadableError, match="what answers is no git server"):
+            list(open_place(f"branch:perf-data@{server.url}/data.git").keys())
 
 
 def test_a_repository_that_is_not_there(tmp_path: Path, git: Run) -> None:

@@ -6,6 +6,7 @@ import datetime
 import gzip
 import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.data_repository import DataRepository
 from torchperf_ci.places.packs import QUARTER, is_pack, month_before, read_pack, write_packs
 from torchperf_ci.places.place import PlaceAccess, PlacedObject, unpacked
+from torchperf_ci.records import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -237,6 +239,14 @@ def test_a_month_beyond_the_limit_has_several_packs(place, lying, monkeypatch) -
     assert held(place) == as_held(BRANCH | {"v3/octo/perf/1/9/late.json": lines(MARCH)})
 
 
+def test_of_what_hardly_becomes_smaller_there_are_more_packs_that_all_can_be_read(monkeypatch) -> None:
+    for module in (packs, files):
+        monkeypatch.setattr(module, "MAX_BYTES", 3000)
+    placed = [PlacedObject(f"v3/{number}.json", "t", os.urandom(700)) for number in range(9)]
+    made = [content for content, _ in write_packs(placed)]
+    assert [file for content in made for file in read_pack("", content)] == placed
+
+
 def test_a_pack_that_unpacks_to_more_than_any_of_ours_is_refused(monkeypatch) -> None:
     [(content, _)] = write_packs([PlacedObject("a", "t", b"0" * 5000)])
     monkeypatch.setattr(packs, "_MAX_UNPACKED_BYTES", 2000)
@@ -289,6 +299,8 @@ def test_the_command_says_what_it_did(place, remote, capsys, monkeypatch, tmp_pa
     assert "5 files from before" in capsys.readouterr().err
     assert command() == 0
     assert "everything from before" in capsys.readouterr().err
+    assert cli.main(["pack", f"branch:typo@{remote}"]) == 2
+    assert "there is no such branch to pack" in capsys.readouterr().err
     assert cli.main(["pack", str(tmp_path)]) == 2
     monkeypatch.chdir(tmp_path)
     assert cli.main(["pack"]) == 0

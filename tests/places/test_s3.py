@@ -8,6 +8,7 @@ import signal
 import socket
 import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ import boto3
 import pytest
 from scripted_http import Answer, Script, s3_error, scripted_server
 from seaweedfs import BUCKET, S3Server
+from serving import encrypt, serving
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import (
@@ -30,6 +32,7 @@ from torchperf_ci.places.s3 import S3Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 CONFLICTING = s3_error(409, "ConditionalRequestConflict")
 EXISTS = s3_error(412, "PreconditionFailed")
@@ -137,11 +140,17 @@ def test_what_is_in_an_archive_is_one_object_that_cannot_be_read(script: Script)
         open_place("s3://bucket", PlaceAccess(endpoint=script.url)).get("key")
 
 
-def test_an_endpoint_out_of_reach(aws_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing listens, nothing is tried until the deadline: the region may be misspelt."""
-    monkeypatch.setattr(s3, "ATTEMPTS", 1)
+@pytest.fixture
+def tries(aws_keys: None, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """How often something was put, of which botocore tries each once."""
     tries, create = [], S3Place._create
+    monkeypatch.setattr(s3, "ATTEMPTS", 1)
     monkeypatch.setattr(S3Place, "_create", lambda *put: tries.append(put) or create(*put))
+    return tries
+
+
+def test_an_endpoint_out_of_reach(tries: list[object]) -> None:
+    """Where nothing listens, nothing is tried until the deadline: the region may be misspelt."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
@@ -151,6 +160,18 @@ def test_an_endpoint_out_of_reach(aws_keys: None, monkeypatch: pytest.MonkeyPatc
     assert {type(outcome) for outcome in outcomes.values()} == {NotDeliveredError}
     assert "cannot be reached" in str(outcomes["a"])
     assert "cannot be reached" in str(outcomes["b"])
+
+
+def test_a_certificate_that_is_not_accepted_is_told_at_once(tries: list[object], tmp_path: Path) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    encrypt(server, tmp_path)
+    with serving(server):
+        access = PlaceAccess(endpoint=f"https://127.0.0.1:{server.server_port}", deadline=20)
+        with pytest.raises(
+            NotDeliveredError, match=r"not accepted: self-signed certificate; .*AWS_CA_BUNDLE"
+        ):
+            open_place("s3://bucket", access).put("a", b"1")
+    assert len(tries) == 1
 
 
 def test_a_server_that_never_answers(aws_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,6 +223,13 @@ def test_a_page_to_log_in_keeps_nothing(script: Script) -> None:
     script.answers = [(200, b"<html>Sign in</html>")]
     with pytest.raises(NotDeliveredError, match="what answers is not S3"):
         open_place("s3://bucket", PlaceAccess(endpoint=script.url)).put("key", b"x")
+
+
+@pytest.mark.parametrize("content", [b"", b"<html><body>Log in</body></html>"])
+def test_a_page_to_log_in_is_no_empty_bucket(script: Script, content: bytes) -> None:
+    script.answers = [(200, content)]
+    with pytest.raises(PlaceUnreadableError, match="what answers is not S3"):
+        list(open_place("s3://bucket", PlaceAccess(endpoint=script.url)).keys())
 
 
 def test_a_lost_answer_to_a_put_that_was_done_is_no_conflict(script: Script) -> None:
@@ -294,6 +322,14 @@ def test_settings_that_cannot_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
     with pytest.raises(NotDeliveredError, match=r"nobody.*AWS_"):
         open_place("s3://bucket").put("key", b"x")
+
+
+def test_the_end_of_a_line_in_credentials_is_told_without_them(script: Script, tries, monkeypatch) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "its-token\n")
+    with pytest.raises(NotDeliveredError, match="as the end of a line") as error:
+        open_place("s3://bucket", PlaceAccess(endpoint=script.url, deadline=20)).put("key", b"x")
+    assert "its-token" not in str(error.value)
+    assert len(tries) == 1
 
 
 def test_a_signal_does_not_wait_for_a_request_that_hangs(aws_keys: None) -> None:

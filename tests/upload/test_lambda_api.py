@@ -121,7 +121,7 @@ def test_what_may_pass_is_tried_again(api: UploadApi, server: Any, fault: Callab
         (405, NotDeliveredError, "there is no upload API at this URL"),
         (413, NotDeliveredError, "too large for this API"),
         (422, NotDeliveredError, "refuses the records"),
-        (302, NotDeliveredError, "answered 302"),
+        (302, NotDeliveredError, "there is no upload API at this URL"),
     ],
 )
 def test_what_will_not_pass_is_not_tried_again(

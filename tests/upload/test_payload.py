@@ -53,13 +53,14 @@ def test_a_file_is_split_where_readers_would_refuse_it_as_a_whole(
     monkeypatch.setattr(
         payload, limit, 2 * (payload.count_values(row) if limit == "MAX_VALUES" else len(row) + 1)
     )
-    made = pack_objects({"a.json": [BASE] * 5, "a_part2.json": [BASE], "b.json.gz": [BASE] * 3})
-    assert [part.records for part in made] == [2, 2, 1, 1, 2, 1]
+    others = {"a_part2.json": [BASE], "a part2.json": [BASE]}
+    made = pack_objects({"a.json": [BASE] * 5, **others, "b.json.gz": [BASE] * 3})
+    assert [part.records for part in made] == [2, 2, 1, 1, 1, 2, 1]
     names = [part.key.rpartition("/")[2] for part in made]
     assert [name.partition("-")[0] for name in names] == [
-        "a.json", "a_part2", "a_part3", "a_part2.json", "b.json.gz", "b_part2"
+        "a.json", "a_part2", "a_part3", "a_part2.json", "a_part2", "b.json.gz", "b_part2"
     ]  # fmt: skip
-    assert len({*names}) == 6
+    assert len({*names}) == 7
 
 
 def test_the_same_records_are_always_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:

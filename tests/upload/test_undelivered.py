@@ -43,7 +43,8 @@ def test_without_a_connection_everything_is_spooled_and_resumed_elsewhere(
     for to, above in ((f"{api.url}/", "artifacts/artifact"), (api.url, "artifacts")):
         assert upload("--to", to, "--spool", above, "--resume") == 0
         assert (
-            f"1 upload in {above} not sent: for another --to, or in a folder below" in capsys.readouterr().err
+            f"1 upload in {above} not sent: without --resume, for another --to, or in a folder below"
+            in capsys.readouterr().err
         )
     Path("artifacts/artifact").rename("artifact")
     assert upload("--to", api.url, "--spool", "artifact", "--resume") == 0
@@ -51,6 +52,33 @@ def test_without_a_connection_everything_is_spooled_and_resumed_elsewhere(
     assert [record["job_id"] for record in records] == [9] * 5
     assert upload("--to", api.url, "--spool", "artifact", "--resume") == 0
     assert "nothing is left to send" in capsys.readouterr().err
+
+
+def test_the_deadline_holds_for_all_that_waits_together(
+    folder: Path, api: HttpServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        to = ("--to", f"http://127.0.0.1:{silent.getsockname()[1]}", "--deadline", "0.2")
+        for model in "ab":
+            assert upload(folder, *CHANGE, *to, "--model", model) == 4
+        capsys.readouterr()
+        assert upload(*to, "--resume") == 4
+    told = capsys.readouterr().out
+    assert told.count("it cannot be reached") == told.count("the time was up before its turn") == 1
+
+
+def test_what_an_earlier_upload_left_is_told_until_it_is_sent(
+    folder: Path, api: HttpServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as another_day:
+        another_day.setenv("UPLOADER_PASSWORD", "wrong")
+        assert upload(folder, *CHANGE, "--to", api.url) == 4
+    waiting = "1 upload in .torchperf/spool not sent"
+    assert waiting not in capsys.readouterr().err
+    for more, is_told in (("--model=a",), True), (("--model=b", "--resume"), False):
+        (folder / "a.json").write_text(json.dumps([{"metric": {"name": more[0]}, "runners": []}]))
+        assert upload(folder, *CHANGE, "--to", api.url, *more) == 0
+        assert (waiting in capsys.readouterr().err) == is_told
 
 
 @pytest.mark.parametrize("moment", range(4))

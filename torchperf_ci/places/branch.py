@@ -112,12 +112,13 @@ class BranchPlace(RecordPlace):
         """Move the files of months before ``first_kept`` (``YYYY-MM``) into packs, one per month.
 
         A single push replaces the files by the packs, so this may be killed at any moment, and may run concurrently
-        with uploads and with itself. Raises :class:`NotDeliveredError`.
+        with uploads and with itself. Raises :class:`NotDeliveredError`, and :class:`UsageError` without a branch.
         """
 
         def replace_old(repository: DataRepository, tip: str) -> PackOutcome:
             if not tip:
-                return PackOutcome()
+                msg = f"{self.name}: there is no such branch to pack; correct its name (the first upload creates it)"
+                raise UsageError(msg)
             packing = BranchPacking(repository, tip, repository.files(tip), first_kept)
             outcome = packing.prepare(self._committers)
             try:
@@ -285,6 +286,8 @@ def _has_moved(repository: DataRepository, tip: str | None) -> bool:
 def _advice(error: GitError, use: str) -> str:
     if "algorithm" in str(error):
         return "its objects are named by SHA-256: keep records in a repository with git's default, SHA-1"
+    if "dumb http" in str(error):
+        return "what answers is no git server of today: correct the address, or see what stands before the server"
     return f"check that the repository is there and that this job may {use} it"
 
 

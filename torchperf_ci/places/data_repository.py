@@ -149,6 +149,7 @@ BASE, NEXT = "refs/torchperf/base", "refs/torchperf/next"
 # The user's own git settings must not have any effect here, beyond those that :class:`Git` overrides everywhere.
 _GIT_SETTINGS = (
     ("fetch.recurseSubmodules", "false"),
+    ("protocol.version", "2"),  # older ones let a client ask for no file by its id
     ("push.followTags", "false"),
     ("push.gpgSign", "false"),
     ("push.recurseSubmodules", "no"),
@@ -179,7 +180,7 @@ class DataRepository:
         """Create the repository in the empty ``folder``."""
         settings = (*_GIT_SETTINGS, *remote.settings, (f"remote.{_NAME}.url", remote.url))
         git = Git(folder, deadline, settings)
-        git("init", "--quiet", "--template=")
+        git("init", "--quiet", "--template=", "--object-format=sha1")  # whatever the default is here
         return cls(git, branch)
 
     @property
@@ -198,6 +199,12 @@ class DataRepository:
     def fetch(self) -> str:
         """Fetch the newest tree without history and contents; return its commit, empty if there is no branch."""
         if not self.tip():
+            # git takes any page, such as one to log in, for an empty listing, until it is to fetch something.
+            try:
+                self.git("fetch", "--quiet", "--depth=1", _NAME, "1" * 40)
+            except GitError as error:
+                if "dumb http" in str(error):
+                    raise
             return ""
         less = ("--no-tags", "--depth=1", "--filter=blob:none")
         self.git("fetch", "--quiet", *less, _NAME, f"+{self._ref}:{BASE}")

@@ -81,11 +81,17 @@ def pack_names(month: str) -> Iterator[str]:
     yield from (f"packed/{month}.{number}.tar.gz" for number in count(2))
 
 
-def write_packs(files: Iterable[PlacedObject]) -> Iterator[tuple[bytes, list[str]]]:
-    """Yield the packs of a month: the content, and the keys of the files in it. Equal files give equal bytes."""
+def write_packs(files: Iterable[PlacedObject], most: float = 0) -> Iterator[tuple[bytes, list[str]]]:
+    """Yield the packs of a month: the content, and the keys of the files in it. Equal files give equal bytes.
+
+    A pack holds at most ``most`` bytes of files, by default :data:`PACK_BYTES`.
+    """
     whole = (replace(file, body=unpacked(file.body, -1)) for file in sorted(files, key=lambda file: file.key))
-    for part in in_batches(whole, PACK_BYTES):
+    for part in in_batches(whole, most or PACK_BYTES):
         content = _write_pack(part)
+        if len(content) > MAX_BYTES and len(part) > 1:  # raw samples hardly become smaller
+            yield from write_packs(part, sum(file.size for file in part) / 2)
+            continue
         # The original files are deleted afterwards, so an error here could never be repaired.
         if not all(was == now for was, now in zip(part, read_pack("", content), strict=True)):
             msg = "a pack does not hold what was put into it"

@@ -25,7 +25,6 @@ from botocore.exceptions import (
     EndpointConnectionError,
     HTTPClientError,
     IncompleteReadError,
-    NoCredentialsError,
 )
 from botocore.exceptions import ConnectionError as UnreachableError
 
@@ -41,6 +40,7 @@ from torchperf_ci.errors import (
     UsageError,
 )
 from torchperf_ci.git import without_secrets
+from torchperf_ci.http_client import certificate_problem
 from torchperf_ci.places.oidc import WebIdentity
 from torchperf_ci.places.place import (
     ListedObject,
@@ -71,6 +71,7 @@ READ_TIMEOUT = 30.0
 ATTEMPTS = 5
 
 _deadline: ContextVar[Deadline | None] = ContextVar("_deadline", default=None)
+"""No attempt of a request, first or retry, starts after it."""
 
 
 class OutOfTimeError(Exception):
@@ -103,16 +104,6 @@ def make_client(access: PlaceAccess) -> tuple[S3Client, Credentials | None]:
         raise CredentialsError(msg) from error
     client.meta.events.register("before-send.s3", _stop_when_late)
     return client, credentials
-
-
-@contextmanager
-def requests_until(deadline: Deadline) -> Iterator[None]:
-    """Inside the block, no attempt of a request, first or retry, starts after ``deadline``."""
-    token = _deadline.set(deadline)
-    try:
-        yield
-    finally:
-        _deadline.reset(token)
 
 
 def _stop_when_late(**_event: Any) -> None:
@@ -155,6 +146,8 @@ _ANONYMOUS = (
     "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role to assume"
 )
 
+_TRUST = "correct it or the endpoint; if an authority of your own issued it, name that one's in AWS_CA_BUNDLE"
+
 
 def error_code(error: Exception) -> str:
     """Return S3's error code, such as ``PreconditionFailed``; empty if the error did not come from S3."""
@@ -166,22 +159,36 @@ def is_refusal(error: Exception) -> bool:
     return error_code(error) in {"AccessDenied", "403"}
 
 
+def _lasting_problem(error: Exception) -> str:
+    """Return why a request cannot be sent, if no retry mends that; empty otherwise."""
+    if untrusted := certificate_problem(error):
+        return f"the certificate is not accepted: {untrusted}; {_TRUST}"
+    # The error itself quotes the header, which may be the session's token.
+    if isinstance(error, HTTPClientError) and isinstance(error.kwargs.get("error"), ValueError):
+        return "credentials or endpoint hold what no request may, as the end of a line: correct the AWS_* variables"
+    return ""
+
+
 def _with_retries(request: Callable[[], _T], deadline: Deadline) -> _T:
     """Return the result of ``request``, tried until the deadline if its error may pass, such as SlowDown.
 
     That is longer than botocore tries: its few attempts take seconds, and many requests that fail share even fewer.
     They suffice for a host that does not exist or where nothing listens: the region or the endpoint may be misspelt.
     """
+
+    def limited() -> _T:
+        _deadline.set(deadline)  # in the thread's own context
+        return request()
+
     problem: Exception = OutOfTimeError()
     for _ in deadline.tries():
         try:
-            return deadline.wait_for(request)
+            return deadline.wait_for(limited)
         except (OutOfTimeError, TimeoutError):
             break
-        except EndpointConnectionError:
-            raise
         except (ClientError, *_BROKEN) as error:
-            if isinstance(error, ClientError) and error_code(error) not in _PASSING:
+            is_refused = isinstance(error, ClientError) and error_code(error) not in _PASSING
+            if is_refused or isinstance(error, EndpointConnectionError) or _lasting_problem(error):
                 raise
             problem = error
     raise problem
@@ -236,6 +243,9 @@ class S3Place(RecordPlace):
         pages = self._client().get_paginator("list_objects_v2")
         with self._explained(PlaceUnreadableError, self.name, "s3:ListBucket"):
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
+                if "Name" not in page:
+                    msg = f"{self.name}: what answers is not S3, and lists nothing: correct the endpoint"
+                    raise PlaceUnreadableError(msg)
                 for entry in page.get("Contents", ()):
                     if not entry["Key"].endswith("/"):  # a folder that was created in a console
                         key, tag = entry["Key"].removeprefix(self._prefix), entry["ETag"].strip('"')
@@ -243,7 +253,7 @@ class S3Place(RecordPlace):
 
     def get(self, key: str) -> bytes:
         deadline, where = Deadline.after(self._access.deadline), f"{self.name}/{key}"
-        with self._explained(PlaceUnreadableError, where, "s3:GetObject"), requests_until(deadline):
+        with self._explained(PlaceUnreadableError, where, "s3:GetObject"):
             try:
                 return _with_retries(lambda: self._read(key), deadline)
             except ClientError as error:
@@ -253,7 +263,7 @@ class S3Place(RecordPlace):
 
     def _put(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"
-        with self._explained(NotDeliveredError, where, "s3:PutObject"), requests_until(deadline):
+        with self._explained(NotDeliveredError, where, "s3:PutObject"):
             written = _with_retries(lambda: self._create(key, body), deadline)
         return "written" if written else self._compare(key, body, deadline)
 
@@ -278,8 +288,7 @@ class S3Place(RecordPlace):
     def _compare(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"
         try:
-            with requests_until(deadline):
-                kept = _with_retries(lambda: self._read(key), deadline)
+            kept = _with_retries(lambda: self._read(key), deadline)
         except InvalidObjectError as error:
             msg = f"{error}; it is other content, and was not overwritten"
             raise ConflictError(msg) from error
@@ -343,8 +352,8 @@ class S3Place(RecordPlace):
             return f"{refusal}; {advice}" if advice else refusal
         if isinstance(error, OutOfTimeError):
             return f"{where}: it did not finish in time; try again later, or allow more time"
-        if isinstance(error, NoCredentialsError):
-            return f"{where}: {_ANONYMOUS}"
+        if lasting := _lasting_problem(error):
+            return f"{where}: {lasting}"
         if isinstance(error, _BROKEN):
             return f"{where}: cannot be reached: {error}; check the network, its proxy, and AWS_ENDPOINT_URL"
         return f"{where}: {error}"

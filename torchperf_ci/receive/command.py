@@ -41,7 +41,6 @@ from torchperf_ci.receive.request import (
 from torchperf_ci.request_log import log
 
 if TYPE_CHECKING:
-    from starlette.datastructures import Headers
     from starlette.requests import Request
     from starlette.types import ASGIApp
 
@@ -132,16 +131,12 @@ async def _length(request: Request) -> int:
     try:
         check_size(length)
     except RefusedRequestError:
-        if not _asks_first(request.headers):
+        # With it, the client waits for the answer before it sends the body.
+        if request.headers.get("expect", "").lower() != "100-continue":
             with suppress(HTTPException):
                 await read_body(request, 0, DROP_SECONDS)
         raise
     return length
-
-
-def _asks_first(headers: Headers) -> bool:
-    """Whether the client waits for ``100 Continue`` before it sends the body."""
-    return headers.get("expect", "").lower() == "100-continue"
 
 
 async def _body(request: Request) -> bytearray:

@@ -18,6 +18,7 @@ from torchperf_ci.places import open_place
 from torchperf_ci.places.place import MAX_KEY, PlaceAccess, RecordPlace, UploaderCredentials, check_keys
 from torchperf_ci.records.files import cpu_limit
 from torchperf_ci.records.reading import LocatedRecord, parse_records
+from torchperf_ci.records.record import parsed_json
 from torchperf_ci.records.schema import is_text
 
 if TYPE_CHECKING:
@@ -183,17 +184,10 @@ def _records(content: str) -> Sequence[LocatedRecord]:
 def _loadable(content: str, records: Sequence[LocatedRecord]) -> str:
     """Return ``content`` in a form that ClickHouse reads: one list, or a sequence of objects."""
     rows = [found.text for found in records]
-    if [*filter(str.strip, content.splitlines())] == rows or _is_one_value(content):
+    is_one_value = parsed_json(content.removeprefix("\ufeff")) is not None
+    if is_one_value or [*filter(str.strip, content.splitlines())] == rows:
         return content
     return "".join(f"{row}\n" for row in rows)
-
-
-def _is_one_value(content: str) -> bool:
-    try:
-        json.loads(content.removeprefix("\ufeff"))
-    except ValueError:
-        return False
-    return True
 
 
 def keep(request: UploadRequest, place: RecordPlace) -> UploadResponse:

@@ -82,18 +82,14 @@ def _items(text: str, start: int) -> tuple[list[Element], int]:
         checkpoint()
         check_elements(len(elements) + 1)
         if elements:
-            position = _skip_space(text, _expect_comma(text, position))
+            if not text.startswith(",", position):
+                message = "Expecting ',' delimiter"
+                raise json.JSONDecodeError(message, text, position)
+            position = _skip_space(text, position + 1)
         value, end = decode(text, position)
         elements.append(Element(position, end, f"$[{len(elements)}]", value))
         position = _skip_space(text, end)
     return elements, position + 1
-
-
-def _expect_comma(text: str, position: int) -> int:
-    if not text.startswith(",", position):
-        message = "Expecting ',' delimiter"
-        raise json.JSONDecodeError(message, text, position)
-    return position + 1
 
 
 def _skip_space(text: str, position: int) -> int:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from torchperf_ci import actions
 from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import say
+from torchperf_ci.deadline import Deadline
 from torchperf_ci.document import Document, counted
-from torchperf_ci.errors import RecordsError, TorchperfError, UsageError
+from torchperf_ci.errors import NotDeliveredError, RecordsError, TorchperfError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places import is_api
 from torchperf_ci.places.branch import BranchPlace
@@ -68,13 +69,9 @@ def upload_command(options: UploadOptions) -> int:
         _say_that_there_is_no_target(options)
         return 0
     folder, route = _folder(options), _route(to, options, config)
-    resumed = _resume(route, dry_run=options.dry_run) if options.resume else ()
-    sent = (
-        _upload(folder, route, options, config)
-        if folder
-        else replace(route.report(), left_out=route.spool.left_out())
-    )
-    report = replace(sent, deliveries=(*resumed, *sent.deliveries))
+    resumed = _resume(route, options) if options.resume else ()
+    sent = _upload(folder, route, options, config) if folder else route.report()
+    report = replace(sent, deliveries=(*resumed, *sent.deliveries), left_out=route.spool.left_out())
     if options.dry_run:
         report = replace(report, quarantine=None)
     elif actions.in_actions():  # elsewhere nobody publishes the folder, and what is in it is the user's own
@@ -168,11 +165,17 @@ def _folder(options: UploadOptions) -> Path | None:
     return Path(folders.pop()) if folders else None
 
 
-def _resume(route: UploadRoute, *, dry_run: bool) -> tuple[Delivery, ...]:
-    pending = route.spool.pending()
-    if dry_run:
-        return tuple(Delivery(payload) for batch in pending for payload in batch.payloads)
-    return tuple(delivery for batch in pending for delivery in route.deliver(batch))
+def _resume(route: UploadRoute, options: UploadOptions) -> tuple[Delivery, ...]:
+    """Send what waits in the spool; of many batches, none is begun after the deadline."""
+    deadline = Deadline.after(options.deadline)
+    late = NotDeliveredError(f"{route.spool.target}: the time was up before its turn")
+
+    def sent(batch: SpooledBatch) -> tuple[Delivery, ...]:
+        if deadline.left and not options.dry_run:
+            return route.deliver(batch)
+        return tuple(Delivery(payload, None if options.dry_run else late) for payload in batch.payloads)
+
+    return tuple(delivery for batch in route.spool.pending() for delivery in sent(batch))
 
 
 def _upload(folder: Path, route: UploadRoute, options: UploadOptions, config: Config) -> UploadReport:
@@ -238,10 +241,6 @@ def pack_command(options: PackOptions) -> int:
     access = PlaceAccess(deadline=_SECONDS, git_token=token, mask=actions.mask)
     first_kept = month_before(datetime.datetime.now(datetime.timezone.utc).date(), QUARTER)
     outcome = BranchPlace.at(target, access).pack(first_kept)
-    if outcome.files:
-        say(
-            f"{counted(outcome.files, 'file')} from before {first_kept} packed into {', '.join(outcome.packs)}"
-        )
-    else:
-        say(f"everything from before {first_kept} is packed")
+    done = f"{counted(outcome.files, 'file')} from before {first_kept} packed into {', '.join(outcome.packs)}"
+    say(done if outcome.files else f"everything from before {first_kept} is packed")
     return 0

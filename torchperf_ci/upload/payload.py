@@ -289,9 +289,9 @@ def _share(row: str) -> float:
 
 
 def _part_name(file: str, part: int) -> str:
-    """Return a name for a part, which cannot have the key of another file: its space adds a hash to the key."""
+    """Return a name for a part. No file has its key, which holds a hash of it: a file's name has no slash."""
     name, suffix = _split_name(file)
-    return file if part == 1 else f"{name} part{part}{suffix}"
+    return file if part == 1 else f"{name}/part{part}{suffix}"
 
 
 def pack_requests(

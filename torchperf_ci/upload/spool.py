@@ -19,7 +19,7 @@ import msgspec
 
 from torchperf_ci.document import counted
 from torchperf_ci.errors import OutputDirectoryError, RecordsError
-from torchperf_ci.json_files import append_entry
+from torchperf_ci.json_files import append_entry, write_json_file
 from torchperf_ci.records.files import (
     MAX_BYTES,
     is_irregular,
@@ -28,7 +28,6 @@ from torchperf_ci.records.files import (
     open_regular,
     read_limited,
     replace_by,
-    replace_file,
 )
 from torchperf_ci.records.reading import RefusedElement, add_to_quarantine
 from torchperf_ci.records.record import parsed_json
@@ -126,11 +125,8 @@ class Spool:
     def __init__(self, root: Path, target: str) -> None:
         self.root = root
         self.target = target
-
-    @property
-    def quarantine(self) -> Path:
-        """The file that holds refused elements."""
-        return self.root / QUARANTINE
+        self.quarantine = root / QUARANTINE
+        self._taken: set[Path] = set()
 
     def set_aside(self, refused: Iterable[RefusedElement]) -> None:
         """Add refused elements to the quarantine. Raises :class:`OutputDirectoryError` or :class:`RecordsError`."""
@@ -148,20 +144,20 @@ class Spool:
         path = self.root / f"{_spool_digest(*identity)[:_NAME_LENGTH]}.zip"
         batch = SpooledBatch(path, source, tuple(payloads))
         self._write(batch)
+        self._taken.add(path)
         return batch
 
     def pending(self) -> list[SpooledBatch]:
         """Return the batches for this target, by name. Raises :class:`RecordsError` for an unreadable one."""
-        batches = [self._read(path) for path in sorted(self.root.glob("*.zip"))]
-        return [batch for batch in batches if batch]
+        batches = [batch for path in sorted(self.root.glob("*.zip")) if (batch := self._read(path))]
+        self._taken.update(batch.path for batch in batches)
+        return batches
 
     def left_out(self) -> str:
-        """Say which batches :meth:`pending` leaves out, for other targets or in folders below; empty if none."""
-        pending = {batch.path for batch in self.pending()}
-        others = sum(path not in pending for path in self.root.rglob("*.zip"))
-        if not others:
-            return ""
-        return f"{counted(others, 'upload')} in {self.root} not sent: for another --to, or in a folder below"
+        """Say which batches neither :meth:`keep` nor :meth:`pending` has returned; empty if none."""
+        others = sum(path not in self._taken for path in self.root.rglob("*.zip"))
+        why = "without --resume, for another --to, or in a folder below"
+        return f"{counted(others, 'upload')} in {self.root} not sent: {why}" if others else ""
 
     def settle(self, batch: SpooledBatch, kept: Iterable[str]) -> None:
         """Remove the objects that were ``kept``; if none is left, note that ``batch.source`` has been delivered."""
@@ -171,10 +167,8 @@ class Spool:
             if done:
                 self._write(SpooledBatch(batch.path, batch.source, left))
             return
-        self._receipt(batch.source).parent.mkdir(exist_ok=True)
-        replace_file(
-            self._receipt(batch.source), json.dumps({"target": self.target, "time": int(time.time())})
-        )
+        receipt = json.dumps({"target": self.target, "time": int(time.time())})
+        write_json_file(self._receipt(batch.source), receipt)
         batch.path.unlink(missing_ok=True)
 
     def knows(self, source: str) -> bool:

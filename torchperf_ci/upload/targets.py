@@ -71,8 +71,7 @@ _ADVICE = {
     400: "the API does not understand the request; is this the URL of an upload API?",
     401: "it does not know the credentials that were sent; is this the URL of an upload API, or its dashboard's?",
     403: "it does not accept the credentials; check UPLOADER_USERNAME and UPLOADER_PASSWORD",
-    404: "there is no upload API at this URL",
-    405: "there is no upload API at this URL",
+    **dict.fromkeys((301, 302, 307, 308, 404, 405), "there is no upload API at this URL"),
     413: "the content is too large for this API; upload to its bucket instead",
     422: "it refuses the records",
 }
@@ -115,7 +114,9 @@ class UploadApi:
                 # A try that the deadline cut short says less than the one before.
                 if self._deadline.left or not problem:
                     problem = f"it cannot be reached ({failure_reason(error)})"
-                self._forget(key, body, never_arrived(error) and not sent_before)
+                # It never arrived: a later 409 is about someone else's object.
+                if never_arrived(error) and not sent_before:
+                    self._tried.note(key, body, "refused")
                 if untrusted := certificate_problem(error):
                     msg = f"{key}: the certificate of {self.name} is not accepted: {untrusted}; {_TRUST}"
                     raise NotDeliveredError(msg) from error
@@ -126,16 +127,12 @@ class UploadApi:
             if answer.status not in _TRY_AGAIN:
                 return self._settle(key, body, answer, sent_before=sent_before)
             problem = f"it answered {answer.status} {answer.message}".rstrip()
-            self._forget(key, body, answer.status in _NOT_RUN and not sent_before)
+            if answer.status in _NOT_RUN and not sent_before:
+                self._tried.note(key, body, "refused")
             time.sleep(min(answer.wait, self._deadline.left))
         why = problem or "the time was up before its turn"
         msg = f"{key}: {self.name} did not keep it within {self._access.deadline:g} s: {why}"
         raise NotDeliveredError(msg)
-
-    def _forget(self, key: str, body: bytes, unsent: bool) -> None:
-        """If ``unsent``, note that the request never arrived: a later 409 is then about someone else's object."""
-        if unsent:
-            self._tried.note(key, body, "refused")
 
     def _settle(self, key: str, body: bytes, answer: HttpAnswer, *, sent_before: bool) -> PutResult:
         """Return or raise what a definite response means."""
