@@ -267,7 +267,13 @@ def test_a_culprit_is_told_with_the_builds_that_proved_it() -> None:
     ended = bisected(SimulatedRange(N, SLOWER))
     several = anew(ended, {(0, 0): 0.07, (1, 1): 0.07, (2, 2): 0.06, (3, 3): 0.07}, "verify")
     told = conclude(found(several), {})
-    assert [one.builds for one in told.culprits] == [(4, 4)]
+    assert [one.builds for one in told.culprits] == [(3, 3)]  # the first builds led to it
+    others = [
+        replace(one, probe="q", draws=(4, 4), log_ratios={"q": 0.07}) for one in several.facts.readings[-9:]
+    ]
+    facts = replace(several.facts, readings=(*several.facts.readings, *others))
+    beside = replace(several, investigation=replace(several.investigation, facts=facts))
+    assert [one.builds for one in conclude(found(beside), {}).culprits] == [(3, 3)]
     assert told.luck is not None
     assert told.luck.source == "history"  # another one than is expected of any
     any_other = replace(several.investigation.question, luck=BisectQuestion.luck)

@@ -253,21 +253,20 @@ def _culprit(result: SearchResult, step: SuspectRange, rules: Mapping[str, Rule]
         effect=_effect(clearest.tried[own], clearest.name, rules),
         series=changes,
         inside=result.profiles.inside.get(step),
-        builds=_builds(investigation, own),
+        builds=_builds(clearest, own),
     )
 
 
-def _builds(investigation: Investigation, step: SuspectRange) -> tuple[int, int] | None:
-    """How many builds of the two ends of a step were measured to prove it; None if build luck does not apply."""
-    ends = (step.before, step.after)
-    if not investigation.question.luck or investigation.facts.differ_in_texts(*ends):
+def _builds(series: SeriesEvidence, step: SuspectRange) -> tuple[int, int] | None:
+    """How many builds of the two ends of a step its proof rests on; None if build luck does not apply.
+
+    Other series may have been proven on builds of their own.
+    """
+    if not series.question.luck or series.facts.differ_in_texts(step.before, step.after):
         return None
-    draws = [
-        reading.draws
-        for reading in investigation.facts.readings
-        if reading.purpose == "verify" and (reading.base, reading.head) == ends
-    ]
-    before, own = (len(set(of_side)) for of_side in zip(*draws, strict=True))
+    before, own = (
+        len(set(of_side)) for of_side in zip(*series.draws_of(step, fresh=True).blocks, strict=True)
+    )
     return before, own
 
 
