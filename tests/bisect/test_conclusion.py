@@ -14,8 +14,10 @@ from torchperf_ci.bisect.conclusion import clearest_probes, conclude, with_commi
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import BisectLimits
 from torchperf_ci.bisect.reasoning.evidence import (
+    BisectFacts,
     BisectQuestion,
     BuildAttempt,
+    PlannedPair,
     ProbeFailure,
     SuspectRange,
 )
@@ -126,6 +128,18 @@ def test_two_culprits_share_what_each_has_done() -> None:
     assert [len(culprit.series) for culprit in told.culprits] == [2, 1]
     assert all(culprit.posterior > 0.95 for culprit in told.culprits)
     assert told.notes == ()
+
+
+def test_a_proven_culprit_is_sure_whatever_else_got_slower_before_it() -> None:
+    """It was told as "<0.1% sure", since by the readings it has been slow since another one."""
+    world = SimulatedRange(N, {LATENCY: Simulated({3: 1.2, 20: 1.2})})
+    located = [(0, place, "locate") for place in (2, 3, 19, 20)]
+    asked = [*[(0, N, "confirm")] * 3, *located, *[(19, 20, "verify")] * 6]
+    steps = [PlannedPair("p", *pair, head_first=count % 2 == 1) for count, pair in enumerate(asked)]
+    facts = BisectFacts(tuple(map(world.measure, steps)))
+    told = conclude(found(Ended(Investigation(world.question(), facts), [], "--max-runs")), {})
+    assert [culprit.commit for culprit in told.culprits] == [sha(20)]
+    assert told.culprits[0].posterior > 0.95
 
 
 @pytest.mark.parametrize("place", [16, 17])

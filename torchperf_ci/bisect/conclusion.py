@@ -249,7 +249,7 @@ def _culprit(result: SearchResult, step: SuspectRange, rules: Mapping[str, Rule]
     return Culprit(
         commit=names[0] if len(names) == 1 else None,
         set=names,
-        posterior=_posterior(investigation, clearest, step),
+        posterior=clearest.chance_of_rise(clearest.whole, step),
         effect=_effect(clearest.tried[own], clearest.name, rules),
         series=changes,
         inside=result.profiles.inside.get(step),
@@ -315,18 +315,6 @@ def _metric(series: str, rules: Mapping[str, Rule]) -> str:
     return (
         named or [end for end in reversed(ends) if policy.rule_of_metric(end, rules).direction] or [series]
     )[0]
-
-
-def _posterior(investigation: Investigation, series: SeriesEvidence, step: SuspectRange) -> float:
-    """The probability of ``step`` among the suspects between its two neighboring culprits, one of which is guilty."""
-    others = [other for other in investigation.culprits if other != step]
-    before = max((other.after for other in others if other.after <= step.before), default=0)
-    after = min(
-        (other.before for other in others if other.before >= step.after), default=investigation.question.bad
-    )
-    part = SuspectRange(before, after)
-    suspects = series.weigh(part).suspects
-    return float(min(suspects[step.before - before : step.after - before].sum() / suspects.sum(), 1.0))
 
 
 def _credible(result: SearchResult) -> tuple[Suspect, ...]:

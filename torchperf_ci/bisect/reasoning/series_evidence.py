@@ -337,7 +337,7 @@ class SeriesEvidence:
         if any(reading.purpose == "confirm" for reading in self.facts.by_ends.get(ends, ())):
             return False
         views = [SuspectRange(start, self.whole.after) for start in self._anchors(part)]
-        return bool(views) and all(self._chance_of_rise(view, part) < CHANCE_WORTH_ASKING for view in views)
+        return bool(views) and all(self.chance_of_rise(view, part) < CHANCE_WORTH_ASKING for view in views)
 
     def _anchors(self, part: SuspectRange) -> list[int]:
         """The builds at or before the start of the part that its end was measured against."""
@@ -348,7 +348,8 @@ class SeriesEvidence:
             if start <= part.before and self.draws_of(SuspectRange(start, part.after), fresh=False).blocks
         )
 
-    def _chance_of_rise(self, view: SuspectRange, part: SuspectRange) -> float:
+    def chance_of_rise(self, view: SuspectRange, part: SuspectRange) -> float:
+        """How probable it is that a part gets slower by what matters, by all readings of a ``view`` around it."""
         readings, prior = self.readings(view), weights_within(self.question, view)
         ends = (part.before - view.before, part.after - view.before)
         return chance_of_rise(prior, readings, self.question.min_effect, ends)
