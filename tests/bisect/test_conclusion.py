@@ -176,6 +176,13 @@ def test_a_limit_is_told_with_the_suspects_that_are_left() -> None:
     assert told.credible[0].subject.startswith("commit ")
 
 
+def test_a_limit_is_told_also_beside_a_culprit_though_it_is_not_known_yet_whether_there_are_more() -> None:
+    """Nothing said that the rest had not been measured, of which half of the change is."""
+    told = concluded({LATENCY: Simulated({8: 1.06, 22: 1.06}, noise=0.01)}, BisectLimits(pairs=24))
+    assert (told.status, [culprit.commit for culprit in told.culprits], told.notes) == ("found", [sha(8)], ())
+    assert told.why == "the limit of --max-runs ended it: raise it, and the same command continues from here"
+
+
 @pytest.mark.parametrize(("change", "what"), [(1.0, "worse by "), (1 / 1.07, "better by +6.")])
 def test_what_is_not_slower_is_told_with_what_would_have_shown(change, what) -> None:
     told = concluded({LATENCY: Simulated({17: change})})

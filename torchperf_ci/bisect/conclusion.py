@@ -56,21 +56,23 @@ class SearchResult:
 
 
 def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
-    """The status of the bisection, and the reason for it; the reason is empty if culprits were found."""
-    investigation = result.investigation
+    """The status of the bisection, and the reason for it; empty if culprits were found and nothing is left to learn."""
+    investigation, ended_by = result.investigation, result.ended_by
+    limit = (
+        f"the limit of {ended_by} ended it: raise it, and the same command continues from here"
+        if ended_by
+        else ""
+    )
     if is_found(investigation):
-        return "found", ""
+        return "found", limit
     if not investigation.probes:
         return "inconclusive", (
             "none of the things to measure runs on both the good and the bad commit: choose ends on which one does, or "
             "measure something else"
         )
     proofs = [series.confirmation for series in investigation.series]
-    if result.ended_by:
-        return (
-            "inconclusive",
-            f"the limit of {result.ended_by} ended it: raise it, and the same command continues from here",
-        )
+    if limit:
+        return "inconclusive", limit
     if gone := investigation.explained_by_luck:
         return "build", _explained_by_luck(gone)
     if investigation.regressed:
