@@ -13,6 +13,7 @@ from torchperf_ci.bisect.commits import Commit
 from torchperf_ci.bisect.conclusion import clearest_probes, conclude, with_commit_details
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import BisectLimits
+from torchperf_ci.bisect.probes import CommandProbe
 from torchperf_ci.bisect.reasoning.evidence import (
     BisectFacts,
     BisectQuestion,
@@ -205,10 +206,13 @@ def test_suspects_that_nothing_tells_apart_are_told_so() -> None:
 
 
 def test_what_spreads_too_much_is_told_with_what_it_takes() -> None:
-    told = concluded({LATENCY: Simulated({17: 1.03}, noise=0.2)})
+    spread = found(bisected(SimulatedRange(N, {LATENCY: Simulated({17: 1.03}, noise=0.2)})))
+    told = conclude(spread, {})
     assert told.status == "inconclusive"
     assert "60 pairs of bad and good" in told.why
-    assert "--min-effect" in told.why
+    assert told.why.endswith("a larger --min-effect")
+    of_command = replace(spread, setup=replace(spread.setup, probes=(CommandProbe("python bench.py"),)))
+    assert "larger --min-effect. Does the command import the commit's code?" in conclude(of_command, {}).why
 
 
 def unproven(pairs: int) -> Ended:

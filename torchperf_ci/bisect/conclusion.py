@@ -78,7 +78,7 @@ def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
     if investigation.regressed:
         return "inconclusive", "; ".join(dict.fromkeys(_dead_ends(result)))
     if any(proof.word == "unknown" for proof in proofs):
-        return "inconclusive", _too_noisy(proofs, investigation.question.min_effect)
+        return "inconclusive", _too_noisy(proofs, investigation.question.min_effect) + _same_code(result)
     return _not_reproduced(result, proofs)
 
 
@@ -149,9 +149,9 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     readings, levels = result.investigation.facts.readings, result.setup.levels
     now = moved_under_good(readings, levels)
     if not now:
-        commands = [probe for probe in result.setup.probes if isinstance(probe, CommandProbe)]
-        is_guess = any(probe.guessed in reading.log_ratios for probe in commands for reading in readings)
-        return "not-reproduced", _not_slower(proofs, is_guess=is_guess, is_command=bool(commands))
+        guessed = {probe.guessed for probe in result.setup.probes if isinstance(probe, CommandProbe)}
+        is_guess = any(not guessed.isdisjoint(reading.log_ratios) for reading in readings)
+        return "not-reproduced", _not_slower(proofs, _same_code(result), is_guess=is_guess)
     changes = (
         f"{name} is {value:.4g}, was {levels[name][0]:.4g} and then {levels[name][1]:.4g}"
         for name, value in now.items()
@@ -169,14 +169,19 @@ _SAME_CODE = (
 )
 
 
-def _not_slower(proofs: Sequence[Proof], *, is_guess: bool, is_command: bool) -> str:
+def _same_code(result: SearchResult) -> str:
+    """What a command may have done wrong if it shows no change; nobody checks what it imports."""
+    return _SAME_CODE if any(isinstance(probe, CommandProbe) for probe in result.setup.probes) else ""
+
+
+def _not_slower(proofs: Sequence[Proof], otherwise: str, *, is_guess: bool) -> str:
     decisions = [proof.decision for proof in proofs if proof.decision and proof.word == "not slower"]
     most = max(decisions, key=lambda decision: decision.effect.ratio)
     is_better = most.word == "decrease"
     sign, what = (-1, "better") if is_better else (1, "worse")
     ends = (most.effect.low, most.effect.ratio, most.effect.high)
     low, middle, high = (change_text(change) for change in sorted(sign * (end - 1) for end in ends))
-    hint = _WRONG_DIRECTION if is_guess and is_better else _SAME_CODE if is_command else ""
+    hint = _WRONG_DIRECTION if is_guess and is_better else otherwise
     return (
         f"bad is not slower than good on this machine: the worst of {len(decisions)} series got {what} by {middle} "
         f"({low}…{high}), and a change of {most.detectable:.1%} should have been visible{hint}"
