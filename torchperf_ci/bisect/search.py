@@ -156,9 +156,8 @@ def search(
 ) -> SearchResult:
     """Search a sequence of builds.
 
-    ``opened`` opens the environment of a build. ``resolve`` decides what to measure, given a function that builds the
-    good commit, which a command does not need. Every step is written to the state file at ``path``. If a signal
-    interrupts the search, :class:`Stopped` is raised with a message that names this file.
+    ``opened`` opens the environment of a build. ``resolve`` decides what to measure, given a function that builds good,
+    which a command does not need. Every step is written to the state file at ``path``, which :class:`Stopped` names.
     """
     show_plan(sequence, options, limits)
     before = read_counters()
