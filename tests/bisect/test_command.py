@@ -135,6 +135,18 @@ def test_a_limit_ends_it(bisect, history, limit: tuple[str, str], said: str) -> 
     assert said in stopped.why
 
 
+def test_a_deadline_that_the_build_of_good_exceeds_is_told_as_one_that_may_never_suffice(
+    bisect, history, quick: str
+) -> None:
+    """It was told to raise it as any other, so that night after night went by with nothing measured."""
+    good, bad = history.costs(100, 120)
+    call = ("--good", good, "--bad", bad, "--python", quick, "--build", "sleep 0.5", "--deadline", "0.5")
+    for _ in range(2):
+        stopped = bisect(*call, code=5)
+        [note] = (note for note in stopped.notes if "measured nothing" in note)
+        assert (stopped.runs, "a night's bisect-budget" in note) == (0, True)
+
+
 def test_commits_that_the_command_does_not_run_on_end_in_a_set(bisect, history) -> None:
     shas = history.costs(100, 100, "exit 3", "exit 3", 120, 120)
     found = bisect("--good", shas[0], "--bad", shas[-1])

@@ -13,9 +13,12 @@ from torchperf_ci.bisect.commits import Commit
 from torchperf_ci.bisect.conclusion import clearest_probes, conclude, with_commit_details
 from torchperf_ci.bisect.culprit_profile import CulpritProfiles
 from torchperf_ci.bisect.measurement_setup import BisectLimits
+from torchperf_ci.bisect.probes import CommandProbe
 from torchperf_ci.bisect.reasoning.evidence import (
+    BisectFacts,
     BisectQuestion,
     BuildAttempt,
+    PlannedPair,
     ProbeFailure,
     SuspectRange,
 )
@@ -128,6 +131,18 @@ def test_two_culprits_share_what_each_has_done() -> None:
     assert told.notes == ()
 
 
+def test_a_proven_culprit_is_sure_whatever_else_got_slower_before_it() -> None:
+    """It was told as "<0.1% sure", since by the readings it has been slow since another one."""
+    world = SimulatedRange(N, {LATENCY: Simulated({3: 1.2, 20: 1.2})})
+    located = [(0, place, "locate") for place in (2, 3, 19, 20)]
+    asked = [*[(0, N, "confirm")] * 3, *located, *[(19, 20, "verify")] * 6]
+    steps = [PlannedPair("p", *pair, head_first=count % 2 == 1) for count, pair in enumerate(asked)]
+    facts = BisectFacts(tuple(map(world.measure, steps)))
+    told = conclude(found(Ended(Investigation(world.question(), facts), [], "--max-runs")), {})
+    assert [culprit.commit for culprit in told.culprits] == [sha(20)]
+    assert told.culprits[0].posterior > 0.95
+
+
 @pytest.mark.parametrize("place", [16, 17])
 def test_a_probe_that_does_not_run_close_to_the_culprit_has_the_same_one(place) -> None:
     series = {LATENCY: Simulated({17: 1.07}), "words": Simulated({17: 1.06}, probe="q")}
@@ -162,6 +177,13 @@ def test_a_limit_is_told_with_the_suspects_that_are_left() -> None:
     assert told.credible[0].subject.startswith("commit ")
 
 
+def test_a_limit_is_told_also_beside_a_culprit_though_it_is_not_known_yet_whether_there_are_more() -> None:
+    """Nothing said that the rest had not been measured, of which half of the change is."""
+    told = concluded({LATENCY: Simulated({8: 1.06, 22: 1.06}, noise=0.01)}, BisectLimits(pairs=24))
+    assert (told.status, [culprit.commit for culprit in told.culprits], told.notes) == ("found", [sha(8)], ())
+    assert told.why == "the limit of --max-runs ended it: raise it, and the same command continues from here"
+
+
 @pytest.mark.parametrize(("change", "what"), [(1.0, "worse by "), (1 / 1.07, "better by +6.")])
 def test_what_is_not_slower_is_told_with_what_would_have_shown(change, what) -> None:
     told = concluded({LATENCY: Simulated({17: change})})
@@ -184,10 +206,13 @@ def test_suspects_that_nothing_tells_apart_are_told_so() -> None:
 
 
 def test_what_spreads_too_much_is_told_with_what_it_takes() -> None:
-    told = concluded({LATENCY: Simulated({17: 1.03}, noise=0.2)})
+    spread = found(bisected(SimulatedRange(N, {LATENCY: Simulated({17: 1.03}, noise=0.2)})))
+    told = conclude(spread, {})
     assert told.status == "inconclusive"
     assert "60 pairs of bad and good" in told.why
-    assert "--min-effect" in told.why
+    assert told.why.endswith("a larger --min-effect")
+    of_command = replace(spread, setup=replace(spread.setup, probes=(CommandProbe("python bench.py"),)))
+    assert "larger --min-effect. Does the command import the commit's code?" in conclude(of_command, {}).why
 
 
 def unproven(pairs: int) -> Ended:
@@ -267,7 +292,13 @@ def test_a_culprit_is_told_with_the_builds_that_proved_it() -> None:
     ended = bisected(SimulatedRange(N, SLOWER))
     several = anew(ended, {(0, 0): 0.07, (1, 1): 0.07, (2, 2): 0.06, (3, 3): 0.07}, "verify")
     told = conclude(found(several), {})
-    assert [one.builds for one in told.culprits] == [(4, 4)]
+    assert [one.builds for one in told.culprits] == [(3, 3)]  # the first builds led to it
+    others = [
+        replace(one, probe="q", draws=(4, 4), log_ratios={"q": 0.07}) for one in several.facts.readings[-9:]
+    ]
+    facts = replace(several.facts, readings=(*several.facts.readings, *others))
+    beside = replace(several, investigation=replace(several.investigation, facts=facts))
+    assert [one.builds for one in conclude(found(beside), {}).culprits] == [(3, 3)]
     assert told.luck is not None
     assert told.luck.source == "history"  # another one than is expected of any
     any_other = replace(several.investigation.question, luck=BisectQuestion.luck)

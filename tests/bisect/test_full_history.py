@@ -125,3 +125,5 @@ def test_a_merge_of_several_branches_is_named_with_why_none_is_searched(bisect, 
     assert (
         f"no commit that the merge {merge[:10]} brought in is named: it merges 2 branches" in found.notes[-1]
     )
+    tips = history.git("rev-parse", "one", "two").split()
+    assert found.notes[-1].endswith(f"search each with --bad {' or '.join(sorted(tips))}")

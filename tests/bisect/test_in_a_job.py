@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from runner_log import commands
 
+from torchperf_ci.bisect import command
 from torchperf_ci.bisect.command import _beside, _earlier_answer, with_repeat_command
-from torchperf_ci.culprits.culprit import Bisection, write_culprits
+from torchperf_ci.culprits.culprit import Bisection, Culprit, write_culprits
 from torchperf_ci.options.comparison_commands import BisectOptions
 from torchperf_ci.series.points import Series
-from torchperf_ci.verdicts.verdict import Judgement, Verdict
+from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.verdict import Judgement, Verdict, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,24 +74,44 @@ def test_an_end_that_cannot_be_built_and_prints_commands_does_none(
     assert not page.exists()
 
 
+SERIES = Series("o/r", "b", "m", "inference", "fp32", "eager", "cpu", "Xeon_48c", "latency(ms)")
+SLOWER = Judgement("plan", verdicts=[Verdict(SERIES, "regressed", "")])
+GOOD, BAD = "a" * 40, "b" * 40
+
+
 @pytest.mark.parametrize(
     ("machine", "ends", "is_answer"),
     [
         ("Xeon_48c (cpu)", (), True),
         ("EPYC_96c (cpu)", (), False),
         ("Xeon_48c (cuda)", (), False),
-        ("Xeon_48c (cpu)", ("a" * 40, "b" * 40), True),
-        ("Xeon_48c (cpu)", ("c" * 40, "b" * 40), False),
+        ("Xeon_48c (cpu)", (GOOD, BAD), True),
+        ("Xeon_48c (cpu)", ("c" * 40, BAD), False),
     ],
 )
 def test_an_earlier_jobs_answer_counts_only_for_its_range_and_the_machine_that_got_slower(
     machine: str, ends: tuple[str, str], is_answer: bool, tmp_path: Path
 ) -> None:
     """Its label may have been given to another kind of machine that night, where nothing was slower."""
-    series = Series("o/r", "b", "m", "inference", "fp32", "eager", "cpu", "Xeon_48c", "latency(ms)")
-    judgement = Judgement("plan", verdicts=[Verdict(series, "regressed", "")])
     options = replace(BisectOptions(), **dict(zip(("good", "bad"), ends, strict=False)))
-    answer = Bisection("not-reproduced", "a" * 40, "b" * 40, machine=machine)
+    answer = Bisection("not-reproduced", GOOD, BAD, machine=machine)
     state = tmp_path / "state.jsonl"
-    write_culprits(_beside(state, "culprits"), with_repeat_command(answer, options, judgement))
-    assert bool(_earlier_answer(state, options, judgement)) == is_answer
+    write_culprits(_beside(state, "culprits"), with_repeat_command(answer, options, SLOWER))
+    assert bool(_earlier_answer(state, options, SLOWER)) == is_answer
+
+
+@pytest.mark.parametrize(
+    ("deadline", "why", "is_answer"), [("3600", "", True), ("3600", "limit", False), ("1e-9", "", False)]
+)
+def test_the_culprits_of_a_search_that_a_limit_ended_are_no_answer_for_the_next_night(
+    bisect, page: Path, monkeypatch: pytest.MonkeyPatch, deadline: str, why: str, is_answer: bool
+) -> None:
+    """It never went on to the second of two regressions, nor into a merge."""
+    found = Bisection("found", GOOD, BAD, why, culprits=(Culprit(BAD, (BAD,), 1.0, Effect(1.1)),))
+    monkeypatch.setattr(command, "bisect_commits", lambda *_: found)
+    verdicts = bisect.out.with_name("verdicts.json")
+    write_verdicts(verdicts, SLOWER)
+    with logged():
+        assert bisect.code("--verdicts", str(verdicts), "--deadline", deadline, command="") == 0
+    options = BisectOptions(repo=str(bisect.repo), verdicts=str(verdicts))
+    assert bool(_earlier_answer(bisect.state, options, SLOWER)) == is_answer

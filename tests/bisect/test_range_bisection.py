@@ -9,8 +9,9 @@ import pytest
 from wheels import made_wheel
 
 from torchperf_ci.bisect import range_bisection
+from torchperf_ci.bisect.measurement_setup import BisectLimits
 from torchperf_ci.config import Config
-from torchperf_ci.culprits.culprit import Culprit, DependencyChange, SeriesEffect, read_culprits
+from torchperf_ci.culprits.culprit import Bisection, Culprit, DependencyChange, SeriesEffect, read_culprits
 from torchperf_ci.errors import UsageError
 from torchperf_ci.options.comparison_commands import BisectOptions
 from torchperf_ci.stats.effect import Effect
@@ -19,7 +20,6 @@ from torchperf_ci.verdicts.verdict import CommitEnds
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torchperf_ci.culprits.culprit import Bisection
 
 # Of the worktree where there is one, else of what is installed; and what the dependency adds.
 COMMAND = (
@@ -106,6 +106,17 @@ def test_a_part_leaves_a_rest_if_it_lacks_what_matters_and_a_quarter(
 ) -> None:
     effect = Effect(whole, whole - 0.005, whole + 0.005, 20)
     assert range_bisection._exceeds(effect, Effect(part), 0.03) == is_more
+
+
+def test_what_holds_for_a_search_and_for_the_one_inside_its_culprit_is_said_once() -> None:
+    """Each of them said what the verdicts have and it cannot bisect, and a job annotated it twice."""
+    said = [("x is not bisected: why", "one"), ("x is not bisected: why", "other")]
+    whole, inside = (
+        range_bisection.CombinedResult(Bisection("found", "a", "b", notes=notes), BisectLimits())
+        for notes in said
+    )
+    whole.add_up(inside)
+    assert whole.bisection.notes == ("x is not bisected: why", "one", "other")
 
 
 def test_a_series_that_the_commits_of_a_night_do_not_have_leaves_no_rest() -> None:

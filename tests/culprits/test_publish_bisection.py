@@ -146,12 +146,13 @@ def test_a_job_gets_a_summary_annotations_and_outputs(bisection: Bisection, job:
     commands = re.findall(
         r"^::(error|warning|notice) title=([^:]*)::(.*)$", capsys.readouterr().err, re.MULTILINE
     )
-    [(level, title, message), notice] = commands
+    [(level, title, message), reason, notice] = commands
     assert (level, title) == ("warning", "culprit%3A 1a2b3c4d5e Check the shapes twice (#123)")
     assert message == (
         "+7.1%25 (+6.5…+7.8) vision/resnet18 latency(ms) (inference fp32 eager cpu). "
         "by Ada Lovelace, 2026-11-01, pull request 123, 99.7%25 sure"
     )
+    assert reason == ("notice", "torchperf bisect", "What is left of the slowdown is below 1%25.")
     assert notice == ("notice", "torchperf bisect", "one measurement was repeated")
 
 

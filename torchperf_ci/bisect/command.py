@@ -12,6 +12,7 @@ from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
 from torchperf_ci.bisect.probes import asks_for_clearest, bisected, check_metric, threads_of
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
+from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit import read_culprits, write_culprits
@@ -109,7 +110,9 @@ def bisect_command(options: BisectOptions) -> int:
     if bisection is None:
         return 0
     bisection = with_repeat_command(bisection, asked, judgement)
-    if is_nightly:
+    if is_nightly and not limits.ended_by(
+        BisectFacts()
+    ):  # a search inside a culprit, or a profile, may be left
         write_culprits(_beside(state, "culprits"), bisection)
     publish_bisection(bisection, out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"
@@ -170,8 +173,8 @@ def _verdicts_to_bisect(options: BisectOptions, state: Path, is_nightly: bool) -
 def _earlier_answer(state: Path, options: BisectOptions, judgement: Judgement | None) -> Bisection | None:
     """The answer that an earlier night's job found to this search, so that nothing is built again; None without one.
 
-    Nor if that job's machine was none of those that got slower: this job's may be. The files of its profiles are among
-    that job's artifacts.
+    Nor if a limit ended that search before it had found all there is, or if that job's machine was none of those that
+    got slower: this job's may be. The files of its profiles are among that job's artifacts.
     """
     path = _beside(state, "culprits")
     with suppress(JsonFileError):
@@ -181,7 +184,8 @@ def _earlier_answer(state: Path, options: BisectOptions, judgement: Judgement | 
         is_here = judgement and any(
             answer.ran_on(one.series.device, one.series.arch) for one in bisected(judgement)
         )
-        if answer.status != "inconclusive" and answer.command == again.command and is_here:
+        is_whole = answer.status != "inconclusive" and not (answer.culprits and answer.why)
+        if is_whole and answer.command == again.command and is_here:
             say(f"an earlier job has answered this: {path}")
             return replace(answer, culprits=tuple(map(_without_files, answer.culprits)))
     return None

@@ -158,7 +158,7 @@ def brought_in(commits: LinearHistory, position: int) -> LinearHistory | None:
     if not others:
         return None
     if len(others) > 1:
-        msg = f"it merges {len(others)} branches at once: search each by itself, with --good and --bad"
+        msg = f"it merges {len(others)} branches at once: search each with --bad {' or '.join(others)}"
         raise UsageError(msg)
     with _asking(commits.repo) as git:
         parted = _common_ancestor(git, before.sha, others[0])

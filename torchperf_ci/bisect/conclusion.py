@@ -56,27 +56,29 @@ class SearchResult:
 
 
 def bisection_status(result: SearchResult) -> tuple[BisectionStatus, str]:
-    """The status of the bisection, and the reason for it; the reason is empty if culprits were found."""
-    investigation = result.investigation
+    """The status of the bisection, and the reason for it; empty if culprits were found and nothing is left to learn."""
+    investigation, ended_by = result.investigation, result.ended_by
+    limit = (
+        f"the limit of {ended_by} ended it: raise it, and the same command continues from here"
+        if ended_by
+        else ""
+    )
     if is_found(investigation):
-        return "found", ""
+        return "found", limit
     if not investigation.probes:
         return "inconclusive", (
             "none of the things to measure runs on both the good and the bad commit: choose ends on which one does, or "
             "measure something else"
         )
     proofs = [series.confirmation for series in investigation.series]
-    if result.ended_by:
-        return (
-            "inconclusive",
-            f"the limit of {result.ended_by} ended it: raise it, and the same command continues from here",
-        )
+    if limit:
+        return "inconclusive", limit
     if gone := investigation.explained_by_luck:
         return "build", _explained_by_luck(gone)
     if investigation.regressed:
         return "inconclusive", "; ".join(dict.fromkeys(_dead_ends(result)))
     if any(proof.word == "unknown" for proof in proofs):
-        return "inconclusive", _too_noisy(proofs, investigation.question.min_effect)
+        return "inconclusive", _too_noisy(proofs, investigation.question.min_effect) + _same_code(result)
     return _not_reproduced(result, proofs)
 
 
@@ -147,9 +149,9 @@ def _not_reproduced(result: SearchResult, proofs: Sequence[Proof]) -> tuple[Bise
     readings, levels = result.investigation.facts.readings, result.setup.levels
     now = moved_under_good(readings, levels)
     if not now:
-        commands = [probe for probe in result.setup.probes if isinstance(probe, CommandProbe)]
-        is_guess = any(probe.guessed in reading.log_ratios for probe in commands for reading in readings)
-        return "not-reproduced", _not_slower(proofs, is_guess=is_guess, is_command=bool(commands))
+        guessed = {probe.guessed for probe in result.setup.probes if isinstance(probe, CommandProbe)}
+        is_guess = any(not guessed.isdisjoint(reading.log_ratios) for reading in readings)
+        return "not-reproduced", _not_slower(proofs, _same_code(result), is_guess=is_guess)
     changes = (
         f"{name} is {value:.4g}, was {levels[name][0]:.4g} and then {levels[name][1]:.4g}"
         for name, value in now.items()
@@ -167,14 +169,19 @@ _SAME_CODE = (
 )
 
 
-def _not_slower(proofs: Sequence[Proof], *, is_guess: bool, is_command: bool) -> str:
+def _same_code(result: SearchResult) -> str:
+    """What a command may have done wrong if it shows no change; nobody checks what it imports."""
+    return _SAME_CODE if any(isinstance(probe, CommandProbe) for probe in result.setup.probes) else ""
+
+
+def _not_slower(proofs: Sequence[Proof], otherwise: str, *, is_guess: bool) -> str:
     decisions = [proof.decision for proof in proofs if proof.decision and proof.word == "not slower"]
     most = max(decisions, key=lambda decision: decision.effect.ratio)
     is_better = most.word == "decrease"
     sign, what = (-1, "better") if is_better else (1, "worse")
     ends = (most.effect.low, most.effect.ratio, most.effect.high)
     low, middle, high = (change_text(change) for change in sorted(sign * (end - 1) for end in ends))
-    hint = _WRONG_DIRECTION if is_guess and is_better else _SAME_CODE if is_command else ""
+    hint = _WRONG_DIRECTION if is_guess and is_better else otherwise
     return (
         f"bad is not slower than good on this machine: the worst of {len(decisions)} series got {what} by {middle} "
         f"({low}…{high}), and a change of {most.detectable:.1%} should have been visible{hint}"
@@ -249,25 +256,24 @@ def _culprit(result: SearchResult, step: SuspectRange, rules: Mapping[str, Rule]
     return Culprit(
         commit=names[0] if len(names) == 1 else None,
         set=names,
-        posterior=_posterior(investigation, clearest, step),
+        posterior=clearest.chance_of_rise(clearest.whole, step),
         effect=_effect(clearest.tried[own], clearest.name, rules),
         series=changes,
         inside=result.profiles.inside.get(step),
-        builds=_builds(investigation, own),
+        builds=_builds(clearest, own),
     )
 
 
-def _builds(investigation: Investigation, step: SuspectRange) -> tuple[int, int] | None:
-    """How many builds of the two ends of a step were measured to prove it; None if build luck does not apply."""
-    ends = (step.before, step.after)
-    if not investigation.question.luck or investigation.facts.differ_in_texts(*ends):
+def _builds(series: SeriesEvidence, step: SuspectRange) -> tuple[int, int] | None:
+    """How many builds of the two ends of a step its proof rests on; None if build luck does not apply.
+
+    Other series may have been proven on builds of their own.
+    """
+    if not series.question.luck or series.facts.differ_in_texts(step.before, step.after):
         return None
-    draws = [
-        reading.draws
-        for reading in investigation.facts.readings
-        if reading.purpose == "verify" and (reading.base, reading.head) == ends
-    ]
-    before, own = (len(set(of_side)) for of_side in zip(*draws, strict=True))
+    before, own = (
+        len(set(of_side)) for of_side in zip(*series.draws_of(step, fresh=True).blocks, strict=True)
+    )
     return before, own
 
 
@@ -316,18 +322,6 @@ def _metric(series: str, rules: Mapping[str, Rule]) -> str:
     return (
         named or [end for end in reversed(ends) if policy.rule_of_metric(end, rules).direction] or [series]
     )[0]
-
-
-def _posterior(investigation: Investigation, series: SeriesEvidence, step: SuspectRange) -> float:
-    """The probability of ``step`` among the suspects between its two neighboring culprits, one of which is guilty."""
-    others = [other for other in investigation.culprits if other != step]
-    before = max((other.after for other in others if other.after <= step.before), default=0)
-    after = min(
-        (other.before for other in others if other.before >= step.after), default=investigation.question.bad
-    )
-    part = SuspectRange(before, after)
-    suspects = series.weigh(part).suspects
-    return float(min(suspects[step.before - before : step.after - before].sum() / suspects.sum(), 1.0))
 
 
 def _credible(result: SearchResult) -> tuple[Suspect, ...]:

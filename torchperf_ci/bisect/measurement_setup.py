@@ -105,10 +105,9 @@ def levels_from_verdicts(
     for verdict in judgement.verdicts:
         series, old, new = verdict.series, verdict.old or 0.0, verdict.new or 0.0
         direction = policy.rule_of_metric(series.metric, rules).direction
-        if not _is_of(series, machine):
-            continue
         if (
             direction
+            and _is_of(series, machine)
             and min(old, new) > 0
             and (old / new if direction == UP else new / old) >= 1 + min_effect
         ):

@@ -93,7 +93,7 @@ class CombinedResult:
             seconds=MachineTime(measuring, building),
             credible=mine.credible + others.credible,
             skipped=mine.skipped + others.skipped,
-            notes=mine.notes + others.notes,
+            notes=tuple(dict.fromkeys(mine.notes + others.notes)),
             readings=mine.readings + others.readings,
         )
 

@@ -127,6 +127,11 @@ SAME_BUILDS = (
     "installs has changed, or it installs what an earlier build left behind, or something else than the commit's files"
 )
 
+BUILT_ONLY = (
+    "⚠ this call has measured nothing: its time ended while it made builds, which are not kept. If that happens again, "
+    "it never gets any further: give it more time (--deadline; a night's bisect-budget), or its builds a compiler cache"
+)
+
 _OPTIONS_OF_PLAN = (
     "command",
     "metric",
@@ -151,9 +156,8 @@ def search(
 ) -> SearchResult:
     """Search a sequence of builds.
 
-    ``opened`` opens the environment of a build. ``resolve`` decides what to measure, given a function that builds the
-    good commit, which a command does not need. Every step is written to the state file at ``path``. If a signal
-    interrupts the search, :class:`Stopped` is raised with a message that names this file.
+    ``opened`` opens the environment of a build. ``resolve`` decides what to measure, given a function that builds good,
+    which a command does not need. Every step is written to the state file at ``path``, which :class:`Stopped` names.
     """
     show_plan(sequence, options, limits)
     before = read_counters()
@@ -189,7 +193,8 @@ def search(
                 profiles = profiler.profile(clearest_probes(known), state_file)
             good, bad = (known.facts.contents.get(end) for end in (GOOD, question.bad))
             stale = SAME_BUILDS if good and good == bad and options.build and not known.regressed else ""
-            notes = (*filter(None, [uncompiled, stale]), *state_file.notes)
+            is_stuck = ended_by == "--deadline" and known.facts.readings == begun.facts.readings
+            notes = (*filter(None, [uncompiled, stale, BUILT_ONLY if is_stuck else ""]), *state_file.notes)
             return SearchResult(sequence, known, ended_by, setup, profiles, notes)
 
 

@@ -105,8 +105,9 @@ def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
 
 
 def bisection_annotations(bisection: Bisection) -> list[Annotation]:
-    """A warning for each culprit, or a notice if there is none, and a notice for each note."""
-    notices = [*([] if bisection.culprits else [bisection_headline(bisection)]), *bisection.notes]
+    """A warning for each culprit, or a notice if there is none, and a notice for the reason and each note."""
+    reason = bisection.why if bisection.culprits else bisection_headline(bisection)
+    notices = [*filter(None, [reason]), *bisection.notes]
     return [
         *(
             Annotation(

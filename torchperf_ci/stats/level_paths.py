@@ -115,7 +115,7 @@ def chance_later_is_slower(
             moved = paths.onward(k, moved)
         joint = paths.shares * moved * backward[last]
         higher += joint[:, matters(grid.levels - grid.levels[level], min_effect)].sum()
-    return float(higher)
+    return min(float(higher), 1.0)
 
 
 class _Evidence:

@@ -194,7 +194,7 @@ class SeriesEvidence:
 
         ``is_learnt``: the spread between builds is as likely as all pairs so far show it, and not as expected.
         """
-        draws = self._draws_of(segment, fresh=False)
+        draws = self.draws_of(segment, fresh=False)
         luck = self._luck(draws)
         if is_learnt and luck.scale:
             luck = replace(luck, belief=self._belief)
@@ -212,7 +212,7 @@ class SeriesEvidence:
 
     @property
     def _rebuilds(self) -> BuildDraws:
-        return replace(self._draws_of(self.whole, fresh=True), purposes=("confirm", "verify"))
+        return replace(self.draws_of(self.whole, fresh=True), purposes=("confirm", "verify"))
 
     @property
     def is_doubtful(self) -> bool:
@@ -231,12 +231,12 @@ class SeriesEvidence:
     @property
     def first_and_anew(self) -> tuple[list[float], list[float]]:
         """The log ratios of the first builds of bad and good, and those of their rebuilds."""
-        first, *anew = self._draws_of(self.whole, fresh=False).blocks.values()
+        first, *anew = self.draws_of(self.whole, fresh=False).blocks.values()
         return first, [*chain.from_iterable(anew)]
 
     def verify(self, step: SuspectRange) -> Proof:
         """Whether a step is a culprit, from fresh pairs of its two commits."""
-        draws = self._draws_of(step, fresh=True)
+        draws = self.draws_of(step, fresh=True)
         blocks = draws.blocks
         scale = 0.0 if self.facts.differ_in_texts(step.before, step.after) else self.question.luck
         luck = KnownLuck(scale, draws.is_possible, self._belief if scale and blocks else (1.0,))
@@ -253,13 +253,13 @@ class SeriesEvidence:
 
     def pair(self, segment: SuspectRange, purpose: Literal["confirm", "verify"]) -> PlannedPair:
         """The next pair to confirm or verify, with the draws that tell most."""
-        draws = self._draws_of(segment, fresh=purpose == "verify")
+        draws = self.draws_of(segment, fresh=purpose == "verify")
         proof = self.verify(segment) if purpose == "verify" else self.confirm(segment)
         return PlannedPair(self.probe, segment.before, segment.after, purpose, draws.next_draws(proof))
 
     def pair_to_locate(self, segment: SuspectRange) -> PlannedPair:
         """The next pair of the ends of a segment while a culprit is located: first of their first builds."""
-        draws = self._draws_of(segment, fresh=False)
+        draws = self.draws_of(segment, fresh=False)
         chosen = draws.next_draws(self.confirm(segment)) if draws.blocks else (0, 0)
         return PlannedPair(self.probe, segment.before, segment.after, "locate", chosen)
 
@@ -282,7 +282,8 @@ class SeriesEvidence:
         learnt = posterior(self.question.weights, [readings], self.question.min_effect).series[0].tau_shares
         return tuple((learnt + np.exp(tau_prior(self.question.luck))) / 2)
 
-    def _draws_of(self, segment: SuspectRange, *, fresh: bool) -> BuildDraws:
+    def draws_of(self, segment: SuspectRange, *, fresh: bool) -> BuildDraws:
+        """The draws of the ends of a segment that were measured; if ``fresh``, only those that may prove it."""
         return BuildDraws(self.question, self.facts, self.name, self.probe, segment, fresh)
 
     @cached_property
@@ -336,7 +337,7 @@ class SeriesEvidence:
         if any(reading.purpose == "confirm" for reading in self.facts.by_ends.get(ends, ())):
             return False
         views = [SuspectRange(start, self.whole.after) for start in self._anchors(part)]
-        return bool(views) and all(self._chance_of_rise(view, part) < CHANCE_WORTH_ASKING for view in views)
+        return bool(views) and all(self.chance_of_rise(view, part) < CHANCE_WORTH_ASKING for view in views)
 
     def _anchors(self, part: SuspectRange) -> list[int]:
         """The builds at or before the start of the part that its end was measured against."""
@@ -344,10 +345,11 @@ class SeriesEvidence:
         return sorted(
             start
             for start in starts
-            if start <= part.before and self._draws_of(SuspectRange(start, part.after), fresh=False).blocks
+            if start <= part.before and self.draws_of(SuspectRange(start, part.after), fresh=False).blocks
         )
 
-    def _chance_of_rise(self, view: SuspectRange, part: SuspectRange) -> float:
+    def chance_of_rise(self, view: SuspectRange, part: SuspectRange) -> float:
+        """How probable it is that a part gets slower by what matters, by all readings of a ``view`` around it."""
         readings, prior = self.readings(view), weights_within(self.question, view)
         ends = (part.before - view.before, part.after - view.before)
         return chance_of_rise(prior, readings, self.question.min_effect, ends)
