@@ -118,6 +118,16 @@ def test_what_somebody_closed_comes_back_after_it_was_over(desk: Desk) -> None:
     assert desk.night(5, judged(regressed(NET, ends=LATER))) == ["reopen 1"]
 
 
+def test_what_somebody_closed_is_not_over_while_a_series_of_it_is_slow_and_not_measured(desk: Desk) -> None:
+    """A machine that runs once a week still has it."""
+    weekly = regressed(replace(NET, arch="A100"))
+    desk.night(1, judged(regressed(NET), weekly))
+    desk.change(1, is_open=False)
+    for day in (2, 3, 4):
+        desk.night(day, judged(measured(NET)))
+    assert desk.night(8, judged(measured(NET), weekly)) == []
+
+
 def test_who_opens_again_what_was_accepted_is_left_alone(desk: Desk) -> None:
     accepted(desk)
     desk.change(1, is_open=True)

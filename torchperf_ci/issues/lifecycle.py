@@ -13,6 +13,7 @@ from torchperf_ci.issues.matching import (
     further_series,
     has_recovered,
     has_returned,
+    have_all_recovered,
     is_about,
     is_closed_as_recovered,
     is_comparable,
@@ -21,11 +22,10 @@ from torchperf_ci.issues.matching import (
     one_row_per_series,
     rows_out_of_sight,
     rows_that_count,
-    series_of,
     what_is_back,
     with_comparable_levels,
 )
-from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory, series_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -297,7 +297,7 @@ def _action_kind(
     if not issue.is_open:
         return "reopen" if is_closed_as_recovered(issue, rules) else "remember"
     was_reopened = issue.memory.closed and memory.recovered  # by somebody, though the change is gone
-    if _all_recovered(memory) and len(memory.recovered) >= rules.recovered_nights and not was_reopened:
+    if have_all_recovered(memory, rules) and not was_reopened:
         return "recover"
     if (issue.memory.kind == "unlocated" and memory.kind == "culprit") or (
         issue.memory.suspects and not memory.suspects
@@ -306,11 +306,6 @@ def _action_kind(
     if rows:
         return "extend"
     return "strand" if memory.stranded and not issue.memory.stranded else "remember"
-
-
-def _all_recovered(memory: IssueMemory) -> bool:
-    """Whether each row that counts had recovered when it was last measured."""
-    return all(not row.night for row in rows_that_count(memory))
 
 
 def _with_recovery(

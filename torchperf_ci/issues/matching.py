@@ -8,7 +8,7 @@ from math import log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
-from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow
+from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow, series_of
 from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
 from torchperf_ci.series.points import restating
 
@@ -289,9 +289,14 @@ def is_about(issue: TrackedIssue, finding: IssueFinding) -> bool:
 
 def is_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
     """Whether the issue was closed as recovered, or by a person and has recovered since, for enough nights."""
-    memory = issue.memory
-    is_recovered = bool(memory.closed) or len(memory.recovered) >= rules.recovered_nights
-    return is_recovered and not (issue.is_open or memory.accepted)
+    is_recovered = issue.memory.closed != "" or have_all_recovered(issue.memory, rules)
+    return is_recovered and not (issue.is_open or issue.memory.accepted)
+
+
+def have_all_recovered(memory: IssueMemory, rules: IssueRules) -> bool:
+    """Whether enough nights in a row count, and each row that counts had recovered when it was last measured."""
+    is_long = len(memory.recovered) >= rules.recovered_nights
+    return is_long and all(not row.night for row in rows_that_count(memory))
 
 
 def _was_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
@@ -304,11 +309,6 @@ def _was_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
 
 def _is_live(issue: TrackedIssue) -> bool:
     return issue.is_open and not issue.memory.accepted
-
-
-def series_of(rows: Iterable[IssueRow]) -> set[Series]:
-    """The series of rows."""
-    return {row.series for row in rows}
 
 
 def _sharing_series(finding: IssueFinding, issues: Sequence[TrackedIssue]) -> list[TrackedIssue]:
