@@ -169,7 +169,7 @@ def _culprit_finding(
     ]
     here: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        if _ran_on_machine_of(bisection, verdict.series):
+        if bisection.ran_on(verdict.series.device, verdict.series.arch):
             here.setdefault(_bisected_name(verdict.series), []).append(verdict)
     alike = verdicts[0].series if verdicts else None
     proven = {
@@ -222,7 +222,7 @@ def _names_series(
     is_foreign = of_range and all(it.series.repo != verdict.series.repo for it in of_range)
     if is_foreign or all(change.name != name for change in culprit.series):
         return False
-    if _ran_on_machine_of(bisection, verdict.series):
+    if bisection.ran_on(verdict.series.device, verdict.series.arch):
         return True
     ends = [it.evidence.commits.first_new.timestamp for it in of_range]
     is_later = 0 < max(ends, default=0) <= verdict.evidence.commits.last_old.timestamp
@@ -283,18 +283,14 @@ def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Seri
 
 def _bisection_of(verdict: Verdict, bisections: Sequence[Bisection]) -> Bisection | None:
     """The bisection of exactly the verdict's range, on its kind of machine."""
-    fitting = _bisections_of_range(verdict, bisections)
-    return next((bisection for bisection in fitting if _ran_on_machine_of(bisection, verdict.series)), None)
+    fitting, series = _bisections_of_range(verdict, bisections), verdict.series
+    return next((bisection for bisection in fitting if bisection.ran_on(series.device, series.arch)), None)
 
 
 def _bisections_of_range(verdict: Verdict, bisections: Sequence[Bisection]) -> list[Bisection]:
     """The bisections of exactly the verdict's range, in either repository, on any machine."""
     ranges = commit_ends_of([verdict.evidence.commits])
     return [bisection for bisection in bisections if (bisection.good, bisection.bad) in ranges]
-
-
-def _ran_on_machine_of(bisection: Bisection, series: Series) -> bool:
-    return bisection.ran_on(series.device, series.arch)
 
 
 def _unlocated_findings(
@@ -305,7 +301,8 @@ def _unlocated_findings(
 ) -> list[IssueFinding]:
     """Regressions without a culprit, one finding per commit range and kind of device.
 
-    A machine has a finding of its own if its range was bisected anywhere or is not known, or if it is ``suspect``.
+    A machine has a finding of its own if its range was bisected anywhere or is not known, or if it is ``suspect``. A
+    cause whose range is not known is identified by its series, too.
     """
     machines: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in regressed:
@@ -314,13 +311,11 @@ def _unlocated_findings(
         machines[series.repo, series.device, series.arch, old, new].append(verdict)
     groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for (repo, device, arch, old, new), verdicts in machines.items():
-        is_own = any(
-            verdict.series.group in suspect
-            or not verdict.evidence.commits.range
-            or _bisections_of_range(verdict, bisections)
-            for verdict in verdicts
+        rangeless = sorted(str(it.series) for it in verdicts if not it.evidence.commits.range)
+        is_own = rangeless or any(
+            it.series.group in suspect or _bisections_of_range(it, bisections) for it in verdicts
         )
-        groups[repo, device, arch if is_own else "", old, new] += verdicts
+        groups[(repo, device, arch if is_own else "", old, new, *rangeless)] += verdicts
     return [
         IssueFinding(
             "unlocated",
