@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.culprit_document import culprit_links
 from torchperf_ci.culprits.culprit_text import byline, culprit_name
-from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link, Paragraph, counted, short
+from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link, Paragraph, short
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
@@ -201,9 +201,8 @@ def _culprit_words(culprit: Culprit, context: IssueContext) -> tuple[Piece, ...]
 
 
 def _levels_table(memory: IssueMemory, now: Mapping[Series, float]) -> Sequence[Block]:
-    if memory.kind == "broken":
-        return ()
-    return (recovery_table(largest_first(memory.rows), now, _MAX_ROWS),)
+    table = recovery_table(largest_first(memory.rows), now, _MAX_ROWS)
+    return () if memory.kind == "broken" else (table,)
 
 
 _ROUNDS = 4
@@ -216,7 +215,7 @@ class PublishedIssues:
 
     ``updated`` are issues that have new content, ``known`` the other issues that tonight's findings belong to.
     ``postponed`` are titles of findings beyond the nightly limit, ``dismissed`` says which ones people have decided on,
-    ``notes`` are remarks for the reader, and ``failed`` lists what could not be published, with reasons.
+    ``notes`` are remarks for the reader, ``failed`` lists what could not be published, ``unsaid`` the lost comments.
     """
 
     opened: list[TrackedIssue] = field(default_factory=list)
@@ -228,6 +227,7 @@ class PublishedIssues:
     dismissed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    unsaid: list[str] = field(default_factory=list)
 
     @property
     def about(self) -> list[TrackedIssue]:
@@ -237,8 +237,8 @@ class PublishedIssues:
 
     def check_published(self) -> None:
         """Raise :class:`NotDeliveredError` if something could not be published."""
-        if self.failed:
-            msg = f"not published:  {'; '.join(self.failed)}"
+        if failed := (*self.failed, *self.unsaid):
+            msg = f"not published: {'; '.join(failed)}"
             raise NotDeliveredError(msg)
 
 
@@ -336,6 +336,8 @@ def _comment_on(tracker: IssueTracker, issue: TrackedIssue, text: str, done: Pub
         tracker.comment(issue, text)
     except LockedError:
         done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
+    except TorchperfError as error:  # never tried again, as the issue is edited already
+        done.unsaid.append(f"the comment on #{issue.number}: {error}")
 
 
 _STATES: Mapping[ActionKind, Mapping[str, str]] = {
@@ -366,9 +368,8 @@ def _why_dismissed(issue: TrackedIssue, closers: Mapping[int, str]) -> str:
 
 
 def _action_name(action: IssueAction) -> str:
-    if action.issue:
-        return one_line(f"#{action.issue.number} {action.issue.title}")
-    return issue_title(action.findings[0])
+    issue = action.issue
+    return one_line(f"#{issue.number} {issue.title}") if issue else issue_title(action.findings[0])
 
 
 def published_document(done: PublishedIssues) -> Document:
@@ -382,15 +383,15 @@ def published_document(done: PublishedIssues) -> Document:
     counts = [f"{len(issues)} {word}" for word, issues in lists.items() if issues]
     if done.postponed:
         counts.append(f"{len(done.postponed)} postponed")
-    if done.failed:
-        counts.append(f"{counted(len(done.failed), 'finding')} not published")
+    if failed := (*done.failed, *done.unsaid):
+        counts.append(f"{len(failed)} not published")
     listed = {issue.number for issues in lists.values() for issue in issues}
     lines: list[Words] = [
         *((f"{word} ", _issue_link(issue)) for word, issues in lists.items() for issue in issues),
         *(("known ", _issue_link(issue)) for issue in done.about if issue.number not in listed),
         *(f"postponed to another night: {title}" for title in done.postponed),
         *(*done.dismissed, *done.notes),
-        *(f"❌ not published: {failure}" for failure in done.failed),
+        *(f"❌ not published: {failure}" for failure in failed),
     ]
     return Document(f"Issues: {', '.join(counts) or 'nothing new'}", [Bullets(lines)])
 
