@@ -61,17 +61,13 @@ class IssueFinding:
         return {self.fingerprint, *self.suspects}
 
     @property
-    def size(self) -> float:
-        """The size of its largest change."""
-        return max((row.size for row in self.rows), default=0.0)
-
-    @property
     def rank(self) -> tuple[bool, float]:
         """What decides which findings get an issue if there are too many; the largest comes first.
 
         Changes without a ratio to rank by, such as those of counts, come before all others.
         """
-        return any(verdict.effect is None for verdict in self.verdicts), self.size
+        largest = max((row.size for row in self.rows), default=0.0)
+        return any(verdict.effect is None for verdict in self.verdicts), largest
 
 
 FINGERPRINT_LENGTH = 16

@@ -8,6 +8,7 @@ from datetime import date, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from torchperf_ci.document import day_of
 from torchperf_ci.issues.matching import (
     IssueMatch,
     further_series,
@@ -44,7 +45,7 @@ ActionKind = Literal[
 """What to do with an issue.
 
 - ``open``: open a new issue
-- ``extend``: add new evidence
+- ``extend``: add new evidence, or say that some of its series are back
 - ``locate``: name the culprit of a regression that had none, or only a set of suspects
 - ``reopen``: the change is back
 - ``recover``: close it, everything has recovered
@@ -59,7 +60,8 @@ ActionKind = Literal[
 class IssueAction:
     """One action on ``issue``, or on a new one if that is None; afterwards the issue's memory is ``memory``.
 
-    ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows, and
+    ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows and those
+    that are back, and
     ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates. ``resolution`` says how it
     is known that the cause is gone.
     """
@@ -262,7 +264,8 @@ def _update(
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:
         memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
-    rows = tuple(row for row in memory.rows if row.series not in series_of(before.rows))
+    told = series_of(before.rows) - _back_again(in_order, before.reported)
+    rows = tuple(row for row in memory.rows if row.series not in told)
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
     is_over = what != "reopen" and (memory.recovered or not issue.is_open)
@@ -274,6 +277,12 @@ def _update(
     if what == "remember" and not is_news:
         return None
     return IssueAction(what, memory, issue, in_order, rows, verdicts, resolution=resolution)
+
+
+def _back_again(findings: Iterable[IssueFinding], reported: str) -> set[Series]:
+    """The series that were at their old level after the night on which the issue last ``reported``."""
+    verdicts = [verdict for finding in findings for verdict in finding.verdicts]
+    return {it.series for it in verdicts if day_of(it.evidence.commits.last_old.timestamp) > reported}
 
 
 def _has_returned(
@@ -315,10 +324,10 @@ def _with_recovery(
     recovered = {
         row.series: has_recovered(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows
     }
-    measured = [answer for answer in recovered.values() if answer is not None]
+    measured = {series: answer for series, answer in recovered.items() if answer is not None}
     # What has recovered keeps no issue open, unless nothing is measured that makes a night count.
     open_rows = [row for row in rows_that_count(memory) if row.night or not measured]
-    silent = [row for row in open_rows if recovered[row.series] is None]
+    silent = [row for row in open_rows if row.series not in measured]
     is_moved = any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent)
     if is_moved or rows_out_of_sight(memory, tonight, night):
         memory = replace(memory, stranded=memory.stranded or night)
@@ -326,8 +335,9 @@ def _with_recovery(
         memory = replace(memory, stranded="")
     if not measured:
         return memory
-    rows = tuple(_with_night(row, night, recovered=recovered[row.series]) for row in memory.rows)
-    nights = tuple(dict.fromkeys((*memory.recovered, night))) if all(measured) else ()
+    seen = {series: "" if is_over else night for series, is_over in measured.items()}
+    rows = tuple(replace(row, night=seen.get(row.series, row.night)) for row in memory.rows)
+    nights = tuple(dict.fromkeys((*memory.recovered, night))) if all(measured.values()) else ()
     return replace(memory, rows=rows, recovered=nights)
 
 
@@ -343,11 +353,6 @@ def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory
         verdict.verdict == "not-comparable" or (is_long and not is_comparable(row, verdict))
         for verdict in verdicts
     )
-
-
-def _with_night(row: IssueRow, night: str, *, recovered: bool | None) -> IssueRow:
-    """The row with the last night on which it was regressed, which is cleared when it recovers."""
-    return row if recovered is None else replace(row, night="" if recovered else night)
 
 
 def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night: str) -> IssueMemory:

@@ -14,7 +14,7 @@ from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
 from torchperf_ci.issues.matching import is_same_regression, rows_out_of_sight
-from torchperf_ci.issues.memory import MEMORY_MARKER, NAMED_KINDS, IssueMemory, IssueRow
+from torchperf_ci.issues.memory import MEMORY_MARKER, NAMED_KINDS, IssueMemory, IssueRow, series_of
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
 from torchperf_ci.markdown import to_markdown
@@ -53,13 +53,11 @@ def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
     finding = action.findings[0] if action.findings else None
     known = action.issue.memory.kind if action.issue else ""
     is_other = action.what == "reopen" and (known in ("unlocated", "broken") or (finding and finding.culprit))
-    if finding and (action.what in ("open", "locate") or is_other):
-        return IssueText(issue_body(finding, action.memory, context), issue_title(finding), comment)
-    if finding and finding.document:
+    is_new = action.what in ("open", "locate") or is_other
+    if finding and (is_new or finding.document):
         body = issue_body(finding, action.memory, context)
-    else:
-        body = renewed_body(action.issue.body if action.issue else "", action.memory)
-    return IssueText(body, comment=comment)
+        return IssueText(body, issue_title(finding) if is_new else "", comment)
+    return IssueText(renewed_body(action.issue.body if action.issue else "", action.memory), comment=comment)
 
 
 def _comment_of(action: IssueAction, context: IssueContext) -> str:
@@ -67,14 +65,17 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
         case "locate":
             return located_comment(action.findings[0], context)
         case "extend":
-            return new_evidence_comment(action.rows, context)
+            known = series_of(action.issue.memory.rows) if action.issue else set()
+            back = [row for row in action.rows if row.series in known]
+            return new_evidence_comment(action.rows, context, _range_now(action, back))
         case "recover" if action.resolution:
             return _comment([Paragraph(action.resolution)])
         case "recover":
             return recovered_comment(action.memory, _levels_now(action))
         case "reopen":
             finding = action.findings[0] if action.findings else None
-            return relapsed_comment(action.memory, _levels_now(action), finding, context, _range_now(action))
+            since = _range_now(action, action.memory.rows)
+            return relapsed_comment(action.memory, _levels_now(action), finding, context, since)
         case "accept":
             return accepted_comment(action.memory, context)
         case _:
@@ -87,17 +88,21 @@ def _levels_now(action: IssueAction) -> dict[Series, float]:
     return {series: level for series, level in levels if level is not None}
 
 
-def _range_now(action: IssueAction) -> CommitEnds | None:
-    """The range of tonight's first verdict by which the change is back."""
-    rows = {row.series: row for row in action.memory.rows}
-    there = (verdict for verdict in action.verdicts if is_same_regression(rows[verdict.series], verdict))
+def _range_now(action: IssueAction, rows: Iterable[IssueRow]) -> CommitEnds | None:
+    """The range of tonight's first verdict by which one of the rows is back."""
+    known = {row.series: row for row in rows}
+    there = (it for it in action.verdicts if it.series in known and is_same_regression(known[it.series], it))
     return next((verdict.evidence.commits.range for verdict in there), None)
 
 
-def new_evidence_comment(rows: Sequence[IssueRow], context: IssueContext) -> str:
-    """Report that more series show the same change."""
-    seen = Paragraph((f"Also seen on the night of {context.night}: ", Bold(what_got_worse(rows))))
-    return _comment([seen, series_table(largest_first(rows), _MAX_ROWS)])
+def new_evidence_comment(
+    rows: Sequence[IssueRow], context: IssueContext, ends: CommitEnds | None = None
+) -> str:
+    """Report that more series show the same change, or that some of them do so again, since the range ``ends``."""
+    back = f", after a recovery; this time it began between {ends.good} and {ends.bad}" if ends else ""
+    seen = f"{'Seen again' if ends else 'Also seen'} on the night of {context.night}{back}: "
+    worse = Paragraph((seen, Bold(what_got_worse(rows))))
+    return _comment([worse, series_table(largest_first(rows), _MAX_ROWS)])
 
 
 def located_comment(finding: IssueFinding, context: IssueContext) -> str:
@@ -181,11 +186,6 @@ def _out_of_sight_comment(rows: Sequence[IssueRow]) -> str:
         "only under another name, such as that of a renamed repository, close this issue by hand."
     )
     return _comment([Paragraph((since, Code(name), more, text))])
-
-
-def duplicate_comment(number: int) -> str:
-    """Text of the comment on an issue that duplicates another one."""
-    return f"Same as #{number}, which stays open.\n"
 
 
 _MAX_ROWS = 20
@@ -317,7 +317,7 @@ def _do_action(
     if issue and other:
         _close_as_duplicate(tracker, issue)
         done.closed.append(issue)
-        _comment_on(tracker, issue, duplicate_comment(other.number), done)
+        _comment_on(tracker, issue, f"Same as #{other.number}, which stays open.\n", done)
         return
     text = text_of_action(action, tonight.context(action))
     if issue is None:
