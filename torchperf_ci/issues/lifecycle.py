@@ -21,7 +21,6 @@ from torchperf_ci.issues.matching import (
     is_same_regression,
     match_finding,
     one_row_per_series,
-    rows_out_of_sight,
     rows_that_count,
     what_is_back,
     with_comparable_levels,
@@ -208,7 +207,9 @@ def _updates(
     covered = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
     covered.update(*(series_of(match.finding.rows) for match in matches if match.word != "dismissed"))
     for issue in reversed(kept):  # of issues about the same series, only the newest returns
-        if _has_returned(issue.memory, covered, tonight, rules):
+        rows = [row for row in issue.memory.rows if row.series not in covered]
+        seen = [(row, verdict) for row in rows for verdict in tonight.get(row.series, ())]
+        if any(has_returned(row, verdict, rules.recovered_nights) for row, verdict in seen):
             busy.add(issue.number)
             covered |= series_of(issue.memory.rows)
     actions = [
@@ -285,21 +286,6 @@ def _back_again(findings: Iterable[IssueFinding], reported: str) -> set[Series]:
     return {it.series for it in verdicts if day_of(it.evidence.commits.last_old.timestamp) > reported}
 
 
-def _has_returned(
-    memory: IssueMemory,
-    covered: Container[Series],
-    tonight: Mapping[Series, Sequence[Verdict]],
-    rules: IssueRules,
-) -> bool:
-    """Whether a series that no other issue has ``covered`` is back."""
-    return any(
-        has_returned(row, verdict, rules.recovered_nights)
-        for row in memory.rows
-        if row.series not in covered
-        for verdict in tonight.get(row.series, ())
-    )
-
-
 def _action_kind(
     issue: TrackedIssue, memory: IssueMemory, rows: Sequence[IssueRow], rules: IssueRules
 ) -> ActionKind:
@@ -339,6 +325,16 @@ def _with_recovery(
     rows = tuple(replace(row, night=seen.get(row.series, row.night)) for row in memory.rows)
     nights = tuple(dict.fromkeys((*memory.recovered, night))) if all(measured.values()) else ()
     return replace(memory, rows=rows, recovered=nights)
+
+
+_DAYS_OUT_OF_SIGHT = 35
+"""Days without a verdict until a series counts as no longer measured: a monthly benchmark has one in between."""
+
+
+def rows_out_of_sight(memory: IssueMemory, judged: Container[Series], night: str) -> list[IssueRow]:
+    """The rows that keep the issue open although no night has ``judged`` them for long."""
+    since = (date.fromisoformat(night) - timedelta(_DAYS_OUT_OF_SIGHT)).isoformat()
+    return [row for row in rows_that_count(memory) if row.series not in judged and "" < row.night <= since]
 
 
 _DAYS_AWAY = 7

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 from math import log
 from typing import TYPE_CHECKING, Literal
 
@@ -13,7 +12,7 @@ from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
 from torchperf_ci.series.points import restating
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.tracker import TrackedIssue
@@ -111,16 +110,6 @@ def rows_that_count(memory: IssueMemory) -> list[IssueRow]:
     return rows if memory.kind == "broken" else with_levels or rows
 
 
-_DAYS_OUT_OF_SIGHT = 35
-"""Days without a verdict until a series counts as no longer measured: a monthly benchmark has one in between."""
-
-
-def rows_out_of_sight(memory: IssueMemory, judged: Container[Series], night: str) -> list[IssueRow]:
-    """The rows that keep the issue open although no night has ``judged`` them for long."""
-    since = (date.fromisoformat(night) - timedelta(_DAYS_OUT_OF_SIGHT)).isoformat()
-    return [row for row in rows_that_count(memory) if row.series not in judged and "" < row.night <= since]
-
-
 def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
     """Whether the series has recovered, by all of tonight's verdicts on it; None if they do not say.
 
@@ -204,7 +193,9 @@ def _has_recovered(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | N
     share = share_left(row, verdict.newest_level)
     if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
-    return share < HALF and share <= max(QUARTER, NOISES * _noise(row, verdict))
+    # The levels may be those of several culprits: what is left is compared with the effect that is proven of this one.
+    scale = max((_size(row) or 0.0) / row.size, 1.0) if row.proven and row.size else 1.0
+    return share * scale < HALF and share <= max(QUARTER / scale, NOISES * _noise(row, verdict))
 
 
 def is_comparable(row: IssueRow, verdict: Verdict) -> bool:
