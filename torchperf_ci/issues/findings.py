@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from torchperf_ci.document import short
 from torchperf_ci.issues.memory import IssueKind, IssueRow
 from torchperf_ci.metrics import bisected_as
 from torchperf_ci.series.outcomes import DISTURBED_MARK
@@ -369,6 +370,9 @@ def _build_variance(verdicts: Iterable[Verdict]) -> str:
     return f"{str(lucks[0]).capitalize()}." if all(luck and luck.explains_change for luck in lucks) else ""
 
 
+_MAX_ERROR_LENGTH = 2000
+
+
 def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -> list[IssueFinding]:
     """The benchmarks that have failed in at least ``nights`` runs in a row, each with all its variants."""
     groups: dict[tuple[str, ...], dict[Series, Verdict]] = defaultdict(dict)
@@ -385,7 +389,7 @@ def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -
                 for verdict in verdicts.values()
             ),
             tuple(verdicts.values()),
-            why=max(verdicts.values(), key=lambda verdict: verdict.evidence.failing).why,
+            why=short(max(verdicts.values(), key=lambda it: it.evidence.failing).why, _MAX_ERROR_LENGTH),
         )
         for key, verdicts in groups.items()
     ]
