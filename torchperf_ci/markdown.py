@@ -49,7 +49,8 @@ LOGIN = re.compile(r"[A-Za-z0-9][\w-]{0,38}", re.ASCII)
 
 _EACH = 10
 """Rows that every list gets before any list gets more."""
-_MAX_COMMAND_LENGTH = 2000
+_MAX_COMMAND_LENGTH = 4000
+_TOO_LONG = "# This command is too long to be shown here: it is in the files."
 _NO_ROOM = "There is no room here for the details: they are in the files."
 MARKS: Mapping[str, str] = {"bad": "❌", "warning": "⚠️", "good": "🟢"}
 """The emoji before a word of this tone."""
@@ -181,7 +182,7 @@ def _commands(lines: Iterable[str]) -> str:
     return "\n".join(
         f"    {one_line(line)}"
         for command in lines
-        for line in short(command, _MAX_COMMAND_LENGTH).split("\n")
+        for line in (command if len(command) <= _MAX_COMMAND_LENGTH else _TOO_LONG).split("\n")
     )
 
 

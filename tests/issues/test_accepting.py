@@ -102,6 +102,17 @@ def test_a_culprit_without_series_is_not_what_somebody_has_closed_an_issue_about
     assert desk.night(3, judged(measured(BERT)), unnamed) == []
 
 
+@pytest.mark.parametrize("commit", ["", "1" * 40])
+def test_what_has_no_range_is_not_all_that_will_ever_have_none(desk: Desk, commit: str) -> None:
+    """Records of other harnesses may name no commit, or the one of benchmarks that seldom change."""
+    unknown = (commit, commit)
+    desk.night(1, judged(regressed(NET, ends=unknown)))
+    desk.change(1, is_open=False)
+    assert desk.night(2, judged(regressed(NET, ends=unknown))) == []
+    assert desk.night(9, judged(regressed(NET, ends=unknown), regressed(BERT, ends=unknown))) == ["open 2"]
+    assert [row.series for row in desk.issues[2].memory.rows] == [BERT]
+
+
 def test_what_a_closed_issue_lacks_is_told_with_what_goes_beyond_it(desk: Desk) -> None:
     desk.night(1, judged(regressed(NET, 1.04)))
     desk.change(1, is_open=False)
@@ -116,6 +127,16 @@ def test_what_somebody_closed_comes_back_after_it_was_over(desk: Desk) -> None:
     for day in (2, 3, 4):
         assert desk.night(day, judged(measured(NET))) == []
     assert desk.night(5, judged(regressed(NET, ends=LATER))) == ["reopen 1"]
+
+
+def test_what_somebody_closed_is_not_over_while_a_series_of_it_is_slow_and_not_measured(desk: Desk) -> None:
+    """A machine that runs once a week still has it."""
+    weekly = regressed(replace(NET, arch="A100"))
+    desk.night(1, judged(regressed(NET), weekly))
+    desk.change(1, is_open=False)
+    for day in (2, 3, 4):
+        desk.night(day, judged(measured(NET)))
+    assert desk.night(8, judged(measured(NET), weekly)) == []
 
 
 def test_who_opens_again_what_was_accepted_is_left_alone(desk: Desk) -> None:

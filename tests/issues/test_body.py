@@ -268,6 +268,9 @@ def test_what_is_broken_on_two_machines_says_what_is_true_of_both(other: int, ru
     elsewhere = replace(BROKEN, series=replace(BROKEN.series, arch="A100"), evidence=Evidence(failing=other))
     (broken,) = found(None, replace(IN_A_FILE, verdicts=[BROKEN, elsewhere]))
     assert f" fails** on H100 and A100, in {runs}. Its last error:" in written(broken)
+    nowhere = replace(BROKEN, series=replace(BROKEN.series, arch="", device=""))
+    (broken,) = found(None, replace(IN_A_FILE, verdicts=[nowhere]))
+    assert " fails**, in the last " in written(broken)
 
 
 def test_what_is_broken_says_since_when_and_its_error_to_the_letter() -> None:

@@ -134,10 +134,6 @@ def test_what_has_no_level_is_accepted_without_one() -> None:
     )
 
 
-def test_a_duplicate_links_the_other() -> None:
-    assert publishing.duplicate_comment(71).startswith("Same as #71,")
-
-
 def test_they_are_short() -> None:
     rows = tuple(
         replace(row, series=replace(row.series, model=f"m{n}")) for n in range(300) for row in MEMORY.rows

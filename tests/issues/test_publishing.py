@@ -110,6 +110,21 @@ def test_what_may_have_another_cause_than_on_another_machine_has_its_own_issue(
     assert len(nightly.issues) == 2
 
 
+def test_a_series_that_is_back_while_another_keeps_the_issue_open_is_told_once_with_its_range(
+    nightly: Nightly,
+) -> None:
+    weekly = measured(BERT, 1.1)
+    nightly.report(1, judged(SLOW, regressed(BERT)), located(SLOW, regressed(BERT)))
+    nightly.report(6, judged(measured(NET), weekly))
+    assert nightly.said == []
+    back = regressed(NET, ends=LATER, times=(TONIGHT - 86_400, TONIGHT))
+    for day in (8, 8, 9):
+        nightly.report(day, judged(back, weekly))
+    (said,) = nightly.said
+    since = f"this time it began between {LATER[0]} and {LATER[1]}: **resnet18 10.0% slower on H100**"
+    assert said == f"Seen again on the night of 2026-11-08, after a recovery; {since}"
+
+
 def test_a_culprit_found_later_rewrites_the_issue(nightly: Nightly, github: GitHub) -> None:
     nightly.report(1, judged(SLOW))
     before = nightly.issues[0].title

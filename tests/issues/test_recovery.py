@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from desk import Desk
-from nights import judged, located, measured, regressed, series
+from nights import OTHER, judged, located, measured, regressed, series
 
 from torchperf_ci.metrics import ANCHORED
 
@@ -221,6 +221,19 @@ def test_a_night_counts_only_if_all_that_was_measured_is_back() -> None:
     assert desk.night(2, judged(measured(NET), measured(BERT, 1.1))) == []
     assert desk.night(3, judged(measured(NET), measured(BERT))) == []
     assert desk.night(4, judged(measured(NET), measured(BERT))) == ["recover 1"]
+
+
+@pytest.mark.parametrize(
+    ("level", "back"), [(1.26, []), (1.03, ["recover 1"]), (1.005, ["recover 1", "recover 2"])]
+)
+def test_of_two_culprits_the_small_one_is_not_over_when_the_large_one_is(
+    level: float, back: list[str]
+) -> None:
+    """The levels of the series are those of both."""
+    desk, small, large = Desk(recovered_nights=1), regressed(NET, 1.03), regressed(NET, 1.26)
+    both = [located(small), located(large, commit=OTHER)]
+    assert desk.night(1, judged(regressed(NET, 1.3)), *both) == ["open 1", "open 2"]
+    assert desk.night(2, judged(measured(NET, level))) == back
 
 
 ANCHORED_NET = replace(NET, metric=ANCHORED)

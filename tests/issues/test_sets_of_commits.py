@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from nights import judged, located_within, measured, regressed, series
 
 from torchperf_ci.issues.findings import culprit_fingerprint
-from torchperf_ci.issues.matching import series_of
+from torchperf_ci.issues.memory import series_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from github_api import Fault
-from nights import judged, located, measured, regressed, series
+from nights import OTHER, judged, located, measured, regressed, series
 from scripted_http import scripted_server
 
 from torchperf_ci.report import issue_report
@@ -158,7 +158,7 @@ def test_an_issue_that_may_have_been_opened_is_not_opened_twice(
 ) -> None:
     github.faults = [Fault("POST", 502, late=True)]
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 4
-    assert "not published:  resnet18 10.0% slower" in capsys.readouterr().err
+    assert "not published: resnet18 10.0% slower" in capsys.readouterr().err
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
     assert len(nightly.issues) == 1
 
@@ -177,6 +177,22 @@ def test_a_comment_that_may_have_been_made_is_made_once(
     assert len(nightly.said) == 1
 
 
+def test_a_comment_that_is_lost_is_told_also_if_another_issue_is_looked_at_again(
+    nightly: Nightly, github: GitHub, capsys: Any
+) -> None:
+    later = ("3" * 40, "4" * 40)
+    both = [SLOW, regressed(BERT, ends=later)]
+    nightly.report(1, judged(*both))
+    _, edited = nightly.issues
+    github.faults = [Fault("POST", 422, "no", where="/1/comments")]
+    github.before = once("POST", lambda: setattr(edited, "body", f"An edit.\n\n{edited.body}"))
+    found = [located(both[0]), located(both[1], commit=OTHER, ends=later)]
+    assert nightly.report(2, judged(*both), *found) == 4
+    assert "not published: the comment on #1: GitHub refuses to comment on #1" in capsys.readouterr().err
+    assert "1 not published" in nightly.summary
+    assert OTHER[:10] in edited.title
+
+
 def test_what_was_done_is_told_even_if_nobody_can_look_again(
     nightly: Nightly, github: GitHub, capsys: Any
 ) -> None:
@@ -190,7 +206,7 @@ def test_what_was_done_is_told_even_if_nobody_can_look_again(
 
     github.before = once("POST", spoil)
     assert nightly.report(2, judged(SLOW, other)) == 4
-    assert "not published:  what changed in the meantime: " in capsys.readouterr().err
+    assert "not published: what changed in the meantime: " in capsys.readouterr().err
     assert "- opened [#<!-- -->2 bert" in nightly.summary
 
 
@@ -206,7 +222,7 @@ def test_what_fails_hinders_nothing_else(
     assert nightly.report(1, judged(*slow), to=to) == code
     assert [issue.title[:2] for issue in nightly.issues] == ["b ", "c "]
     told = capsys.readouterr().err
-    assert "not published:  a 10.0% slower" in told
+    assert "not published: a 10.0% slower" in told
     assert ("::warning title=Not reported::" in told) == (on_failure == "warn")
     assert "opened<<" in nightly.output
     assert nightly.report(1, judged(*slow), to=to) == 0

@@ -240,6 +240,15 @@ def test_every_destination_that_failed_is_told(job: Job, github: GitHub, capsys:
     assert "issues: write" in told
 
 
+def test_a_pull_request_that_does_not_exist_keeps_the_report_from_no_other_place(
+    job: Job, capsys: Any
+) -> None:
+    pages = job.folder / "pages"
+    assert job.comment("--pull-request", "8", "--on-failure", "warn", "--to", str(pages)) == 2
+    assert "has no pull request #8" in capsys.readouterr().err
+    assert (pages / "report.html").exists()
+
+
 @pytest.mark.parametrize("night", ["yesterday", "2026-13-01", "20261101"])
 def test_a_night_is_a_date(job: Job, night: str, capsys: Any) -> None:
     assert job.report("--night", night) == 2

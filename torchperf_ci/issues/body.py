@@ -284,10 +284,8 @@ def _opening_of_broken(finding: IssueFinding) -> Iterator[Block]:
     runs = {verdict.evidence.failing for verdict in finding.verdicts}
     at_least = "at least " if len(runs) > 1 else ""
     since = f", in {at_least}the last {counted(min(runs), 'run')}" if runs else ""
-    model, where = finding.rows[0].series.model, on_machines(finding.rows)
-    yield Paragraph(
-        (Bold(f"{short(model, _MAX_SENTENCE_LENGTH)} fails"), f" {where}{since}. Its last error:")
-    )
+    model, where = finding.rows[0].series.model, f" {on_machines(finding.rows)}".rstrip()
+    yield Paragraph((Bold(f"{short(model, _MAX_SENTENCE_LENGTH)} fails"), f"{where}{since}. Its last error:"))
     yield Commands([one_line(finding.why)])
     yield Paragraph(
         (Bold("Next step:"), " run it on its own. This issue closes automatically when it passes again.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from torchperf_ci.document import short
 from torchperf_ci.issues.memory import IssueKind, IssueRow
 from torchperf_ci.metrics import bisected_as
 from torchperf_ci.series.outcomes import DISTURBED_MARK
@@ -61,17 +62,13 @@ class IssueFinding:
         return {self.fingerprint, *self.suspects}
 
     @property
-    def size(self) -> float:
-        """The size of its largest change."""
-        return max((row.size for row in self.rows), default=0.0)
-
-    @property
     def rank(self) -> tuple[bool, float]:
         """What decides which findings get an issue if there are too many; the largest comes first.
 
         Changes without a ratio to rank by, such as those of counts, come before all others.
         """
-        return any(verdict.effect is None for verdict in self.verdicts), self.size
+        largest = max((row.size for row in self.rows), default=0.0)
+        return any(verdict.effect is None for verdict in self.verdicts), largest
 
 
 FINGERPRINT_LENGTH = 16
@@ -169,7 +166,7 @@ def _culprit_finding(
     ]
     here: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        if _ran_on_machine_of(bisection, verdict.series):
+        if bisection.ran_on(verdict.series.device, verdict.series.arch):
             here.setdefault(_bisected_name(verdict.series), []).append(verdict)
     alike = verdicts[0].series if verdicts else None
     proven = {
@@ -222,7 +219,7 @@ def _names_series(
     is_foreign = of_range and all(it.series.repo != verdict.series.repo for it in of_range)
     if is_foreign or all(change.name != name for change in culprit.series):
         return False
-    if _ran_on_machine_of(bisection, verdict.series):
+    if bisection.ran_on(verdict.series.device, verdict.series.arch):
         return True
     ends = [it.evidence.commits.first_new.timestamp for it in of_range]
     is_later = 0 < max(ends, default=0) <= verdict.evidence.commits.last_old.timestamp
@@ -283,18 +280,14 @@ def _series_named(name: str, bisection: Bisection, alike: Series | None) -> Seri
 
 def _bisection_of(verdict: Verdict, bisections: Sequence[Bisection]) -> Bisection | None:
     """The bisection of exactly the verdict's range, on its kind of machine."""
-    fitting = _bisections_of_range(verdict, bisections)
-    return next((bisection for bisection in fitting if _ran_on_machine_of(bisection, verdict.series)), None)
+    fitting, series = _bisections_of_range(verdict, bisections), verdict.series
+    return next((bisection for bisection in fitting if bisection.ran_on(series.device, series.arch)), None)
 
 
 def _bisections_of_range(verdict: Verdict, bisections: Sequence[Bisection]) -> list[Bisection]:
     """The bisections of exactly the verdict's range, in either repository, on any machine."""
     ranges = commit_ends_of([verdict.evidence.commits])
     return [bisection for bisection in bisections if (bisection.good, bisection.bad) in ranges]
-
-
-def _ran_on_machine_of(bisection: Bisection, series: Series) -> bool:
-    return bisection.ran_on(series.device, series.arch)
 
 
 def _unlocated_findings(
@@ -305,7 +298,8 @@ def _unlocated_findings(
 ) -> list[IssueFinding]:
     """Regressions without a culprit, one finding per commit range and kind of device.
 
-    A machine has a finding of its own if its range was bisected anywhere or is not known, or if it is ``suspect``.
+    A machine has a finding of its own if its range was bisected anywhere or is not known, or if it is ``suspect``. A
+    cause whose range is not known is identified by its series, too.
     """
     machines: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in regressed:
@@ -314,13 +308,11 @@ def _unlocated_findings(
         machines[series.repo, series.device, series.arch, old, new].append(verdict)
     groups: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for (repo, device, arch, old, new), verdicts in machines.items():
-        is_own = any(
-            verdict.series.group in suspect
-            or not verdict.evidence.commits.range
-            or _bisections_of_range(verdict, bisections)
-            for verdict in verdicts
+        rangeless = sorted(str(it.series) for it in verdicts if not it.evidence.commits.range)
+        is_own = rangeless or any(
+            it.series.group in suspect or _bisections_of_range(it, bisections) for it in verdicts
         )
-        groups[repo, device, arch if is_own else "", old, new] += verdicts
+        groups[(repo, device, arch if is_own else "", old, new, *rangeless)] += verdicts
     return [
         IssueFinding(
             "unlocated",
@@ -378,6 +370,9 @@ def _build_variance(verdicts: Iterable[Verdict]) -> str:
     return f"{str(lucks[0]).capitalize()}." if all(luck and luck.explains_change for luck in lucks) else ""
 
 
+_MAX_ERROR_LENGTH = 2000
+
+
 def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -> list[IssueFinding]:
     """The benchmarks that have failed in at least ``nights`` runs in a row, each with all its variants."""
     groups: dict[tuple[str, ...], dict[Series, Verdict]] = defaultdict(dict)
@@ -394,7 +389,7 @@ def _broken_findings(judgements: Iterable[Judgement], night: str, nights: int) -
                 for verdict in verdicts.values()
             ),
             tuple(verdicts.values()),
-            why=max(verdicts.values(), key=lambda verdict: verdict.evidence.failing).why,
+            why=short(max(verdicts.values(), key=lambda it: it.evidence.failing).why, _MAX_ERROR_LENGTH),
         )
         for key, verdicts in groups.items()
     ]

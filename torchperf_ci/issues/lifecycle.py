@@ -8,24 +8,24 @@ from datetime import date, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
+from torchperf_ci.document import day_of
 from torchperf_ci.issues.matching import (
     IssueMatch,
     further_series,
     has_recovered,
     has_returned,
+    have_all_recovered,
     is_about,
     is_closed_as_recovered,
     is_comparable,
     is_same_regression,
     match_finding,
     one_row_per_series,
-    rows_out_of_sight,
     rows_that_count,
-    series_of,
     what_is_back,
     with_comparable_levels,
 )
-from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory, series_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ ActionKind = Literal[
 """What to do with an issue.
 
 - ``open``: open a new issue
-- ``extend``: add new evidence
+- ``extend``: add new evidence, or say that some of its series are back
 - ``locate``: name the culprit of a regression that had none, or only a set of suspects
 - ``reopen``: the change is back
 - ``recover``: close it, everything has recovered
@@ -59,7 +59,8 @@ ActionKind = Literal[
 class IssueAction:
     """One action on ``issue``, or on a new one if that is None; afterwards the issue's memory is ``memory``.
 
-    ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows, and
+    ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows and those
+    that are back, and
     ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates. ``resolution`` says how it
     is known that the cause is gone.
     """
@@ -206,7 +207,9 @@ def _updates(
     covered = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
     covered.update(*(series_of(match.finding.rows) for match in matches if match.word != "dismissed"))
     for issue in reversed(kept):  # of issues about the same series, only the newest returns
-        if _has_returned(issue.memory, covered, tonight, rules):
+        rows = [row for row in issue.memory.rows if row.series not in covered]
+        seen = [(row, verdict) for row in rows for verdict in tonight.get(row.series, ())]
+        if any(has_returned(row, verdict, rules.recovered_nights) for row, verdict in seen):
             busy.add(issue.number)
             covered |= series_of(issue.memory.rows)
     actions = [
@@ -262,7 +265,8 @@ def _update(
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:
         memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
-    rows = tuple(row for row in memory.rows if row.series not in series_of(before.rows))
+    told = series_of(before.rows) - _back_again(in_order, before.reported)
+    rows = tuple(row for row in memory.rows if row.series not in told)
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
     is_over = what != "reopen" and (memory.recovered or not issue.is_open)
@@ -276,19 +280,10 @@ def _update(
     return IssueAction(what, memory, issue, in_order, rows, verdicts, resolution=resolution)
 
 
-def _has_returned(
-    memory: IssueMemory,
-    covered: Container[Series],
-    tonight: Mapping[Series, Sequence[Verdict]],
-    rules: IssueRules,
-) -> bool:
-    """Whether a series that no other issue has ``covered`` is back."""
-    return any(
-        has_returned(row, verdict, rules.recovered_nights)
-        for row in memory.rows
-        if row.series not in covered
-        for verdict in tonight.get(row.series, ())
-    )
+def _back_again(findings: Iterable[IssueFinding], reported: str) -> set[Series]:
+    """The series that were at their old level after the night on which the issue last ``reported``."""
+    verdicts = [verdict for finding in findings for verdict in finding.verdicts]
+    return {it.series for it in verdicts if day_of(it.evidence.commits.last_old.timestamp) > reported}
 
 
 def _action_kind(
@@ -297,7 +292,7 @@ def _action_kind(
     if not issue.is_open:
         return "reopen" if is_closed_as_recovered(issue, rules) else "remember"
     was_reopened = issue.memory.closed and memory.recovered  # by somebody, though the change is gone
-    if _all_recovered(memory) and len(memory.recovered) >= rules.recovered_nights and not was_reopened:
+    if have_all_recovered(memory, rules) and not was_reopened:
         return "recover"
     if (issue.memory.kind == "unlocated" and memory.kind == "culprit") or (
         issue.memory.suspects and not memory.suspects
@@ -308,11 +303,6 @@ def _action_kind(
     return "strand" if memory.stranded and not issue.memory.stranded else "remember"
 
 
-def _all_recovered(memory: IssueMemory) -> bool:
-    """Whether each row that counts had recovered when it was last measured."""
-    return all(not row.night for row in rows_that_count(memory))
-
-
 def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
@@ -320,10 +310,10 @@ def _with_recovery(
     recovered = {
         row.series: has_recovered(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows
     }
-    measured = [answer for answer in recovered.values() if answer is not None]
+    measured = {series: answer for series, answer in recovered.items() if answer is not None}
     # What has recovered keeps no issue open, unless nothing is measured that makes a night count.
     open_rows = [row for row in rows_that_count(memory) if row.night or not measured]
-    silent = [row for row in open_rows if recovered[row.series] is None]
+    silent = [row for row in open_rows if row.series not in measured]
     is_moved = any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent)
     if is_moved or rows_out_of_sight(memory, tonight, night):
         memory = replace(memory, stranded=memory.stranded or night)
@@ -331,9 +321,20 @@ def _with_recovery(
         memory = replace(memory, stranded="")
     if not measured:
         return memory
-    rows = tuple(_with_night(row, night, recovered=recovered[row.series]) for row in memory.rows)
-    nights = tuple(dict.fromkeys((*memory.recovered, night))) if all(measured) else ()
+    seen = {series: "" if is_over else night for series, is_over in measured.items()}
+    rows = tuple(replace(row, night=seen.get(row.series, row.night)) for row in memory.rows)
+    nights = tuple(dict.fromkeys((*memory.recovered, night))) if all(measured.values()) else ()
     return replace(memory, rows=rows, recovered=nights)
+
+
+_DAYS_OUT_OF_SIGHT = 35
+"""Days without a verdict until a series counts as no longer measured: a monthly benchmark has one in between."""
+
+
+def rows_out_of_sight(memory: IssueMemory, judged: Container[Series], night: str) -> list[IssueRow]:
+    """The rows that keep the issue open although no night has ``judged`` them for long."""
+    since = (date.fromisoformat(night) - timedelta(_DAYS_OUT_OF_SIGHT)).isoformat()
+    return [row for row in rows_that_count(memory) if row.series not in judged and "" < row.night <= since]
 
 
 _DAYS_AWAY = 7
@@ -348,11 +349,6 @@ def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory
         verdict.verdict == "not-comparable" or (is_long and not is_comparable(row, verdict))
         for verdict in verdicts
     )
-
-
-def _with_night(row: IssueRow, night: str, *, recovered: bool | None) -> IssueRow:
-    """The row with the last night on which it was regressed, which is cleared when it recovers."""
-    return row if recovered is None else replace(row, night="" if recovered else night)
 
 
 def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night: str) -> IssueMemory:

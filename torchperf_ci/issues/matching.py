@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 from math import log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
-from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow
+from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow, series_of
 from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
 from torchperf_ci.series.points import restating
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.tracker import TrackedIssue
@@ -111,16 +110,6 @@ def rows_that_count(memory: IssueMemory) -> list[IssueRow]:
     return rows if memory.kind == "broken" else with_levels or rows
 
 
-_DAYS_OUT_OF_SIGHT = 35
-"""Days without a verdict until a series counts as no longer measured: a monthly benchmark has one in between."""
-
-
-def rows_out_of_sight(memory: IssueMemory, judged: Container[Series], night: str) -> list[IssueRow]:
-    """The rows that keep the issue open although no night has ``judged`` them for long."""
-    since = (date.fromisoformat(night) - timedelta(_DAYS_OUT_OF_SIGHT)).isoformat()
-    return [row for row in rows_that_count(memory) if row.series not in judged and "" < row.night <= since]
-
-
 def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
     """Whether the series has recovered, by all of tonight's verdicts on it; None if they do not say.
 
@@ -204,7 +193,9 @@ def _has_recovered(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | N
     share = share_left(row, verdict.newest_level)
     if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
-    return share < HALF and share <= max(QUARTER, NOISES * _noise(row, verdict))
+    # The levels may be those of several culprits: what is left is compared with the effect that is proven of this one.
+    scale = max((_size(row) or 0.0) / row.size, 1.0) if row.proven and row.size else 1.0
+    return share * scale < HALF and share <= max(QUARTER / scale, NOISES * _noise(row, verdict))
 
 
 def is_comparable(row: IssueRow, verdict: Verdict) -> bool:
@@ -289,9 +280,14 @@ def is_about(issue: TrackedIssue, finding: IssueFinding) -> bool:
 
 def is_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
     """Whether the issue was closed as recovered, or by a person and has recovered since, for enough nights."""
-    memory = issue.memory
-    is_recovered = bool(memory.closed) or len(memory.recovered) >= rules.recovered_nights
-    return is_recovered and not (issue.is_open or memory.accepted)
+    is_recovered = issue.memory.closed != "" or have_all_recovered(issue.memory, rules)
+    return is_recovered and not (issue.is_open or issue.memory.accepted)
+
+
+def have_all_recovered(memory: IssueMemory, rules: IssueRules) -> bool:
+    """Whether enough nights in a row count, and each row that counts had recovered when it was last measured."""
+    is_long = len(memory.recovered) >= rules.recovered_nights
+    return is_long and all(not row.night for row in rows_that_count(memory))
 
 
 def _was_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
@@ -304,11 +300,6 @@ def _was_closed_as_recovered(issue: TrackedIssue, rules: IssueRules) -> bool:
 
 def _is_live(issue: TrackedIssue) -> bool:
     return issue.is_open and not issue.memory.accepted
-
-
-def series_of(rows: Iterable[IssueRow]) -> set[Series]:
-    """The series of rows."""
-    return {row.series for row in rows}
 
 
 def _sharing_series(finding: IssueFinding, issues: Sequence[TrackedIssue]) -> list[TrackedIssue]:

@@ -22,7 +22,7 @@ from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 IssueKind = Literal["culprit", "unlocated", "broken", "digest", "nightly"]
@@ -59,6 +59,11 @@ class IssueRow:
     def size(self) -> float:
         """The size of the effect, 0 without one."""
         return self.effect.size if self.effect else 0.0
+
+
+def series_of(rows: Iterable[IssueRow]) -> set[Series]:
+    """The series of rows."""
+    return {row.series for row in rows}
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from torchperf_ci.actions import one_line
 from torchperf_ci.culprits.culprit_document import culprit_links
 from torchperf_ci.culprits.culprit_text import byline, culprit_name
-from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link, Paragraph, counted, short
+from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link, Paragraph, short
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
-from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
-from torchperf_ci.issues.matching import is_same_regression, rows_out_of_sight
-from torchperf_ci.issues.memory import MEMORY_MARKER, NAMED_KINDS, IssueMemory, IssueRow
+from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions, rows_out_of_sight
+from torchperf_ci.issues.matching import is_same_regression
+from torchperf_ci.issues.memory import MEMORY_MARKER, NAMED_KINDS, IssueMemory, IssueRow, series_of
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
 from torchperf_ci.markdown import to_markdown
@@ -53,13 +53,11 @@ def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
     finding = action.findings[0] if action.findings else None
     known = action.issue.memory.kind if action.issue else ""
     is_other = action.what == "reopen" and (known in ("unlocated", "broken") or (finding and finding.culprit))
-    if finding and (action.what in ("open", "locate") or is_other):
-        return IssueText(issue_body(finding, action.memory, context), issue_title(finding), comment)
-    if finding and finding.document:
+    is_new = action.what in ("open", "locate") or is_other
+    if finding and (is_new or finding.document):
         body = issue_body(finding, action.memory, context)
-    else:
-        body = renewed_body(action.issue.body if action.issue else "", action.memory)
-    return IssueText(body, comment=comment)
+        return IssueText(body, issue_title(finding) if is_new else "", comment)
+    return IssueText(renewed_body(action.issue.body if action.issue else "", action.memory), comment=comment)
 
 
 def _comment_of(action: IssueAction, context: IssueContext) -> str:
@@ -67,14 +65,17 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
         case "locate":
             return located_comment(action.findings[0], context)
         case "extend":
-            return new_evidence_comment(action.rows, context)
+            known = series_of(action.issue.memory.rows) if action.issue else set()
+            back = [row for row in action.rows if row.series in known]
+            return new_evidence_comment(action.rows, context, _range_now(action, back))
         case "recover" if action.resolution:
             return _comment([Paragraph(action.resolution)])
         case "recover":
             return recovered_comment(action.memory, _levels_now(action))
         case "reopen":
             finding = action.findings[0] if action.findings else None
-            return relapsed_comment(action.memory, _levels_now(action), finding, context, _range_now(action))
+            since = _range_now(action, action.memory.rows)
+            return relapsed_comment(action.memory, _levels_now(action), finding, context, since)
         case "accept":
             return accepted_comment(action.memory, context)
         case _:
@@ -87,17 +88,21 @@ def _levels_now(action: IssueAction) -> dict[Series, float]:
     return {series: level for series, level in levels if level is not None}
 
 
-def _range_now(action: IssueAction) -> CommitEnds | None:
-    """The range of tonight's first verdict by which the change is back."""
-    rows = {row.series: row for row in action.memory.rows}
-    there = (verdict for verdict in action.verdicts if is_same_regression(rows[verdict.series], verdict))
+def _range_now(action: IssueAction, rows: Iterable[IssueRow]) -> CommitEnds | None:
+    """The range of tonight's first verdict by which one of the rows is back."""
+    known = {row.series: row for row in rows}
+    there = (it for it in action.verdicts if it.series in known and is_same_regression(known[it.series], it))
     return next((verdict.evidence.commits.range for verdict in there), None)
 
 
-def new_evidence_comment(rows: Sequence[IssueRow], context: IssueContext) -> str:
-    """Report that more series show the same change."""
-    seen = Paragraph((f"Also seen on the night of {context.night}: ", Bold(what_got_worse(rows))))
-    return _comment([seen, series_table(largest_first(rows), _MAX_ROWS)])
+def new_evidence_comment(
+    rows: Sequence[IssueRow], context: IssueContext, ends: CommitEnds | None = None
+) -> str:
+    """Report that more series show the same change, or that some of them do so again, since the range ``ends``."""
+    back = f", after a recovery; this time it began between {ends.good} and {ends.bad}" if ends else ""
+    seen = f"{'Seen again' if ends else 'Also seen'} on the night of {context.night}{back}: "
+    worse = Paragraph((seen, Bold(what_got_worse(rows))))
+    return _comment([worse, series_table(largest_first(rows), _MAX_ROWS)])
 
 
 def located_comment(finding: IssueFinding, context: IssueContext) -> str:
@@ -183,11 +188,6 @@ def _out_of_sight_comment(rows: Sequence[IssueRow]) -> str:
     return _comment([Paragraph((since, Code(name), more, text))])
 
 
-def duplicate_comment(number: int) -> str:
-    """Text of the comment on an issue that duplicates another one."""
-    return f"Same as #{number}, which stays open.\n"
-
-
 _MAX_ROWS = 20
 """Maximum rows of a table in a comment; the issue has all of them."""
 
@@ -201,9 +201,8 @@ def _culprit_words(culprit: Culprit, context: IssueContext) -> tuple[Piece, ...]
 
 
 def _levels_table(memory: IssueMemory, now: Mapping[Series, float]) -> Sequence[Block]:
-    if memory.kind == "broken":
-        return ()
-    return (recovery_table(largest_first(memory.rows), now, _MAX_ROWS),)
+    table = recovery_table(largest_first(memory.rows), now, _MAX_ROWS)
+    return () if memory.kind == "broken" else (table,)
 
 
 _ROUNDS = 4
@@ -216,7 +215,7 @@ class PublishedIssues:
 
     ``updated`` are issues that have new content, ``known`` the other issues that tonight's findings belong to.
     ``postponed`` are titles of findings beyond the nightly limit, ``dismissed`` says which ones people have decided on,
-    ``notes`` are remarks for the reader, and ``failed`` lists what could not be published, with reasons.
+    ``notes`` are remarks for the reader, ``failed`` lists what could not be published, ``unsaid`` the lost comments.
     """
 
     opened: list[TrackedIssue] = field(default_factory=list)
@@ -228,6 +227,7 @@ class PublishedIssues:
     dismissed: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    unsaid: list[str] = field(default_factory=list)
 
     @property
     def about(self) -> list[TrackedIssue]:
@@ -237,8 +237,8 @@ class PublishedIssues:
 
     def check_published(self) -> None:
         """Raise :class:`NotDeliveredError` if something could not be published."""
-        if self.failed:
-            msg = f"not published:  {'; '.join(self.failed)}"
+        if failed := (*self.failed, *self.unsaid):
+            msg = f"not published: {'; '.join(failed)}"
             raise NotDeliveredError(msg)
 
 
@@ -317,7 +317,7 @@ def _do_action(
     if issue and other:
         _close_as_duplicate(tracker, issue)
         done.closed.append(issue)
-        _comment_on(tracker, issue, duplicate_comment(other.number), done)
+        _comment_on(tracker, issue, f"Same as #{other.number}, which stays open.\n", done)
         return
     text = text_of_action(action, tonight.context(action))
     if issue is None:
@@ -336,6 +336,8 @@ def _comment_on(tracker: IssueTracker, issue: TrackedIssue, text: str, done: Pub
         tracker.comment(issue, text)
     except LockedError:
         done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
+    except TorchperfError as error:  # never tried again, as the issue is edited already
+        done.unsaid.append(f"the comment on #{issue.number}: {error}")
 
 
 _STATES: Mapping[ActionKind, Mapping[str, str]] = {
@@ -366,9 +368,8 @@ def _why_dismissed(issue: TrackedIssue, closers: Mapping[int, str]) -> str:
 
 
 def _action_name(action: IssueAction) -> str:
-    if action.issue:
-        return one_line(f"#{action.issue.number} {action.issue.title}")
-    return issue_title(action.findings[0])
+    issue = action.issue
+    return one_line(f"#{issue.number} {issue.title}") if issue else issue_title(action.findings[0])
 
 
 def published_document(done: PublishedIssues) -> Document:
@@ -382,15 +383,15 @@ def published_document(done: PublishedIssues) -> Document:
     counts = [f"{len(issues)} {word}" for word, issues in lists.items() if issues]
     if done.postponed:
         counts.append(f"{len(done.postponed)} postponed")
-    if done.failed:
-        counts.append(f"{counted(len(done.failed), 'finding')} not published")
+    if failed := (*done.failed, *done.unsaid):
+        counts.append(f"{len(failed)} not published")
     listed = {issue.number for issues in lists.values() for issue in issues}
     lines: list[Words] = [
         *((f"{word} ", _issue_link(issue)) for word, issues in lists.items() for issue in issues),
         *(("known ", _issue_link(issue)) for issue in done.about if issue.number not in listed),
         *(f"postponed to another night: {title}" for title in done.postponed),
         *(*done.dismissed, *done.notes),
-        *(f"❌ not published: {failure}" for failure in done.failed),
+        *(f"❌ not published: {failure}" for failure in failed),
     ]
     return Document(f"Issues: {', '.join(counts) or 'nothing new'}", [Bullets(lines)])
 

@@ -50,9 +50,6 @@ _GONE_STATUSES = (301, 404, 410)
 class StaleError(Exception):
     """An issue has changed since it was read."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(f"#{number} has changed in the meantime")
-
 
 class LockedError(Exception):
     """The conversation is locked; the issue itself can still be edited."""
@@ -155,10 +152,10 @@ class IssueTracker:
             now = self._remote_issue(issue)
             self.client.request(now.complete)
             if not self._is_unchanged(issue, now):
-                raise StaleError(issue.number)
+                raise StaleError
             self.client.request(lambda: now.edit(**changes))
             if now.html_url != issue.url:  # moved at the same moment, and GitHub applied the edit there
-                raise StaleError(issue.number)
+                raise StaleError
 
     def comment(self, issue: TrackedIssue, text: str) -> None:
         """Comment on an issue. Raises :class:`LockedError` if it is locked, :class:`StaleError` if it is gone."""
@@ -243,7 +240,7 @@ class IssueTracker:
             yield
         except GitHubRefusedError as error:
             if issue and error.status in _GONE_STATUSES:
-                raise StaleError(issue.number) from error
+                raise StaleError from error
             if error.is_locked_conversation:
                 raise LockedError(what) from error
             if error.status == 410:

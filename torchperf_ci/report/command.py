@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit_document import bisection_headline
-from torchperf_ci.errors import NotDeliveredError, UsageError
+from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError
 from torchperf_ci.github import github_server
 from torchperf_ci.report.contents import ReportInputs, publish_to_summary, read_inputs, report_markdown
 from torchperf_ci.verdicts.headline import headline
@@ -26,7 +26,7 @@ _WORDS = ("summary", "comment", "issues")
 def report_command(options: ReportOptions) -> int:
     """Publish the report. A regression does not make this command fail, only the command that judged.
 
-    A destination that cannot be reached does not keep the report from the others.
+    A destination that fails, such as a pull request that does not exist, does not keep the report from the others.
     """
     destinations = options.to or ["summary"]
     for to in destinations:
@@ -36,14 +36,16 @@ def report_command(options: ReportOptions) -> int:
         say(headline(inputs.judgements))
     for bisection in inputs.bisections:
         say(f"bisection: {bisection_headline(bisection)}")
-    failures: list[NotDeliveredError] = []
+    failures: list[TorchperfError] = []
     for to in destinations:
         try:
             _publish_to(to, inputs, options)
-        except NotDeliveredError as error:
+        except TorchperfError as error:
             failures.append(error)
-    if failures and options.on_failure != "warn":
-        raise NotDeliveredError("; ".join(map(str, failures))) from failures[0]
+    only_unsent = all(isinstance(failure, NotDeliveredError) for failure in failures)
+    if failures and not (only_unsent and options.on_failure == "warn"):
+        kind = NotDeliveredError if only_unsent else UsageError
+        raise kind("; ".join(map(str, failures))) from failures[0]
     for failure in failures:
         say(f"warning: {failure}")
         actions.annotate([actions.Annotation("warning", str(failure), title="Not reported")])
