@@ -143,7 +143,7 @@ def test_a_spoilt_result_is_refused_and_its_neighbours_are_kept(name, change, pa
     (refused,) = reading.refused
     assert refused.text
     assert {found.path for found in reading.records} >= {
-        kept for kept in good if not path.startswith(kept)
+        kept for kept in good if not (path.startswith(kept) or kept.startswith(path))
     } - {"$.results[1]"}
     assert reading.records
 

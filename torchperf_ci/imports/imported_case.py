@@ -20,7 +20,7 @@ from torchperf_ci.records.record import SYNTHETIC, Benchmark, Metric, Model, bui
 from torchperf_ci.records.schema import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 TIME = "time(ms)"
@@ -122,7 +122,7 @@ def _of_rounds(metric: Metric) -> Metric:
 
 
 def cases_of(
-    listed: Sequence[object], path: str, case: Callable[[object, str], ImportedCase]
+    listed: Iterable[object], path: str, case: Callable[[Any, str], ImportedCase]
 ) -> Iterator[ImportedCase | InvalidResult]:
     """Yield the ``case`` of each entry of the list at ``path``, or a refusal for an :class:`InvalidResultError`."""
     for index, entry in enumerate(listed):

@@ -165,14 +165,16 @@ def _hyperfine_metrics(result: Mapping[str, object], path: str) -> Iterator[Metr
         return
     about = {f"{name}_seconds": result.get(name) for name in ("user", "system")}
     yield Metric(TIME, numbers(result.get("times"), f"{path}.times", 1e3), facts(about))
+    if memory := result.get("memory_usage_byte"):  # of newer versions
+        yield Metric("peak_memory(bytes)", numbers(memory, f"{path}.memory_usage_byte"))
     yield status()
 
 
 def read_torch_benchmark(value: object) -> ImportedFile:
     """Read ``torch.utils.benchmark``: JSON of one ``Measurement`` or a list, from ``dataclasses.asdict``.
 
-    Several measurements of one task, as of ``Timer.repeat``, become one case. The library's own file format is a
-    pickle, which is not supported, because loading one can run arbitrary code.
+    Several measurements of one task, as of a ``Timer`` called again, become one case. The library's own file format
+    is a pickle, which is not supported, because loading one can run arbitrary code.
     """
     entries = (
         {f"$[{index}]": entry for index, entry in enumerate(value)}
@@ -207,7 +209,8 @@ def _torch_case(entry: object, path: str) -> ImportedCase:
     times = numbers(result.get("raw_times"), f"{path}.raw_times", 1e3 / runs)
     about = facts({"number_per_run": runs, "stmt": task.get("stmt"), "num_threads": task.get("num_threads")})
     name = name_of(_torch_name(task), f"{path}.task_spec.label")
-    backend = facts({"description": task.get("description")}).get("description", "")
+    description = task.get("description")
+    backend = name_of(str(description), f"{path}.task_spec.description") if description else ""
     return ImportedCase(path, entry, name, [Metric(TIME, times)], backend, about)
 
 
