@@ -67,6 +67,14 @@ def test_pytest_benchmark_says_commit_branch_time_parameters_interpreter_and_mac
     assert facts == {"cpu": "AMD EPYC", "cpus": "2", "machine": "x86_64", "system": "Linux 6.8"}
 
 
+def test_the_gpu_that_a_hook_of_pytest_benchmark_names_must_be_the_same_to_be_compared() -> None:
+    source = made("pytest_benchmark.json")
+    source["machine_info"]["gpu"] = "NVIDIA H100 80GB HBM3"
+    record = parse_results(json.dumps(source).encode(), "x").records[0].record
+    facts = comparable_facts("time(ms)", record["runners"][0]["extra_info"], {}, {})
+    assert facts["gpu"] == "NVIDIA H100 80GB HBM3"
+
+
 def test_a_saved_file_of_pytest_benchmark_without_rounds_has_its_median() -> None:
     source = made("pytest_benchmark_saved.json")["benchmarks"]
     values = values_of(read_made("pytest_benchmark_saved.json"))

@@ -246,9 +246,8 @@ def commit_stamp(sha: object, branch: object, seconds: int | None) -> dict[str, 
     stamp: dict[str, str | int] = {}
     if isinstance(sha, str) and _COMMIT.fullmatch(sha):
         stamp["head_sha"] = sha
-        if (
-            isinstance(branch, str) and branch and "(" not in branch
-        ):  # pytest-benchmark: (detached head), (unknown)
+        # pytest-benchmark: (detached head), (unknown)
+        if isinstance(branch, str) and branch and "(" not in branch:
             stamp["head_branch"] = branch[:MAX_NAME_LENGTH]
     if seconds:
         stamp["timestamp"] = seconds

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.imports.google_benchmark import read_google_benchmark
 from torchperf_ci.imports.imported_case import (
+    MAX_FACT_LENGTH,
     MILLISECONDS,
     TIME,
     ImportedCase,
@@ -84,9 +85,7 @@ def _pytest_time(stats: Mapping[str, object], path: str) -> Metric:
 def _pytest_interpreter(info: Mapping[str, object]) -> str:
     """Return the interpreter, such as ``CPython 3.11``. Results of different interpreters are separate series."""
     version = ".".join(str(info.get("python_version") or "").split(".")[:2])
-    return " ".join(filter(None, [*facts({"name": info.get("python_implementation")}).values(), version]))[
-        :100
-    ]
+    return f"{info.get('python_implementation') or ''} {version}".strip()[:MAX_FACT_LENGTH]
 
 
 def _pytest_machine(info: Mapping[str, object]) -> dict[str, object]:
@@ -96,7 +95,7 @@ def _pytest_machine(info: Mapping[str, object]) -> dict[str, object]:
         cpu.get("brand_raw") or cpu.get("brand") or info.get("processor"),
         cpu.get("count"),
         info.get("machine"),
-        {"system": system_version(info.get("system"), info.get("release"))},
+        {"system": system_version(info.get("system"), info.get("release")), "gpu": info.get("gpu")},
         hostname=info.get("node"),
         kernel=info.get("release"),
         python=info.get("python_version"),
@@ -216,13 +215,14 @@ def _torch_case(entry: object, path: str) -> ImportedCase:
 
 def _torch_name(task: Mapping[str, object]) -> str:
     """Return the name like ``Measurement.title``, extended by what else distinguishes two tasks."""
+    named = (task.get("label") or task.get("stmt"), task.get("sub_label"))
     threads = task.get("num_threads") or 1
-    title = ": ".join(
-        str(part) for part in (task.get("label") or task.get("stmt"), task.get("sub_label")) if part
+    parts = (
+        ": ".join(str(part) for part in named if part),
+        task.get("env"),
+        threads != 1 and f"{threads} threads",
     )
-    return ", ".join(
-        filter(None, [title, str(task.get("env") or ""), f"{threads} threads" if threads != 1 else ""])
-    )
+    return ", ".join(str(part) for part in parts if part)
 
 
 _BY_MEMBERS: Sequence[tuple[set[str], Callable[[Any], ImportedFile]]] = (
