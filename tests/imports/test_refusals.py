@@ -166,6 +166,23 @@ def test_a_file_that_cannot_be_read_at_all_says_why_and_what_to_do(name, change,
     assert reason in problem.reason
 
 
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            b'{"benchmarks": [], "metadata": {"name": "x"}, "version": "1.0"}',
+            "neither a record nor a supported",
+        ),
+        (b'{"model": {"name": "x"}}', "metric is missing"),
+    ],
+)
+def test_results_of_a_tool_that_is_not_supported_are_called_so(content: bytes, reason: str) -> None:
+    """The first is pyperf's; "metric is missing" would tell its user nothing."""
+    (refused,) = parse_results(content, "x").refused
+    assert reason in refused.reasons[0]
+    assert refused.text == content.decode()
+
+
 def test_results_for_github_action_benchmark_without_a_direction_are_refused() -> None:
     reading = parse_results(b'[{"name": "a", "unit": "ms", "value": 1}]', "x")
     (problem,) = reading.problems

@@ -43,8 +43,7 @@ _SECONDS = ("time_", "timeraw_")
 _BYTES = {"mem_": "memory(bytes)", "peakmem_": "peak_memory(bytes)"}
 _MAX_COMBINATIONS = 10_000
 """Most combinations of the parameters of one benchmark."""
-_Combination = tuple[str, object, object]
-"""The case name, result and samples of one combination of parameters."""
+_Combination = tuple[str, object, object]  # the case name, result and samples
 
 
 def is_companion(value: object) -> bool:

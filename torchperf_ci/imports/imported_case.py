@@ -205,9 +205,8 @@ def facts(values: Mapping[str, object]) -> dict[str, str]:
 
 def parameters(values: object, kind: str = "param") -> dict[str, str]:
     """Return the parameters of a case, or what is added to it by another name, for its ``extra_info``."""
-    return facts(
-        {f"{kind}.{name}": value for name, value in values.items()} if isinstance(values, dict) else {}
-    )
+    known = values if isinstance(values, dict) else {}
+    return facts({f"{kind}.{name}": value for name, value in known.items()})
 
 
 def machine(
@@ -216,9 +215,8 @@ def machine(
     """Return an element of ``runners``. Machines are compared only if ``compared`` is equal; ``seen`` may differ."""
     known = facts({"cpu": processor or architecture, "cpus": cpus, "machine": architecture, **compared})
     arm = known.get("machine", "").lower() in ("aarch64", "arm64")
-    kind = "_".join(
-        [*known.get("cpu", "unknown").split(), *([f"{known['cpus']}cpus"] if "cpus" in known else [])]
-    )
+    count = f"{known['cpus']}cpus" if "cpus" in known else ""
+    kind = "_".join(f"{known.get('cpu', 'unknown')} {count}".split())
     return {
         "name": "arm64-cpu" if arm else "cpu",
         "type": kind,

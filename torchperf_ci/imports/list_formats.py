@@ -183,16 +183,14 @@ def read_torch_benchmark(value: object) -> ImportedFile:
     return ImportedFile("torch.utils.benchmark", _torch_cases(entries))
 
 
-def _torch_cases(entries: Mapping[str, object]) -> Iterator[ImportedCase | InvalidResult]:
+def _torch_cases(entries: Mapping[str, Any]) -> Iterator[ImportedCase | InvalidResult]:
     cases: dict[str, list[ImportedCase]] = defaultdict(list)
     for path, entry in entries.items():
         try:
-            task = json.dumps(members(entry, "a measurement", path).get("task_spec"), sort_keys=True)
             case = _torch_case(entry, path)
+            cases[json.dumps(entry["task_spec"], sort_keys=True)].append(case)
         except InvalidResultError as error:
             yield InvalidResult(error.path or path, entry, str(error))
-        else:
-            cases[task].append(case)
     for first, *more in cases.values():
         values = [value for case in (first, *more) for metric in case.metrics for value in metric.values]
         yield replace(first, metrics=[replace(first.metrics[0], values=values)])
