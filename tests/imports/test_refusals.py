@@ -171,13 +171,13 @@ def test_a_file_that_cannot_be_read_at_all_says_why_and_what_to_do(name, change,
     [
         (
             b'{"benchmarks": [], "metadata": {"name": "x"}, "version": "1.0"}',
-            "neither a record nor a supported",
+            "it is no supported tool",
         ),
         (b'{"model": {"name": "x"}}', "metric is missing"),
     ],
 )
 def test_results_of_a_tool_that_is_not_supported_are_called_so(content: bytes, reason: str) -> None:
-    """The first is pyperf's; "metric is missing" would tell its user nothing."""
+    """The first is pyperf's; its user needs more than "metric is missing"."""
     (refused,) = parse_results(content, "x").refused
     assert reason in refused.reasons[0]
     assert refused.text == content.decode()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _BENCHMARKS = "benchmarks.json"
 _PARTS = {"metric", "model", "benchmark"}  # an object with one of them is meant to be a record
-_FOREIGN = "is neither a record nor a supported tool's result; docs/bring-your-own-results.md lists them"
+_FOREIGN = "metric is missing, and it is no supported tool's result: see docs/bring-your-own-results.md"
 
 
 def parse_results(
