@@ -67,6 +67,14 @@ def test_pytest_benchmark_says_commit_branch_time_parameters_interpreter_and_mac
     assert facts == {"cpu": "AMD EPYC", "cpus": "2", "machine": "x86_64", "system": "Linux 6.8"}
 
 
+def test_the_gpu_that_a_hook_of_pytest_benchmark_names_must_be_the_same_to_be_compared() -> None:
+    source = made("pytest_benchmark.json")
+    source["machine_info"]["gpu"] = "NVIDIA H100 80GB HBM3"
+    record = parse_results(json.dumps(source).encode(), "x").records[0].record
+    facts = comparable_facts("time(ms)", record["runners"][0]["extra_info"], {}, {})
+    assert facts["gpu"] == "NVIDIA H100 80GB HBM3"
+
+
 def test_a_saved_file_of_pytest_benchmark_without_rounds_has_its_median() -> None:
     source = made("pytest_benchmark_saved.json")["benchmarks"]
     values = values_of(read_made("pytest_benchmark_saved.json"))
@@ -144,6 +152,32 @@ def test_what_else_asv_keeps_is_neither_a_result_nor_a_bad_one(name: str) -> Non
     assert not reading.refused
 
 
+def test_a_combination_that_asv_has_no_number_for_costs_no_other_one() -> None:
+    """A ``track_…`` benchmark may return infinity, or a text, for one value of its parameter."""
+    source = made(ASV)
+    row = source["results"]["speed.TimeSort.time_sort"]
+    row[0][0], row[11][0] = float("inf"), None
+    reading = parse_results(json.dumps(source).encode(), "x")
+    (refused,) = reading.refused
+    assert refused.path == '$.results["speed.TimeSort.time_sort"][0][0][0]'
+    assert "(100, 'list')" in refused.text
+    cases = {found.record["model"]["name"] for found in reading.records}
+    assert cases == {found.record["model"]["name"] for found in read_made(ASV).records} - {
+        "speed.TimeSort.time_sort(100, 'list')"
+    }
+
+
+LONG = (
+    "conda-py3.11-Cython-blosc-bottleneck-hdf5-ipython-jinja2-lxml-matplotlib-numba-openpyxl-pyarrow-pytables"
+)
+
+
+@pytest.mark.parametrize("end", ["-numpy1.26", "-numpy2.0"])
+def test_environments_of_asv_that_differ_in_their_last_requirement_are_not_mixed(end: str) -> None:
+    content = json.dumps({**made(ASV), "env_name": LONG + end}).encode()
+    assert {found.record["model"]["backend"] for found in parse_results(content, "x").records} == {LONG + end}
+
+
 def test_google_benchmark_has_its_repetitions_in_milliseconds_and_not_their_aggregates() -> None:
     values = values_of(read_made("google_benchmark_repetitions.json"))
     runs = [
@@ -219,6 +253,14 @@ def test_hyperfine_has_every_run_and_the_parameters() -> None:
         assert record["benchmark"]["extra_info"] == {"param.n": result["parameters"]["n"]}
 
 
+def test_newer_versions_of_hyperfine_have_the_peak_memory_of_every_run() -> None:
+    source = made("hyperfine.json")
+    source["results"][0]["memory_usage_byte"] = [2_097_152, 2_101_248]
+    values = values_of(parse_results(json.dumps(source).encode(), "x"))
+    expected = {(source["results"][0]["command"], "peak_memory(bytes)"): [2_097_152, 2_101_248]}
+    assert values == values_of(read_made("hyperfine.json")) | expected
+
+
 def test_a_parameter_that_only_the_setup_of_hyperfine_uses_is_in_the_name() -> None:
     """``hyperfine --parameter-list n 1,2 --setup 'git checkout v{n}' ./run`` writes one command several times."""
     source = made("hyperfine.json")
@@ -251,6 +293,14 @@ def test_torch_has_the_time_of_one_run_and_puts_measurements_of_one_task_togethe
         ("matmul: 64x64, 2 threads", "eager"),
     ]
     assert reading.records[0].record["metric"]["benchmark_values"] == pytest.approx(eager)
+
+
+def test_long_descriptions_of_torch_that_differ_at_their_end_are_two_series() -> None:
+    source = made("torch_benchmark.json")[:2]
+    for number, entry in enumerate(source):
+        entry["task_spec"]["description"] = f"{'x' * 100}{number}"
+    reading = parse_results(json.dumps(source).encode(), "x")
+    assert [found.record["model"]["backend"][-1] for found in reading.records] == ["0", "1"]
 
 
 def test_one_measurement_of_torch_needs_no_list() -> None:

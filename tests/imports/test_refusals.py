@@ -143,7 +143,7 @@ def test_a_spoilt_result_is_refused_and_its_neighbours_are_kept(name, change, pa
     (refused,) = reading.refused
     assert refused.text
     assert {found.path for found in reading.records} >= {
-        kept for kept in good if not path.startswith(kept)
+        kept for kept in good if not (path.startswith(kept) or kept.startswith(path))
     } - {"$.results[1]"}
     assert reading.records
 
@@ -164,6 +164,23 @@ def test_a_file_that_cannot_be_read_at_all_says_why_and_what_to_do(name, change,
     assert not reading.records
     (problem,) = reading.problems
     assert reason in problem.reason
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            b'{"benchmarks": [], "metadata": {"name": "x"}, "version": "1.0"}',
+            "it is no supported tool",
+        ),
+        (b'{"model": {"name": "x"}}', "metric is missing"),
+    ],
+)
+def test_results_of_a_tool_that_is_not_supported_are_called_so(content: bytes, reason: str) -> None:
+    """The first is pyperf's; its user needs more than "metric is missing"."""
+    (refused,) = parse_results(content, "x").refused
+    assert reason in refused.reasons[0]
+    assert refused.text == content.decode()
 
 
 def test_results_for_github_action_benchmark_without_a_direction_are_refused() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
@@ -18,8 +19,8 @@ from torchperf_ci.imports.imported_case import (
     ImportedFile,
     InvalidResult,
     InvalidResultError,
+    cases_of,
     commit_stamp,
-    facts,
     items,
     machine,
     members,
@@ -29,11 +30,10 @@ from torchperf_ci.imports.imported_case import (
     status,
     system_version,
 )
-from torchperf_ci.records.files import checkpoint
 from torchperf_ci.records.record import Metric
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 TOOL = "asv"
 MEMBERS = {"commit_hash", "requirements", "results"}
@@ -43,6 +43,7 @@ _SECONDS = ("time_", "timeraw_")
 _BYTES = {"mem_": "memory(bytes)", "peakmem_": "peak_memory(bytes)"}
 _MAX_COMBINATIONS = 10_000
 """Most combinations of the parameters of one benchmark."""
+_Combination = tuple[str, object, object]  # the case name, result and samples
 
 
 def is_companion(value: object) -> bool:
@@ -78,47 +79,47 @@ def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
 def _cases(
     value: Mapping[str, object], names: Sequence[str], results: Mapping[str, object], units: Mapping[str, str]
 ) -> Iterator[ImportedCase | InvalidResult]:
-    environment = facts({"env_name": value.get("env_name")}).get("env_name", "")
+    environment = name_of(value.get("env_name"), "$.env_name")
     for name, row in results.items():
         path = f'$.results["{name[:MAX_NAME_LENGTH]}"]'
         try:
             columns = dict(zip(names, items(row, "a row of results", path), strict=False))
             described = _machine(value.get("params"), columns.get("version"))
-            for case, metrics in _combinations(name_of(name, path), columns, units.get(name, ""), path):
-                yield ImportedCase(path, row, case, metrics, environment, machine=described)
+            made = partial(ImportedCase, backend=environment, machine=described)
+            case = partial(_case, made, _metric(name_of(name, path), units.get(name, "")))
+            yield from cases_of(_combinations(name, columns, path), f"{path}[0]", case)
         except InvalidResultError as error:
             yield InvalidResult(error.path or path, row, str(error))
 
 
-def _combinations(
-    name: str, columns: Mapping[str, object], unit: str, path: str
-) -> Iterator[tuple[str, Sequence[Metric]]]:
-    """Yield the case name and metrics for each combination of parameters; a single one without parameters."""
+def _combinations(name: str, columns: Mapping[str, object], path: str) -> Iterator[_Combination]:
+    """Yield each combination of parameters; a single one without parameters."""
     given = items(columns.get("params") or [], "a list of parameters", path)
     choices = [items(values, "the values of a parameter", path) for values in given]
-    if math.prod(map(len, choices)) > _MAX_COMBINATIONS:
+    if (count := math.prod(map(len, choices))) > _MAX_COMBINATIONS:
         reason = f"has more than {_MAX_COMBINATIONS} combinations of its parameters"
         raise InvalidResultError(reason, path)
     result, samples = columns.get("result"), columns.get("samples")
-    results = None if result is None else items(result, "a list of results", path)
-    for index, chosen in enumerate(itertools.product(*choices)):
-        checkpoint()
-        if results is not None and index >= len(results):
-            break
-        case = f"{name}({', '.join(map(str, chosen))})" if chosen else name
-        median = None if results is None else results[index]
-        repetitions = samples[index] if isinstance(samples, list) and index < len(samples) else None
-        yield name_of(case, path), _metrics(name, median, repetitions, unit, f"{path}[0][{index}]")
+    results = [None] * count if result is None else items(result, "a list of results", path)
+    taken = itertools.chain(samples if isinstance(samples, list) else (), itertools.repeat(None))
+    for chosen, *measured in zip(itertools.product(*choices), results, taken, strict=False):
+        yield (f"{name}({', '.join(map(str, chosen))})" if chosen else name, *measured)
 
 
-def _metrics(name: str, result: object, samples: object, unit: str, path: str) -> Sequence[Metric]:
+def _case(
+    made: Callable[..., ImportedCase], metric: tuple[str, float], measured: _Combination, path: str
+) -> ImportedCase:
+    case, result, samples = measured
+    return made(path, measured, name_of(case, path), _metrics(metric, result, samples, path))
+
+
+def _metrics(metric: tuple[str, float], result: object, samples: object, path: str) -> Sequence[Metric]:
     if result is None:
         return [status("asv says that it failed")]
     if isinstance(result, float) and math.isnan(result):
         return [status("asv says that it was skipped", "skipped")]
-    metric, scale = _metric(name, unit)
-    measured = numbers(samples or [result], path, scale)
-    return [Metric(metric, measured), status()]
+    name, scale = metric
+    return [Metric(name, numbers(samples or [result], path, scale)), status()]
 
 
 def _metric(name: str, unit: str) -> tuple[str, float]:

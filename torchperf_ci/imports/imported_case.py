@@ -20,7 +20,7 @@ from torchperf_ci.records.record import SYNTHETIC, Benchmark, Metric, Model, bui
 from torchperf_ci.records.schema import excerpt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 
 TIME = "time(ms)"
@@ -122,7 +122,7 @@ def _of_rounds(metric: Metric) -> Metric:
 
 
 def cases_of(
-    listed: Sequence[object], path: str, case: Callable[[object, str], ImportedCase]
+    listed: Iterable[object], path: str, case: Callable[[Any, str], ImportedCase]
 ) -> Iterator[ImportedCase | InvalidResult]:
     """Yield the ``case`` of each entry of the list at ``path``, or a refusal for an :class:`InvalidResultError`."""
     for index, entry in enumerate(listed):
@@ -205,9 +205,8 @@ def facts(values: Mapping[str, object]) -> dict[str, str]:
 
 def parameters(values: object, kind: str = "param") -> dict[str, str]:
     """Return the parameters of a case, or what is added to it by another name, for its ``extra_info``."""
-    return facts(
-        {f"{kind}.{name}": value for name, value in values.items()} if isinstance(values, dict) else {}
-    )
+    known = values if isinstance(values, dict) else {}
+    return facts({f"{kind}.{name}": value for name, value in known.items()})
 
 
 def machine(
@@ -216,9 +215,8 @@ def machine(
     """Return an element of ``runners``. Machines are compared only if ``compared`` is equal; ``seen`` may differ."""
     known = facts({"cpu": processor or architecture, "cpus": cpus, "machine": architecture, **compared})
     arm = known.get("machine", "").lower() in ("aarch64", "arm64")
-    kind = "_".join(
-        [*known.get("cpu", "unknown").split(), *([f"{known['cpus']}cpus"] if "cpus" in known else [])]
-    )
+    count = f"{known['cpus']}cpus" if "cpus" in known else ""
+    kind = "_".join(f"{known.get('cpu', 'unknown')} {count}".split())
     return {
         "name": "arm64-cpu" if arm else "cpu",
         "type": kind,
@@ -246,9 +244,8 @@ def commit_stamp(sha: object, branch: object, seconds: int | None) -> dict[str, 
     stamp: dict[str, str | int] = {}
     if isinstance(sha, str) and _COMMIT.fullmatch(sha):
         stamp["head_sha"] = sha
-        if (
-            isinstance(branch, str) and branch and "(" not in branch
-        ):  # pytest-benchmark: (detached head), (unknown)
+        # pytest-benchmark: (detached head), (unknown)
+        if isinstance(branch, str) and branch and "(" not in branch:
             stamp["head_branch"] = branch[:MAX_NAME_LENGTH]
     if seconds:
         stamp["timestamp"] = seconds

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.imports.google_benchmark import read_google_benchmark
 from torchperf_ci.imports.imported_case import (
+    MAX_FACT_LENGTH,
     MILLISECONDS,
     TIME,
     ImportedCase,
@@ -84,9 +85,7 @@ def _pytest_time(stats: Mapping[str, object], path: str) -> Metric:
 def _pytest_interpreter(info: Mapping[str, object]) -> str:
     """Return the interpreter, such as ``CPython 3.11``. Results of different interpreters are separate series."""
     version = ".".join(str(info.get("python_version") or "").split(".")[:2])
-    return " ".join(filter(None, [*facts({"name": info.get("python_implementation")}).values(), version]))[
-        :100
-    ]
+    return f"{info.get('python_implementation') or ''} {version}".strip()[:MAX_FACT_LENGTH]
 
 
 def _pytest_machine(info: Mapping[str, object]) -> dict[str, object]:
@@ -96,7 +95,7 @@ def _pytest_machine(info: Mapping[str, object]) -> dict[str, object]:
         cpu.get("brand_raw") or cpu.get("brand") or info.get("processor"),
         cpu.get("count"),
         info.get("machine"),
-        {"system": system_version(info.get("system"), info.get("release"))},
+        {"system": system_version(info.get("system"), info.get("release")), "gpu": info.get("gpu")},
         hostname=info.get("node"),
         kernel=info.get("release"),
         python=info.get("python_version"),
@@ -165,14 +164,16 @@ def _hyperfine_metrics(result: Mapping[str, object], path: str) -> Iterator[Metr
         return
     about = {f"{name}_seconds": result.get(name) for name in ("user", "system")}
     yield Metric(TIME, numbers(result.get("times"), f"{path}.times", 1e3), facts(about))
+    if memory := result.get("memory_usage_byte"):  # of newer versions
+        yield Metric("peak_memory(bytes)", numbers(memory, f"{path}.memory_usage_byte"))
     yield status()
 
 
 def read_torch_benchmark(value: object) -> ImportedFile:
     """Read ``torch.utils.benchmark``: JSON of one ``Measurement`` or a list, from ``dataclasses.asdict``.
 
-    Several measurements of one task, as of ``Timer.repeat``, become one case. The library's own file format is a
-    pickle, which is not supported, because loading one can run arbitrary code.
+    Several measurements of one task, as of a ``Timer`` called again, become one case. The library's own file format
+    is a pickle, which is not supported, because loading one can run arbitrary code.
     """
     entries = (
         {f"$[{index}]": entry for index, entry in enumerate(value)}
@@ -182,16 +183,14 @@ def read_torch_benchmark(value: object) -> ImportedFile:
     return ImportedFile("torch.utils.benchmark", _torch_cases(entries))
 
 
-def _torch_cases(entries: Mapping[str, object]) -> Iterator[ImportedCase | InvalidResult]:
+def _torch_cases(entries: Mapping[str, Any]) -> Iterator[ImportedCase | InvalidResult]:
     cases: dict[str, list[ImportedCase]] = defaultdict(list)
     for path, entry in entries.items():
         try:
-            task = json.dumps(members(entry, "a measurement", path).get("task_spec"), sort_keys=True)
             case = _torch_case(entry, path)
+            cases[json.dumps(entry["task_spec"], sort_keys=True)].append(case)
         except InvalidResultError as error:
             yield InvalidResult(error.path or path, entry, str(error))
-        else:
-            cases[task].append(case)
     for first, *more in cases.values():
         values = [value for case in (first, *more) for metric in case.metrics for value in metric.values]
         yield replace(first, metrics=[replace(first.metrics[0], values=values)])
@@ -207,19 +206,21 @@ def _torch_case(entry: object, path: str) -> ImportedCase:
     times = numbers(result.get("raw_times"), f"{path}.raw_times", 1e3 / runs)
     about = facts({"number_per_run": runs, "stmt": task.get("stmt"), "num_threads": task.get("num_threads")})
     name = name_of(_torch_name(task), f"{path}.task_spec.label")
-    backend = facts({"description": task.get("description")}).get("description", "")
+    description = task.get("description")
+    backend = name_of(str(description), f"{path}.task_spec.description") if description else ""
     return ImportedCase(path, entry, name, [Metric(TIME, times)], backend, about)
 
 
 def _torch_name(task: Mapping[str, object]) -> str:
     """Return the name like ``Measurement.title``, extended by what else distinguishes two tasks."""
+    named = (task.get("label") or task.get("stmt"), task.get("sub_label"))
     threads = task.get("num_threads") or 1
-    title = ": ".join(
-        str(part) for part in (task.get("label") or task.get("stmt"), task.get("sub_label")) if part
+    parts = (
+        ": ".join(str(part) for part in named if part),
+        task.get("env"),
+        threads != 1 and f"{threads} threads",
     )
-    return ", ".join(
-        filter(None, [title, str(task.get("env") or ""), f"{threads} threads" if threads != 1 else ""])
-    )
+    return ", ".join(str(part) for part in parts if part)
 
 
 _BY_MEMBERS: Sequence[tuple[set[str], Callable[[Any], ImportedFile]]] = (

@@ -17,15 +17,18 @@ from torchperf_ci.records.reading import (
     RecordsReading,
     guarded,
     parse_records,
+    refused_file,
     text_of,
 )
-from torchperf_ci.records.schema import check_record, path_text
+from torchperf_ci.records.schema import check_record, is_text, path_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 _BENCHMARKS = "benchmarks.json"
+_PARTS = {"metric", "model", "benchmark"}  # an object with one of them is meant to be a record
+_FOREIGN = "metric is missing, and it is no supported tool's result: see docs/bring-your-own-results.md"
 
 
 def parse_results(
@@ -57,7 +60,8 @@ def _convert(content: bytes, name: str, format_name: str, folder: Path | None) -
     try:
         file = _file(value, format_name, folder)
         if file is None:
-            return None
+            is_foreign = isinstance(value, dict) and is_text(text) and not value.keys() & _PARTS
+            return refused_file(name, _FOREIGN, text) if is_foreign else None
         found.take(file.with_ids(content))
         return found.reading(f"holds no result of {file.tool}")
     except InvalidResultError as error:
