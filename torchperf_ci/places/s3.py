@@ -100,7 +100,10 @@ def make_client(access: PlaceAccess) -> tuple[S3Client, Credentials | None]:
             "s3", region_name=access.region, endpoint_url=access.endpoint, config=config
         )
     except (BotoCoreError, ValueError) as error:
-        msg = f"S3 cannot be used with these settings: {error}; correct the AWS_* variables, profile or endpoint"
+        why = without_secrets(str(error))
+        msg = (
+            f"S3 cannot be used with these settings: {why}; correct the AWS_* variables, profile or endpoint"
+        )
         raise CredentialsError(msg) from error
     client.meta.events.register("before-send.s3", _stop_when_late)
     return client, credentials
@@ -354,6 +357,7 @@ class S3Place(RecordPlace):
             return f"{where}: it did not finish in time; try again later, or allow more time"
         if lasting := _lasting_problem(error):
             return f"{where}: {lasting}"
+        told = without_secrets(str(error))  # the endpoint may have a password
         if isinstance(error, _BROKEN):
-            return f"{where}: cannot be reached: {error}; check the network, its proxy, and AWS_ENDPOINT_URL"
-        return f"{where}: {error}"
+            return f"{where}: cannot be reached: {told}; check the network, its proxy, and AWS_ENDPOINT_URL"
+        return f"{where}: {told}"
