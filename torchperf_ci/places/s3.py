@@ -100,10 +100,7 @@ def make_client(access: PlaceAccess) -> tuple[S3Client, Credentials | None]:
             "s3", region_name=access.region, endpoint_url=access.endpoint, config=config
         )
     except (BotoCoreError, ValueError) as error:
-        why = without_secrets(str(error))
-        msg = (
-            f"S3 cannot be used with these settings: {why}; correct the AWS_* variables, profile or endpoint"
-        )
+        msg = f"S3 cannot be used as it is set: {without_secrets(str(error))}; correct the AWS_* variables or endpoint"
         raise CredentialsError(msg) from error
     client.meta.events.register("before-send.s3", _stop_when_late)
     return client, credentials
@@ -145,9 +142,7 @@ _UNFIT = {
     "InvalidObjectState": "it is in an archive, and can be read once it is restored",
     "NoSuchKey": "there is no such object, or no longer",
 }
-_ANONYMOUS = (
-    "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role to assume"
-)
+_ANONYMOUS = "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role"
 
 _TRUST = "correct it or the endpoint; if an authority of your own issued it, name that one's in AWS_CA_BUNDLE"
 
