@@ -60,6 +60,7 @@ def test_what_a_failure_tells_holds_no_credential(tmp_path: Path) -> None:
     with Worker(program, tmp_path / "log", {}) as worker, pytest.raises(WorkerFailure) as caught:
         worker.ask("ready", 30, Done)
     assert caught.value.log == "401 for https://***host/weights"
+    assert str(WorkerFailure("failed", "for https://me:s3cret@host")) == "failed: for https://***host"
 
 
 def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path) -> None:

@@ -93,10 +93,10 @@ class WorkerFailure(Exception):  # noqa: N818  # an outcome that becomes a recor
     """
 
     def __init__(self, status: str, reason: str, log: str = "") -> None:
-        super().__init__(f"{status}: {reason}")
         self.status = status
         self.reason = without_secrets(reason)
         self.log = without_secrets(log)
+        super().__init__(f"{status}: {self.reason}")
 
 
 class Worker(contextlib.AbstractContextManager["Worker"]):
