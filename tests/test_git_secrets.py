@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from torchperf_ci.git import without_secrets
+from torchperf_ci.git import Git, GitError, without_secrets
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -13,12 +18,28 @@ from torchperf_ci.git import without_secrets
         ("fatal: https://me:s3cret@host/r: no", "fatal: https://***host/r: no"),
         ("https://me:s3 cr et@host/r", "https://***host/r"),
         ("https://me:s3@cret@host/r", "https://***host/r"),
+        ("https://me:s3/cr/et@host/r", "https://***host/r"),
         ("https://s3cret@host/r", "https://***host/r"),
         ("https://host/r?token=s3cret&x=1", "https://host/r?token=***&x=1"),
+        ("https://host/{sha}.whl?sv=1&sig=s3cret&x=1", "https://host/{sha}.whl?sv=1&sig=***&x=1"),
+        ("https://host/r?X-Amz-Signature=s3cret", "https://host/r?X-Amz-Signature=***"),
         ("Authorization: Basic s3cret", "Authorization: Basic ***"),
+        ("AUTHORIZATION: token s3cret", "AUTHORIZATION: token ***"),
+        ("HF_TOKEN=s3cret python b.py", "HF_TOKEN=*** python b.py"),
+        ("export API_KEY='s3 cr et'; make", "export API_KEY=***; make"),
+        ("login --token s3cret && make", "login --token *** && make"),
+        ("HF_TOKEN=$HF python b.py", "HF_TOKEN=$HF python b.py"),
+        ("b.py --max-tokens=5 --sort-key=name", "b.py --max-tokens=5 --sort-key=name"),
+        ("of a basic block", "of a basic block"),
         ("https://host:8080/r and me@host", "https://host:8080/r and me@host"),
         ("https://host:8080 me@host", "https://host:8080 me@host"),
     ],
 )
 def test_credentials_are_left_out(text: str, told: str) -> None:
     assert without_secrets(text) == told
+
+
+def test_the_end_of_a_long_message_holds_no_end_of_a_secret(tmp_path: Path) -> None:
+    with pytest.raises(GitError, match="unable to access") as caught:
+        Git.within(60, tmp_path)("ls-remote", f"https://me:{'s3cret' * 100}@127.0.0.1:1/r")
+    assert "s3cret" not in str(caught.value)

@@ -37,8 +37,7 @@ _MISSING = {
 class Command:
     """A command of one or two words: its options, an example for its help, and its implementation.
 
-    ``options`` is ``module:class`` in :mod:`torchperf_ci.options`, ``action`` is ``module:function``. Both are imported
-    on use only, so that commands start fast and help does not wait for NumPy.
+    ``options`` is ``module:class`` in ``options``, ``action`` is ``module:function``: imported on use, to start fast.
     """
 
     name: str
@@ -126,9 +125,10 @@ def _run(argv: Sequence[str] | None) -> int:
             raise
         import traceback
 
-        _print_error(
-            f"{traceback.format_exc()}this is a bug of torchperf: please report it with the lines above"
-        )
+        from torchperf_ci.git import without_secrets
+
+        told = without_secrets(traceback.format_exc())  # as it is going to be reported
+        _print_error(f"{told}this is a bug of torchperf: please report it with the lines above")
         _annotate("a bug of torchperf: the log has its traceback")
         return BUG
 

@@ -27,8 +27,12 @@ _ELSEWHERE = (
     "GIT_WORK_TREE",
 )  # fmt: skip
 _SECRET = re.compile(
-    r"(?<=://)[^/@\s:]+:(?!\d+(?:[/\s]|$))[^/\n]*@|(?<=://)[^/@\s]+@|"
-    r"(?i:(?<=basic )|(?<=bearer )|(?<=[?&]token=)|(?<=[?&]password=))[^\s&]+"
+    # In a URL; a password may have spaces or slashes, although they should be percent-encoded.
+    r"(?<=://)[^/@\s:]+:(?!\d+(?:[/\s]|$))(?:[^/\n]*|\S{1,200})@|(?<=://)[^/@\s]+@|"
+    # In a header, the query of a URL, a variable or an option; `TOKEN=$HF_TOKEN` only says where it is.
+    r"((?i:authorization: *(?:basic|token) |bearer |[?&][\w.-]{0,40}(?:token|password|secret|signature|sig|key)=|"
+    r"--(?:[a-z]{1,20}-)?(?:token|password|secret)[= ])|(?:TOKEN|PASSWORD|SECRET|KEY)=)"
+    r"(?![\"']?\$)(?:'[^'\n]*'|\"[^\"\n]*\"|[^\s&;])+"
 )
 
 # Messages of git, and of curl, TLS and ssh through it, that are caused by a concurrent push, the network, or an
@@ -212,8 +216,8 @@ def _filters(settings: Iterable[GitSetting]) -> Iterable[str]:
 
 
 def without_secrets(text: str) -> str:
-    """Return ``text`` with the credentials in URLs and headers masked."""
-    return _SECRET.sub("***", text)
+    """Return ``text`` with the credentials in URLs, headers and commands masked."""
+    return _SECRET.sub(r"\1***", text)
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
@@ -224,4 +228,5 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 def _git_message(command: str, status: int, stderr: bytes) -> str:
     lines = [line.strip() for line in stderr.decode(errors="replace").splitlines()]
     message = " ".join(line for line in lines if line and not line.startswith(("hint:", "warning:")))
-    return without_secrets(f"git {command} ended with {status}: {message[-500:] or 'it did not say why'}")
+    told = without_secrets(message)[-500:]  # in this order: a half of a secret is not recognized
+    return f"git {command} ended with {status}: {told or 'it did not say why'}"

@@ -55,6 +55,14 @@ def test_a_worker_that_ends_before_it_is_asked_is_a_failure_not_an_exception(tmp
             worker.ask("describe", 10, EnvironmentUnderTest)
 
 
+def test_what_a_failure_tells_holds_no_credential(tmp_path: Path) -> None:
+    program = python_that(tmp_path, "#!/bin/sh\necho 401 for https://me:s3cret@host/weights >&2\nexit 1\n")
+    with Worker(program, tmp_path / "log", {}) as worker, pytest.raises(WorkerFailure) as caught:
+        worker.ask("ready", 30, Done)
+    assert caught.value.log == "401 for https://***host/weights"
+    assert str(WorkerFailure("failed", "for https://me:s3cret@host")) == "failed: for https://***host"
+
+
 def test_a_signal_without_a_name_is_told_by_its_number(tmp_path: Path) -> None:
     killed = python_that(tmp_path, "#!/bin/sh\nkill -35 $$\n")
     with (

@@ -41,7 +41,7 @@ def test_more_probes_take_more_pairs_but_no_more_builds() -> None:
 
 
 def test_the_plan_is_said_before_anything_is_done(capsys) -> None:
-    options = BisectOptions(command="python bench.py", build="make")
+    options = BisectOptions(command="HF_TOKEN=s3cret python bench.py", build="make")
     show_plan(line(70), options, BisectLimits(builds=12, pairs=100, deadline=Deadline.after(3600)))
     builds, pairs, seconds = estimated_cost(70, 1, 600.0, 10.0)
     took = f"{builds} builds and {pairs} pairs of processes, {seconds / 60:.0f}"
@@ -50,7 +50,7 @@ def test_the_plan_is_said_before_anything_is_done(capsys) -> None:
     assert told == [
         "good: 0000000000 Faster",
         "bad:  0000000070 Faster",
-        "70 suspects; measured: python bench.py",
+        "70 suspects; measured: HF_TOKEN=*** python bench.py",
         f"expected: {took} min if a build takes 10 min and a pair 10 s; these are guesses until both are timed",
         "at most 12 builds",
         "at most 100 pairs",

@@ -153,12 +153,13 @@ def test_an_endpoint_out_of_reach(tries: list[object]) -> None:
     """Where nothing listens, nothing is tried until the deadline: the region may be misspelt."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        url = f"http://me:s3cret@127.0.0.1:{closed.getsockname()[1]}"
         place = open_place("s3://bucket", PlaceAccess(endpoint=url, deadline=300))
         outcomes = place.put_all({"a": b"1", "b": b"2"})
     assert len(tries) == 2
     assert {type(outcome) for outcome in outcomes.values()} == {NotDeliveredError}
     assert "cannot be reached" in str(outcomes["a"])
+    assert "s3cret" not in str(outcomes["a"])
     assert "cannot be reached" in str(outcomes["b"])
 
 
@@ -329,7 +330,7 @@ def test_the_end_of_a_line_in_credentials_is_told_without_them(script: Script, t
     with pytest.raises(NotDeliveredError, match="as the end of a line") as error:
         open_place("s3://bucket", PlaceAccess(endpoint=script.url, deadline=20)).put("key", b"x")
     assert "its-token" not in str(error.value)
-    assert len(tries) == 1
+    assert [put[1] for put in tries].count("key") == 1  # an earlier test's upload may still be ending
 
 
 def test_a_signal_does_not_wait_for_a_request_that_hangs(aws_keys: None) -> None:

@@ -141,6 +141,14 @@ def test_a_server_that_is_not_there(
     assert SECRET not in said
 
 
+def test_a_proxy_that_is_no_url(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("http_proxy", f"http://me:{SECRET}/1@127.0.0.1:1")
+    assert cli.main(["query", "--store", "clickhouse://ann@host.invalid/perf"]) == 2
+    said = capsys.readouterr().err
+    assert "the proxy in HTTP_PROXY or HTTPS_PROXY is no URL" in said
+    assert SECRET not in said
+
+
 def test_a_server_that_says_nothing_within_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "STATEMENT_TIMEOUT", 1)
     with (

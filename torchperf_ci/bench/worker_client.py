@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from torchperf_ci.actions import without_rights
+from torchperf_ci.git import without_secrets
 from torchperf_ci.machine.devices.system_files import resident_memory
 from torchperf_ci.machine.host import oom_kills
 from torchperf_ci.machine.tuning import pin
@@ -86,13 +87,16 @@ CRASH_LINES = 6
 
 
 class WorkerFailure(Exception):  # noqa: N818  # an outcome that becomes a record, not an error that a user meets
-    """A worker died or could not do what it was asked: a status, a reason and the last lines of its log."""
+    """A worker died or could not do what it was asked: a status, a reason and the last lines of its log.
+
+    Both texts become part of records, so credentials are masked: an error of a download may quote its URL.
+    """
 
     def __init__(self, status: str, reason: str, log: str = "") -> None:
-        super().__init__(f"{status}: {reason}")
         self.status = status
-        self.reason = reason
-        self.log = log
+        self.reason = without_secrets(reason)
+        self.log = without_secrets(log)
+        super().__init__(f"{status}: {self.reason}")
 
 
 class Worker(contextlib.AbstractContextManager["Worker"]):

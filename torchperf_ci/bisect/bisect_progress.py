@@ -22,6 +22,7 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import MIN_TO_VERIFY
 from torchperf_ci.console import is_terminal, say
 from torchperf_ci.document import change_text, counted, duration, first_and_last
+from torchperf_ci.git import without_secrets
 from torchperf_ci.machine.host import machine_text, read_host
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _expected(suspects: int, probes: int, build: float, pair: float) -> str:
 
 def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLimits) -> None:
     """Print on standard error what the bisection will do and may cost; asks for no confirmation."""
-    measured = [options.command] if options.command else options.workload or options.suite
+    measured = [without_secrets(options.command)] if options.command else options.workload or options.suite
     measured = measured or ["what got worse by the verdicts"]
     guessed = BUILD_SECONDS[builder_kind(options)], BisectQuestion.pair_seconds
     bounds = {

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 
 # Settings of a checkout that matter for reaching its remotes: actions/checkout stores the job's token there.
-_REMOTE_SETTING = re.compile(
-    r"(http|credential|url|ssh|protocol)\.|core\.(sshcommand|gitproxy)\n", re.IGNORECASE
-)
+_REMOTE_SETTING = re.compile(r"(?i)(http|credential|url|ssh|protocol)\.|core\.(sshcommand|gitproxy)\n")
 
 
 def reaching_settings(listing: bytes) -> list[GitSetting]:
@@ -45,10 +43,8 @@ def token_settings(token: str, server: str) -> list[GitSetting]:
     credentials = base64.b64encode(f"x-access-token:{token}".encode()).decode()
     parts = urlsplit(server)
     key = f"http.{parts.scheme}://{parts.netloc}/.extraheader"
-    return [
-        (key, ""),
-        (key, f"AUTHORIZATION: basic {credentials}"),
-    ]  # the empty value resets what is set elsewhere
+    # The empty value resets what is set elsewhere.
+    return [(key, ""), (key, f"AUTHORIZATION: basic {credentials}")]
 
 
 LOCAL_SECONDS = 30.0

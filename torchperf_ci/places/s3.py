@@ -100,7 +100,7 @@ def make_client(access: PlaceAccess) -> tuple[S3Client, Credentials | None]:
             "s3", region_name=access.region, endpoint_url=access.endpoint, config=config
         )
     except (BotoCoreError, ValueError) as error:
-        msg = f"S3 cannot be used with these settings: {error}; correct the AWS_* variables, profile or endpoint"
+        msg = f"S3 cannot be used as it is set: {without_secrets(str(error))}; correct the AWS_* variables or endpoint"
         raise CredentialsError(msg) from error
     client.meta.events.register("before-send.s3", _stop_when_late)
     return client, credentials
@@ -142,9 +142,7 @@ _UNFIT = {
     "InvalidObjectState": "it is in an archive, and can be read once it is restored",
     "NoSuchKey": "there is no such object, or no longer",
 }
-_ANONYMOUS = (
-    "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role to assume"
-)
+_ANONYMOUS = "no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give a role"
 
 _TRUST = "correct it or the endpoint; if an authority of your own issued it, name that one's in AWS_CA_BUNDLE"
 
@@ -354,6 +352,7 @@ class S3Place(RecordPlace):
             return f"{where}: it did not finish in time; try again later, or allow more time"
         if lasting := _lasting_problem(error):
             return f"{where}: {lasting}"
+        told = without_secrets(str(error))  # the endpoint may have a password
         if isinstance(error, _BROKEN):
-            return f"{where}: cannot be reached: {error}; check the network, its proxy, and AWS_ENDPOINT_URL"
-        return f"{where}: {error}"
+            return f"{where}: cannot be reached: {told}; check the network, its proxy, and AWS_ENDPOINT_URL"
+        return f"{where}: {told}"

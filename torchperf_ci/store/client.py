@@ -44,9 +44,7 @@ _INCLUDED = re.compile(
 _CHUNK_SIZE = 1 << 20
 _SPOOLED = 16 << 20
 """Bytes of an answer that are kept in memory; larger ones go to a temporary file."""
-_ERROR_TEXT = re.compile(
-    r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|While executing|while executing) .*)?$"
-)
+_ERROR_TEXT = re.compile(r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|[Ww]hile executing) .*)?$")
 _TOO_SLOW, _TOO_LARGE = 159, 396  # TIMEOUT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES
 _ASK_FOR_LESS = "query a shorter period, or fewer models"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -213,8 +211,7 @@ class Store(AbstractContextManager["Store"]):
     def statement(self, name: str, *, by_time: bool = False) -> str:
         """Return the text of ``queries/NAME.sql``, with ``/* source */`` replaced by where this store has its values.
 
-        By default that is the table ordered by series. ``by_time`` reads the results instead, which suits a query for
-        all series of a period.
+        By default that is the table ordered by series; ``by_time`` reads the results, which suits all series at once.
         """
         return statement(name).replace("/* source */", _RESULTS if by_time else self._source)
 
@@ -359,6 +356,7 @@ def _connect_embedded(location: EmbeddedStore, deadline: Deadline | None) -> Sto
 def _connect_server(location: StoreServer, deadline: Deadline | None) -> Store:
     import clickhouse_connect
     from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+    from urllib3.exceptions import LocationValueError
 
     seconds = max(int(deadline.left), 1) if deadline else STATEMENT_TIMEOUT
     try:
@@ -373,6 +371,9 @@ def _connect_server(location: StoreServer, deadline: Deadline | None) -> Store:
             show_clickhouse_errors="scrub",
             form_encode_query_params=True,  # many keys are too long for a URL
         )
+    except LocationValueError:  # which quotes the address of the proxy, and what may be its password
+        msg = f"{location} cannot be asked: the proxy in HTTP_PROXY or HTTPS_PROXY is no URL; correct it"
+        raise UsageError(msg) from None
     except OperationalError as error:
         msg = f"{location} does not answer ({_root_cause(error)}); see that it runs and can be reached from here"
         raise StoreUnreachableError(msg) from error

@@ -19,9 +19,7 @@ DATABASE = "benchmark"
 PASSWORD = "TORCHPERF_STORE_PASSWORD"  # noqa: S105 - the variable's name
 DSN_FORMS = "chdb://PATH or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true]"
 _PORT, _SECURE_PORT = 8123, 8443
-_ENCODED = (
-    "it has host and port in another form, or a password with characters to write as %20 (space) or %2F (/)"
-)
+_ENCODED = "it has host and port in another form, or a password with a space or / to write as %20 or %2F"
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ UNTOLD = {
     "OPENBLAS_NUM_THREADS": "1",
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "TORCHINDUCTOR_CACHE_DIR": "/somewhere/1234",
+    "TORCHINDUCTOR_REDIS_URL": "redis://:s3cret@cache:6379",
     "DNNL_VERBOSE": "1",
     "GPU_API_TOKEN": "secret",
     "CUDA_LAUNCH_BLOCKING": "1",  # nothing on the CPU waits for it

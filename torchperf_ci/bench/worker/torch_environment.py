@@ -98,8 +98,8 @@ ACCELERATOR_VARIABLES = re.compile(
     "|HIP_(LAUNCH_BLOCKING|FORCE_DEV_KERNARG)|GPU_MAX_HW_QUEUES|AMD_(DIRECT_DISPATCH|SERIALIZE_.+)"
     "|PYTORCH_(ENABLE_MPS_FALLBACK|MPS_.+)|SYCL_.+|UR_L0_.+|IGC_.+|ZE_FLAT_DEVICE_HIERARCHY"
 )
-NOT_STEERING = re.compile(".+_(HOME|DIR|PATH|FILE|FILENAME)|.*(VERBOSE|DEBUG|LOG).*")
-"""Variables that only set file locations or logging, which does not affect speed."""
+NOT_STEERING = re.compile(".+_(HOME|DIR|PATH|FILE|FILENAME|URL|HOST|PORT)|.*(VERBOSE|DEBUG|LOG).*")
+"""Variables that only set files, servers (with passwords in URLs) or logging, which does not affect speed."""
 PROFILE_NAMES = ("TORCH_COMPILE_JOB_ID", "TORCH_COMPILE_STICKY_PGO_KEY")
 """Variables that switch dynamo's profile of shapes on. Their values name the profile, and may differ for each job."""
 MIB = 2**20
