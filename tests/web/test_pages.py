@@ -100,6 +100,26 @@ def test_going_back_draws_what_was_there(watched: Watched, site: Path) -> None:
     assert page.locator(".legend li").count() == 2
 
 
+def test_going_back_to_a_page_that_is_loaded_anew_shows_what_was_looked_at(watched: Watched) -> None:
+    """The search was empty, and a long table at its top."""
+    page = watched.open("series/")
+    page.get_by_label("Find series").fill("tiny latency")
+    page.locator(".found a").first.click()
+    page.locator(".figures").wait_for()
+    page.go_back()
+    watched.drawn()
+    assert page.get_by_label("Find series").input_value() == "tiny latency"
+    page = watched.open("run/")
+    page.locator("tbody a").nth(70).scroll_into_view_if_needed()
+    top = page.evaluate("scrollY")
+    assert top > 0
+    page.locator("tbody a").nth(70).click()
+    page.wait_for_url("**/run/?id=*")
+    watched.drawn()
+    page.go_back()
+    page.wait_for_function(f"scrollY === {top}")
+
+
 def test_small_numbers_are_not_rounded_away(watched: Watched, site: Path) -> None:
     page = watched.open(f"series/?s={identities(site, 'tiny')[0]}")
     value = page.locator("table").last.locator("tbody tr").first.locator("td").nth(1).inner_text()

@@ -66,7 +66,7 @@ export function change(ratio) {
   if (ratio === null || ratio === undefined) return "–";
   const percent = (ratio - 1) * 100;
   const digits = Math.abs(percent) >= 100 ? 0 : Math.abs(percent) >= 1 ? 1 : 2;
-  const shown = Math.abs(percent).toFixed(digits);
+  const shown = Math.abs(percent).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   return `${Number(shown) === 0 ? "±" : percent > 0 ? "+" : "−"}${shown}%`;
 }
 

@@ -13,7 +13,8 @@ export function page(name, title, draw) {
   const redraw = () => drawn(main, title, () => draw(state(), main));
   addEventListener("popstate", redraw);
   addEventListener("statechange", redraw);
-  redraw();
+  addEventListener("pagehide", () => history.replaceState({ top: scrollY }, ""));
+  redraw().then(() => scrollTo(0, history.state?.top ?? scrollY)); // a browser that goes back restores it before anything is drawn
 }
 
 /** What a control has in common with its successor, once the page is drawn again. */
@@ -40,6 +41,7 @@ async function drawn(main, title, draw) {
   } catch (error) {
     if (mine !== turn) return;
     main.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message));
+    document.title = `${title} · torchperf`;
   } finally {
     if (mine === turn) main.removeAttribute("aria-busy");
   }
@@ -59,13 +61,20 @@ export const state = () => Object.fromEntries(new URLSearchParams(location.searc
 
 /** Changes the state: adds an entry to the history and draws the page again. Empty values are removed from the URL. */
 export function setState(changes) {
+  history.pushState(null, "", changed(changes));
+  dispatchEvent(new Event("statechange"));
+}
+
+/** Changes what the URL says of the state, and nothing else. */
+export const keepState = (changes) => history.replaceState(history.state, "", changed(changes));
+
+function changed(changes) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
     if (value === "" || value === null || value === undefined) query.delete(name);
     else query.set(name, value);
   }
-  history.pushState(null, "", query.size ? `?${query}` : location.pathname);
-  dispatchEvent(new Event("statechange"));
+  return query.size ? `?${query}` : location.pathname;
 }
 
 /** A select element for one value of the state; the empty value is labeled `all`. */

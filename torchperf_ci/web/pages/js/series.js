@@ -4,7 +4,7 @@ import { catalogue, onTrunk, wholeSeries } from "./data.js";
 import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, differ, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
-import { choice, nothingYet, page, setState, state as now } from "./page.js";
+import { choice, keepState, nothingYet, page, setState, state as now } from "./page.js";
 import { table } from "./table.js";
 
 const MOST = 20;
@@ -38,7 +38,7 @@ function picker(index, ids, query) {
       h("button", { type: "button", name: series.id, "aria-pressed": is ? "true" : "false", disabled: full && !is, title: full, onclick: () => setState({ s: other.join(","), q: input.value }) }, is ? "Remove" : "Add"), " ",
       link("series", { ...now(), s: series.id, q: "" }, `${seriesName(series)} ${series.metric}`), h("span", { class: "quiet" }, ` ${machineName(series)} · ${benchmarkName(series, index.severalRepos)}`)];
   };
-  return finder({ id: "find", label: "Find series", items: index.all, item, nouns: ["series", "series"], query, hint: "words of a model, metric, device …" });
+  return finder({ id: "find", label: "Find series", items: index.all, item, nouns: ["series", "series"], query, hint: "words of a model, metric, device …", keep: (q) => keepState({ q }) });
 }
 
 /** The table of all models, for users who do not know what to search for. */
