@@ -182,6 +182,11 @@ def test_a_series_says_that_newer_runs_have_no_value_of_it(watched: Watched, sit
     watched.drawn()
     assert page.locator(".figures dd").first.inner_text() == "fails"
     assert page.locator(".note").count() == 0
+    failing = identities(site, "failing")
+    notes = watched.open(f"series/?s={','.join(failing)}").locator(".note")  # not one above the other
+    assert notes.inner_text().endswith("has none. This is true of all of these series.")
+    notes = watched.open(f"series/?s={','.join((*failing, *identities(site, 'slow')))}").locator(".note")
+    assert notes.inner_text().count("failing inference") == 2
 
 
 def test_tables_go_along_as_csv_without_formulas(watched: Watched) -> None:

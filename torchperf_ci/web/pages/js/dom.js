@@ -84,7 +84,8 @@ export const short = (commit) => (commit || "").slice(0, 10) || "no commit";
 
 /** The commit of a run or a point, with its subject if known. */
 export const commitName = ({ commit, subject }) => `${short(commit)} ${subject}`.trim();
-export const plural = (count, noun, nouns = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : nouns}`;
+export const counted = (count) => count.toLocaleString("en");
+export const plural = (count, noun, nouns = `${noun}s`) => `${counted(count)} ${count === 1 ? noun : nouns}`;
 
 /** The name of a series, with the most specific part first. */
 export function seriesName(names) {
