@@ -216,11 +216,14 @@ def test_headline_and_culprits_of_the_regressions_heed_the_filters(watched: Watc
         assert (page.locator("h1").inner_text(), page.locator("table").count()) == (headline, tables), query
 
 
-def test_what_does_not_match_says_which_filter_to_give_up(watched: Watched) -> None:
+def test_what_does_not_match_says_which_filter_to_give_up(watched: Watched, site: Path) -> None:
     page = watched.open("regressions/?device=cuda&year=1999")
     assert "Without the filter year = 1999, some do." in page.locator("main").inner_text()
     unknown = watched.open("series/?s=0000000000")
     assert "1 series in this address is not in the store" in unknown.locator(".problem").inner_text()
+    slow = identities(site, "slow")[0]
+    twice = watched.open(f"series/?s={slow},{slow}")
+    assert (twice.locator(".legend").count(), twice.locator(".figures").count()) == (0, 1)
 
 
 PATHS = ("", "series/?s={slow}", "compare/?base={base}&head={head}", "regressions/", "run/?id={head}")

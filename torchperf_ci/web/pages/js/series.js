@@ -14,7 +14,7 @@ const DAY = 86_400;
 page("series", "Series", async (state) => {
   const index = await catalogue();
   if (!index.all.length) return nothingYet();
-  const asked = (state.s ?? "").split(",").filter(Boolean);
+  const asked = [...new Set((state.s ?? "").split(","))].filter(Boolean);
   const ids = asked.slice(0, MOST);
   const chosen = ids.map((id) => index.byId.get(id)).filter(Boolean);
   const unknown = ids.length - chosen.length;
