@@ -59,9 +59,16 @@ def test_no_text_of_a_server_holds_its_password() -> None:
     assert SECRET not in repr(server)
 
 
-def test_a_path_that_the_engine_cannot_open_is_refused() -> None:
+@pytest.mark.parametrize("name", ["\udcff", "a\0b"])
+def test_a_path_that_the_engine_cannot_open_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="has to be UTF-8"):
-        parse_dsn("chdb:///data/\udcff/store", {})
+        parse_dsn(f"chdb:///data/{name}/store", {})
+
+
+def test_a_path_may_begin_with_the_home_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No shell expands it after `chdb://`: the store was made in a directory called `~`."""
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert str(parse_dsn("chdb://~/perf", {})) == "chdb:///home/ada/perf"
 
 
 @pytest.mark.parametrize(

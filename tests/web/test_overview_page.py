@@ -170,6 +170,11 @@ def test_machines_that_take_turns_at_random_report_at_the_longest_of_their_inter
             "warning",
             "1 series got worse too recently to count as regressed.",
         ),
+        (
+            {"newly_worse": [f"{number:010}" for number in range(1_200)]},
+            "warning",
+            "1,200 series got worse too recently to count as regressed.",
+        ),
     ],
 )
 def test_a_tick_is_only_where_nothing_is_wrong(
@@ -180,8 +185,14 @@ def test_a_tick_is_only_where_nothing_is_wrong(
     assert page.locator(f"h1.{tone}").inner_text() == f"No regression is open; {told}"
     words = "too few runs to judge" if "too_new" in found else "none open"
     assert page.locator(".card", has_text=f"● {words}").count() == 1
-    links = [link.get_attribute("href") for link in page.get_by_role("link", name="too recent").all()]
-    assert links == [f"series/?s={series}" for series in found.get("newly_worse", [])]
+    worse = found.get("newly_worse", [])
+    links = page.get_by_role("link", name="too recent").all()
+    assert [link.get_attribute("href") for link in links] == [
+        f"series/?s={'%2C'.join(worse[:20])}&from=30" for _ in worse[:1]
+    ]
+    assert [link.inner_text() for link in links] == [
+        f"{len(worse):,} too recent to count{' (the first 20)' if worse[20:] else ''}" for _ in worse[:1]
+    ]
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,18 @@ def test_a_document_that_could_not_be_loaded_is_loaded_later(watched: Watched) -
     watched.complaints.clear()  # that request failed, which the console tells
 
 
+def test_a_page_that_cannot_be_drawn_has_not_the_title_of_the_one_before(
+    watched: Watched, site: Path
+) -> None:
+    page = watched.open(f"series/?s={series_id(site, 'slow')}")
+    page.route("**/data/series/**", lambda route: route.abort())
+    page.get_by_label("Find series").fill("tiny")
+    page.locator(".found button").first.click()
+    page.get_by_role("alert").wait_for()
+    assert page.title() == "Series · torchperf"
+    watched.complaints.clear()
+
+
 @pytest.mark.parametrize("body", ['{"changes": [', "<!doctype html><title>Log in</title>"])
 def test_an_answer_that_is_no_document_is_told_in_words(watched: Watched, body: str) -> None:
     """The page said that JSON ended unexpectedly, or had an unexpected token."""

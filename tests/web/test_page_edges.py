@@ -86,8 +86,11 @@ def test_half_a_screen_is_wide_enough_for_the_cause_of_a_regression(watched: Wat
 def test_the_narrowest_screen_has_the_links_to_all_pages(watched: Watched) -> None:
     """The last one, to the page that was open, was beyond the edge."""
     watched.page.set_viewport_size({"width": 320, "height": 800})
-    links = watched.open("run/").locator("nav a")
+    page = watched.open("run/")
+    links = page.locator("nav a")
     assert max(link.evaluate("(one) => one.getBoundingClientRect().right") for link in links.all()) <= 320
+    buttons = "[...document.querySelectorAll('button')].map((one) => one.getBoundingClientRect().height)"
+    assert min(page.evaluate(buttons)) >= 24  # two rows of buttons that sort are one above the other there
 
 
 def test_a_run_without_a_fingerprint_says_so(watched: Watched, site: Path) -> None:
@@ -280,7 +283,7 @@ def test_a_number_is_written_as_on_the_terminal(watched: Watched) -> None:
 
 
 def test_a_change_that_rounds_to_zero_has_no_direction(watched: Watched) -> None:
-    changes = {1.00001: "±0.00%", 0.99999: "±0.00%", 1.031: "+3.1%", 0.2: "−80.0%"}
+    changes = {1.00001: "±0.00%", 0.99999: "±0.00%", 1.031: "+3.1%", 0.2: "−80.0%", 25.35: "+2,435%"}
     script = "async (ratios) => ratios.map((await import('./js/dom.js')).change)"
     assert watched.open("").evaluate(script, [*changes]) == [*changes.values()]
 

@@ -100,6 +100,26 @@ def test_going_back_draws_what_was_there(watched: Watched, site: Path) -> None:
     assert page.locator(".legend li").count() == 2
 
 
+def test_going_back_to_a_page_that_is_loaded_anew_shows_what_was_looked_at(watched: Watched) -> None:
+    """The search was empty, and a long table at its top."""
+    page = watched.open("series/")
+    page.get_by_label("Find series").fill("tiny latency")
+    page.locator(".found a").first.click()
+    page.locator(".figures").wait_for()
+    page.go_back()
+    watched.drawn()
+    assert page.get_by_label("Find series").input_value() == "tiny latency"
+    page = watched.open("run/")
+    page.locator("tbody a").nth(70).scroll_into_view_if_needed()
+    top = page.evaluate("scrollY")
+    assert top > 0
+    page.locator("tbody a").nth(70).click()
+    page.wait_for_url("**/run/?id=*")
+    watched.drawn()
+    page.go_back()
+    page.wait_for_function(f"scrollY === {top}")
+
+
 def test_small_numbers_are_not_rounded_away(watched: Watched, site: Path) -> None:
     page = watched.open(f"series/?s={identities(site, 'tiny')[0]}")
     value = page.locator("table").last.locator("tbody tr").first.locator("td").nth(1).inner_text()
@@ -162,6 +182,11 @@ def test_a_series_says_that_newer_runs_have_no_value_of_it(watched: Watched, sit
     watched.drawn()
     assert page.locator(".figures dd").first.inner_text() == "fails"
     assert page.locator(".note").count() == 0
+    failing = identities(site, "failing")
+    notes = watched.open(f"series/?s={','.join(failing)}").locator(".note")  # not one above the other
+    assert notes.inner_text().endswith("has none. This is true of all of these series.")
+    notes = watched.open(f"series/?s={','.join((*failing, *identities(site, 'slow')))}").locator(".note")
+    assert notes.inner_text().count("failing inference") == 2
 
 
 def test_tables_go_along_as_csv_without_formulas(watched: Watched) -> None:
@@ -191,11 +216,14 @@ def test_headline_and_culprits_of_the_regressions_heed_the_filters(watched: Watc
         assert (page.locator("h1").inner_text(), page.locator("table").count()) == (headline, tables), query
 
 
-def test_what_does_not_match_says_which_filter_to_give_up(watched: Watched) -> None:
+def test_what_does_not_match_says_which_filter_to_give_up(watched: Watched, site: Path) -> None:
     page = watched.open("regressions/?device=cuda&year=1999")
     assert "Without the filter year = 1999, some do." in page.locator("main").inner_text()
     unknown = watched.open("series/?s=0000000000")
     assert "1 series in this address is not in the store" in unknown.locator(".problem").inner_text()
+    slow = identities(site, "slow")[0]
+    twice = watched.open(f"series/?s={slow},{slow}")
+    assert (twice.locator(".legend").count(), twice.locator(".figures").count()) == (0, 1)
 
 
 PATHS = ("", "series/?s={slow}", "compare/?base={base}&head={head}", "regressions/", "run/?id={head}")

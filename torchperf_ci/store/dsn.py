@@ -50,12 +50,13 @@ class StoreServer:
 def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> EmbeddedStore | StoreServer:
     """Parse a DSN; if it contains no password, ``TORCHPERF_STORE_PASSWORD`` is used.
 
-    A path is relative to the working directory, unless it begins with a third slash: ``chdb:///data/store``.
+    A path is relative to the working directory, unless it begins with a third slash, ``chdb:///data/store``, or with
+    the home directory, which no shell expands there: ``chdb://~/store``.
     Raises :class:`UsageError`, which never repeats a password.
     """
     scheme, _, rest = dsn.partition("://")
     if scheme == "chdb" and rest and "?" not in rest:
-        return EmbeddedStore(_encodable(Path(rest).absolute()))
+        return EmbeddedStore(_encodable(Path(os.path.expanduser(rest)).absolute()))  # noqa: PTH111 - never raises
     if scheme == "clickhouse":
         return _store_server(dsn, environ.get(PASSWORD, ""))
     if scheme == "chdb" and not rest:
@@ -69,8 +70,8 @@ def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> EmbeddedStor
 
 def _encodable(path: Path) -> Path:
     """Return the path of an embedded store, whose engine takes only UTF-8. Raises :class:`UsageError` for another."""
-    if not is_text(str(path)):
-        msg = f"{path}: a store's path has to be UTF-8; give another directory"
+    if "\0" in str(path) or not is_text(str(path)):
+        msg = f"{path}: a store's path has to be UTF-8 without NUL; give another directory"
         raise UsageError(msg)
     return path
 

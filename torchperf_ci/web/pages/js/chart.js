@@ -1,4 +1,4 @@
-// Charts of series over time: points with their spread, levels, changes, machines and noise. uPlot draws each once it is visible.
+// Charts of series over time: points with their spread, levels, changes, machines and noise. uPlot draws each once its page is there.
 
 import { onTrunk } from "./data.js";
 import { SIGNS, TONES, change, commitName, day, h, link, minute, number, reading, short } from "./dom.js";
@@ -23,7 +23,7 @@ export function chart(rows, relative, title) {
   const frame = h("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `Chart of ${title}. Arrow keys step through its points; the table below lists them all.` });
   const picture = h("button", { type: "button", "aria-label": "PNG of the chart", onclick: () => photograph(frame.querySelector("canvas"), title, rows) }, "PNG");
   const scaled = rows.map((row) => ({ ...row, by: relative ? relativeBy(row) : 1 }));
-  whenSeen(frame, () => drawn(frame, said, scaled, relative));
+  document.addEventListener("drawn", () => frame.isConnected && drawn(frame, said, scaled, relative), { once: true }); // its width is known then
   return h("figure", { class: "chart" }, frame, h("div", { class: "under" }, said, h("p", { class: "tools" }, picture)));
 }
 
@@ -31,15 +31,6 @@ export function chart(rows, relative, title) {
 export function relativeBy(row) {
   const first = row.levels[0]?.value ?? row.points.find((point) => point.value !== null)?.value;
   return first > 0 ? 1 / first : null;
-}
-
-function whenSeen(frame, draw) {
-  const observer = new IntersectionObserver((entries) => {
-    if (!entries.some((entry) => entry.isIntersecting)) return;
-    observer.disconnect();
-    draw();
-  });
-  observer.observe(frame);
 }
 
 /** Saves the drawn chart as a PNG, with a background, a title, and the names of several series. */

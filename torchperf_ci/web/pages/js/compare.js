@@ -1,7 +1,7 @@
 // The page that compares two runs.
 
 import { catalogue, kindOf, loadIfThere, named, rowsOf, sameMachine } from "./data.js";
-import { againColumn, badge, benchmarkName, change, changed, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
+import { againColumn, badge, benchmarkName, change, changed, counted, figures, h, interval, link, machineName, minute, plural, reading, seriesColumn, short, svg } from "./dom.js";
 import { finder } from "./find.js";
 import { nothingYet, page, setState, state as now } from "./page.js";
 import { table } from "./table.js";
@@ -72,10 +72,10 @@ async function comparison(index, base, head, state, choose) {
   return [
     h("h1", { class: compared.some((row) => row.worse > 0) ? "bad" : null }, sentence(compared)), ...title,
     document.differs.length ? h("p", {}, badge("warning", `other conditions: ${document.differs.join("; ")}`)) : null,
-    figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${mean.n}`, change(mean.ratio)])),
+    figures(...document.means.map((mean) => [`${mean.metric}, geometric mean of ${counted(mean.n)}`, change(mean.ratio)])),
     compared.some((row) => row.ratio) ? h("p", { class: "quiet" }, `Each interval is of its series alone. A change is beyond noise if chance would exceed it in any of the ${plural(compared.length, "series", "series")} in at most one of twenty comparisons, so an interval without 0% may be within noise.`) : null,
     relevant.length && relevant.length < compared.length ? h("p", {}, h("button", { type: "button", name: "show", onclick: () => setState({ show: all ? "" : "all" }) },
-      all ? `Only the ${relevant.length} to look at` : `Show all ${plural(compared.length, "series", "series")}`)) : null,
+      all ? `Only the ${counted(relevant.length)} to look at` : `Show all ${plural(compared.length, "series", "series")}`)) : null,
     table("compare", all ? "All series" : "Series not within their noise", columns(rows), rows),
   ];
 }
@@ -86,11 +86,11 @@ function sentence(rows) {
   const [worse, better, changed] = [1, -1, 0].map((way) => count((row) => row.word === "beyond noise" && row.worse === way));
   const other = count((row) => row.word === "not comparable");
   const unknown = count((row) => row.word === "noise unknown");
-  const beyond = [worse && `${worse} worse`, better && `${better} better`, changed && `${changed} changed`].filter(Boolean).join(", ");
+  const beyond = [worse && `${counted(worse)} worse`, better && `${counted(better)} better`, changed && `${counted(changed)} changed`].filter(Boolean).join(", ");
   if (rows.length && other === rows.length) return `None of ${plural(rows.length, "series", "series")} can be compared`;
   return [
     beyond ? `Beyond noise: ${beyond} of ${plural(rows.length, "series", "series")}` : `None of ${plural(rows.length, "series", "series")} is beyond its noise`,
-    other && `${other} cannot be compared`, unknown && `the noise of ${unknown} is unknown`,
+    other && `${counted(other)} cannot be compared`, unknown && `the noise of ${counted(unknown)} is unknown`,
   ].filter(Boolean).join("; ");
 }
 

@@ -66,7 +66,7 @@ export function change(ratio) {
   if (ratio === null || ratio === undefined) return "–";
   const percent = (ratio - 1) * 100;
   const digits = Math.abs(percent) >= 100 ? 0 : Math.abs(percent) >= 1 ? 1 : 2;
-  const shown = Math.abs(percent).toFixed(digits);
+  const shown = Math.abs(percent).toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
   return `${Number(shown) === 0 ? "±" : percent > 0 ? "+" : "−"}${shown}%`;
 }
 
@@ -84,7 +84,8 @@ export const short = (commit) => (commit || "").slice(0, 10) || "no commit";
 
 /** The commit of a run or a point, with its subject if known. */
 export const commitName = ({ commit, subject }) => `${short(commit)} ${subject}`.trim();
-export const plural = (count, noun, nouns = `${noun}s`) => `${count.toLocaleString("en")} ${count === 1 ? noun : nouns}`;
+export const counted = (count) => count.toLocaleString("en");
+export const plural = (count, noun, nouns = `${noun}s`) => `${counted(count)} ${count === 1 ? noun : nouns}`;
 
 /** The name of a series, with the most specific part first. */
 export function seriesName(names) {

@@ -4,12 +4,12 @@ import { h, plural } from "./dom.js";
 
 /**
  * A search field with the matches beneath it. `items` have a lowercase `text` to search in, `item` creates the list entry of
- * one, and `hint` is the placeholder.
+ * one, `hint` is the placeholder, and `keep` is called with a query that is left, as by following a link.
  */
-export function finder({ id, label, items, item, nouns, query = "", hint = "" }) {
+export function finder({ id, label, items, item, nouns, query = "", hint = "", keep = null }) {
   const list = h("ul", { class: "found", tabindex: "0", "aria-label": "Matches", hidden: true });
   const said = h("p", { class: "quiet", role: "status" });
-  const input = h("input", { type: "search", id, value: query, autocomplete: "off", placeholder: hint, oninput: () => look() });
+  const input = h("input", { type: "search", id, value: query, autocomplete: "off", placeholder: hint, oninput: () => look(), onchange: () => keep?.(input.value) });
   const look = () => {
     const asked = input.value.trim();
     const { matches, total, exact } = search(items, asked);

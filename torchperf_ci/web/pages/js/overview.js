@@ -1,7 +1,7 @@
 // The overview: open regressions, the state of each kind of machine, and the newest culprits.
 
 import { load } from "./data.js";
-import { badge, benchmarkName, change, changeOf, day, differ, evidence, h, link, machineName, minute, plural, seriesName, short, svg } from "./dom.js";
+import { badge, benchmarkName, change, changeOf, counted, day, differ, evidence, h, link, machineName, minute, plural, seriesName, short, svg } from "./dom.js";
 import { nothingYet, page } from "./page.js";
 import { save, table } from "./table.js";
 
@@ -38,7 +38,7 @@ const CAUSES = [
   {
     head: "what", prose: true, value: (cause) => `${seriesName(cause.name)} ${cause.name.metric}`,
     cell: (cause) => [link("series", { s: cause.series.join(",") }, `${seriesName(cause.name)} ${cause.name.metric}`),
-      cause.count > 1 ? ` and ${cause.count - 1} more` : "", h("small", {}, [cause.repo, cause.benchmark, machines(cause)].filter(Boolean).join(", "))],
+      cause.count > 1 ? ` and ${counted(cause.count - 1)} more` : "", h("small", {}, [cause.repo, cause.benchmark, machines(cause)].filter(Boolean).join(", "))],
   },
   { head: "regressions", hidden: true, value: (cause) => cause.count }, { head: "machines", hidden: true, value: machines },
   { head: "repository", hidden: true, rare: true, value: (cause) => cause.repo }, { head: "benchmark", hidden: true, rare: true, value: (cause) => cause.benchmark },
@@ -60,8 +60,8 @@ function card(group, many) {
     drawing ?? h("p", { class: "quiet" }, group.trend.day.length ? "No latency trend yet: it starts on the second day." : "No run here has a latency(ms) and a time, so there is no trend."),
     h("dl", {},
       row("Regressions", group.open
-        ? link("regressions", { ...where, state: "open" }, badge("bad", `${group.open} open`))
-        : badge("none", group.too_new ? "too few runs to judge" : "none open"), group.recovered ? `, ${group.recovered} recovered` : "", group.newly_worse.length ? [", ", link("series", { s: group.newly_worse.slice(0, 20).join(",") }, `${group.newly_worse.length} too recent to count`)] : ""),
+        ? link("regressions", { ...where, state: "open" }, badge("bad", `${counted(group.open)} open`))
+        : badge("none", group.too_new ? "too few runs to judge" : "none open"), group.recovered ? `, ${counted(group.recovered)} recovered` : "", group.newly_worse.length ? [", ", newlyWorse(group.newly_worse)] : ""),
       row("Newest run", link("run", { id: run.id }, minute(run.time)), h("div", { class: "quiet" }, `at ${short(run.commit)}`),
         group.silent ? badge("warning", `no run since ${day(run.time)}`) : ""),
       row("Cases", ...cases(group.counts)),
@@ -72,11 +72,14 @@ function card(group, many) {
       drawing ? [h("span", { class: "tool" }, " · "), h("button", { type: "button", class: "plain", onclick: () => save("trend.svg", drawing.querySelector("svg").outerHTML) }, "Trend as SVG")] : ""));
 }
 
+/** A link to series that got worse in their newest runs, of which a chart of the last 30 days shows the first ones. */
+const newlyWorse = (all, most = 20) => link("series", { s: all.slice(0, most).join(","), from: 30 }, `${counted(all.length)} too recent to count${all.length > most ? ` (the first ${most})` : ""}`);
+
 const row = (name, ...what) => h("div", {}, h("dt", {}, name), h("dd", {}, ...what));
 
 function cases(counts) {
   const words = Object.entries(counts).sort(([left], [right]) => (right === "pass") - (left === "pass") || left.localeCompare(right));
-  return words.flatMap(([word, count], place) => [place ? ", " : "", word === "pass" ? `${count} passed` : badge(word === "no status" ? "none" : "warning", `${count} ${word}`)]);
+  return words.flatMap(([word, count], place) => [place ? ", " : "", word === "pass" ? `${counted(count)} passed` : badge(word === "no status" ? "none" : "warning", `${counted(count)} ${word}`)]);
 }
 
 const [WIDTH, HEIGHT, LEAST] = [320, 72, 0.02];
@@ -99,5 +102,5 @@ function trend({ day: days, ratio, n, breaks }) {
     ...lines.map((line) => svg("polyline", { points: points(line), fill: "none", stroke: "#2563eb", "stroke-width": 1.75, "stroke-linecap": "round" })));
   return h("figure", {},
     drawing,
-    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${n[n.length - 1]} series, against the median of ${plural(own.length, "day")}${breaks.length ? "; dashed: another machine" : ""}`));
+    h("figcaption", { title: text }, h("span", { class: "big" }, now), ` latency of ${counted(n[n.length - 1])} series, against the median of ${plural(own.length, "day")}${breaks.length ? "; dashed: another machine" : ""}`));
 }

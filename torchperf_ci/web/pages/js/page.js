@@ -1,7 +1,7 @@
 // What all pages share: the header, the state in the query string, filters, and messages while there is nothing to draw.
 
 import { Changed, forget } from "./data.js";
-import { command, h, link } from "./dom.js";
+import { address, command, h } from "./dom.js";
 
 const PAGES = [["", "Overview"], ["series", "Series"], ["compare", "Compare"], ["regressions", "Regressions"], ["run", "Runs"]];
 
@@ -13,7 +13,8 @@ export function page(name, title, draw) {
   const redraw = () => drawn(main, title, () => draw(state(), main));
   addEventListener("popstate", redraw);
   addEventListener("statechange", redraw);
-  redraw();
+  addEventListener("pagehide", () => history.replaceState({ top: scrollY }, ""));
+  redraw().then(() => scrollTo(0, history.state?.top ?? scrollY)); // a browser that goes back restores it before anything is drawn
 }
 
 /** What a control has in common with its successor, once the page is drawn again. */
@@ -34,38 +35,33 @@ async function drawn(main, title, draw) {
     if (mine !== turn) return;
     const focused = main.contains(document.activeElement) ? controlKey(document.activeElement) : null;
     main.replaceChildren(...[parts].flat(2).filter(Boolean));
-    document.title = [...new Set([main.querySelector("h1")?.textContent ?? title, title, "torchperf"])].join(" · ");
-    if (focused) ([...main.querySelectorAll("a, button, input, select")].find((one) => controlKey(one) === focused) ?? main).focus();
     document.dispatchEvent(new Event("drawn"));
+    if (focused) ([...main.querySelectorAll("a, button, input, select")].find((one) => controlKey(one) === focused) ?? main).focus();
   } catch (error) {
     if (mine !== turn) return;
     main.replaceChildren(h("p", { class: "problem", role: "alert" }, error.message));
-  } finally {
-    if (mine === turn) main.removeAttribute("aria-busy");
   }
+  document.title = [...new Set([main.querySelector("h1")?.textContent ?? title, title, "torchperf"])].join(" · ");
+  main.removeAttribute("aria-busy");
 }
 
 function header(name) {
-  const links = PAGES.map(([page, text]) => {
-    const made = link(page, {}, text);
-    if (page === name) made.setAttribute("aria-current", "page");
-    return made;
-  });
+  const links = PAGES.map(([page, text]) => h("a", { href: address(page), "aria-current": page === name ? "page" : null }, text));
   return h("header", {}, h("a", { class: "skip", href: "#main" }, "Skip to content"), h("strong", {}, h("img", { src: `${document.documentElement.dataset.root}icon.svg`, alt: "" }), "torchperf"), h("nav", { "aria-label": "Pages" }, ...links));
 }
 
 /** The state of the page, from its URL. */
 export const state = () => Object.fromEntries(new URLSearchParams(location.search));
 
-/** Changes the state: adds an entry to the history and draws the page again. Empty values are removed from the URL. */
-export function setState(changes) {
+/** Changes the state: adds an entry to the history and draws the page again, unless only the URL is to tell it. Empty values are removed from the URL. */
+export function setState(changes, isDrawn = true) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
     if (value === "" || value === null || value === undefined) query.delete(name);
     else query.set(name, value);
   }
-  history.pushState(null, "", query.size ? `?${query}` : location.pathname);
-  dispatchEvent(new Event("statechange"));
+  history[isDrawn ? "pushState" : "replaceState"](null, "", query.size ? `?${query}` : location.pathname);
+  if (isDrawn) dispatchEvent(new Event("statechange"));
 }
 
 /** A select element for one value of the state; the empty value is labeled `all`. */

@@ -1,7 +1,7 @@
 // The page of all changes of level and all culprits.
 
 import { load } from "./data.js";
-import { TONES, againColumn, badge, changed, copying, day, differ, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, short } from "./dom.js";
+import { TONES, againColumn, badge, changed, copying, counted, day, differ, evidence, h, interval, machineName, outward, plural, reading, seriesColumn, short } from "./dom.js";
 import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -59,5 +59,5 @@ const stateOf = ({ word, recovered, ended }) => (word !== "regressed" ? word : r
 
 function summary(rows) {
   const [open, recovered] = ["open", "recovered"].map((state) => rows.filter((row) => row.state === state).length);
-  return `${open ? plural(open, "regression is", "regressions are") : "No regression is"} open${recovered ? `, ${recovered} recovered` : ""}`;
+  return `${open ? plural(open, "regression is", "regressions are") : "No regression is"} open${recovered ? `, ${counted(recovered)} recovered` : ""}`;
 }

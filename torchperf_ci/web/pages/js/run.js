@@ -1,7 +1,7 @@
 // The page of a run: what ran, and on what machine. Without an ID, the list of all runs.
 
 import { Changed, catalogue, loadIfThere, placed, valuesOf } from "./data.js";
-import { againColumn, badge, benchmarkName, commitName, extreme, h, link, machineName, minute, outward, plural, reading, seriesName } from "./dom.js";
+import { againColumn, badge, benchmarkName, commitName, counted, extreme, h, link, machineName, minute, outward, plural, reading, seriesName } from "./dom.js";
 import { filters, matching, noMatch, nothingYet, page } from "./page.js";
 import { table } from "./table.js";
 
@@ -66,8 +66,8 @@ function measured(document, names) {
 
 /** Summarizes the outcomes of a run: how many cases passed, failed and did not run. */
 function sentence(counts, missing) {
-  const words = Object.entries(counts).map(([word, count]) => `${count} ${word === "pass" ? "passed" : word === "no status" ? "without a status" : word}`);
-  return [...words, missing ? `${missing} did not run` : ""].filter(Boolean).join(", ");
+  const words = Object.entries(counts).map(([word, count]) => `${counted(count)} ${word === "pass" ? "passed" : word === "no status" ? "without a status" : word}`);
+  return [...words, missing ? `${counted(missing)} did not run` : ""].filter(Boolean).join(", ");
 }
 
 const VALUES = [

@@ -1,7 +1,7 @@
 // The page of series over time: up to twenty, chosen in a search field.
 
 import { catalogue, onTrunk, wholeSeries } from "./data.js";
-import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, day, differ, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
+import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, counted, day, differ, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
 import { choice, nothingYet, page, setState, state as now } from "./page.js";
@@ -14,7 +14,7 @@ const DAY = 86_400;
 page("series", "Series", async (state) => {
   const index = await catalogue();
   if (!index.all.length) return nothingYet();
-  const asked = (state.s ?? "").split(",").filter(Boolean);
+  const asked = [...new Set((state.s ?? "").split(","))].filter(Boolean);
   const ids = asked.slice(0, MOST);
   const chosen = ids.map((id) => index.byId.get(id)).filter(Boolean);
   const unknown = ids.length - chosen.length;
@@ -38,7 +38,7 @@ function picker(index, ids, query) {
       h("button", { type: "button", name: series.id, "aria-pressed": is ? "true" : "false", disabled: full && !is, title: full, onclick: () => setState({ s: other.join(","), q: input.value }) }, is ? "Remove" : "Add"), " ",
       link("series", { ...now(), s: series.id, q: "" }, `${seriesName(series)} ${series.metric}`), h("span", { class: "quiet" }, ` ${machineName(series)} · ${benchmarkName(series, index.severalRepos)}`)];
   };
-  return finder({ id: "find", label: "Find series", items: index.all, item, nouns: ["series", "series"], query, hint: "words of a model, metric, device …" });
+  return finder({ id: "find", label: "Find series", items: index.all, item, nouns: ["series", "series"], query, hint: "words of a model, metric, device …", keep: (q) => setState({ q }, false) });
 }
 
 /** The table of all models, for users who do not know what to search for. */
@@ -71,8 +71,7 @@ async function shown(chosen, state, all, add) {
   const title = `${rows.length === 1 ? first.name : plural(rows.length, "series", "series")}${apart.includes(machineName) ? "" : `, ${machineName(first.of)}`}`;
   return [
     rows.length === 1 ? figures(...about(first)) : null,
-    ...rows.filter((row) => row.later).map((row) => h("p", { class: "note" },
-      `${row.label ? `${row.label}: no` : "No"} value since ${day(row.last.time)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `, ...outcome(row.of, all))),
+    ...noValueSince(rows, all),
     ...rows.filter((row) => relative && !relativeBy(row)).map((row) => h("p", { class: "note" }, `${row.label ?? row.name} is not drawn: its first level is not above zero, so nothing is relative to it.`)),
     rows.length > 1 ? h("ul", { class: "legend" }, ...rows.map((row, place) => legend(row, place, chosen))) : null,
     chart(rows, relative, title),
@@ -86,6 +85,17 @@ async function shown(chosen, state, all, add) {
     ...again.slice(0, 3).map(command),
     table("points", "Every run", POINTS, rows.flatMap((row) => row.points.map((point) => ({ ...point, row }))).sort((a, b) => b.time - a.time), 50),
   ];
+}
+
+/** Notes about series that newer runs have no value of: one for all of which the same is told. */
+function noValueSince(rows, all) {
+  const text = (row) => `No value since ${day(row.last.time)}: ${plural(row.later, "newer run")} on this machine ${row.later === 1 ? "has" : "have"} none. `;
+  const told = rows.filter((row) => row.later).map((row) => [text(row), row]);
+  return [...new Map(told).keys()].map((words) => {
+    const own = told.filter(([other]) => other === words).map(([, row]) => row);
+    const names = own.length < rows.length ? own.map((row) => row.label).join("; ") : "all of these series";
+    return h("p", { class: "note" }, words, rows.length > 1 ? `This is true of ${names}. ` : "", ...own.length === 1 ? outcome(own[0].of, all) : []);
+  });
 }
 
 /** A link to the series with the status of the same case, if there is one. */
@@ -120,7 +130,7 @@ function about(row) {
     last ? [`${last.word} since ${day(last.time)}`, badge(TONES[last.word], changeOf(last, row.of, row.unit))] : ["last change", "none in this period"],
     row.noise === null ? null : ["noise between runs", share(row.noise)],
     row.detectable === null ? null : ["smallest detectable change", share(row.detectable)],
-    ["runs", String(new Set(row.points.map((point) => point.run)).size)],
+    ["runs", counted(new Set(row.points.map((point) => point.run)).size)],
   ];
 }
 

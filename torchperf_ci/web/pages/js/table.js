@@ -1,6 +1,6 @@
 // A sortable table that says how many rows it hides, and can be downloaded as CSV or JSON.
 
-import { h, plural } from "./dom.js";
+import { counted, h, plural } from "./dom.js";
 
 /**
  * Columns are {head, value(row), cell(row)?, number?, prose?, short?, tool?, rare?, hidden?}: `value` is what is sorted and exported, `cell` what is
@@ -19,7 +19,7 @@ export function table(name, caption, all, rows, most = 200) {
       h("div", { class: "title" }, h("h2", {}, caption), h("p", { class: "tools" }, download("CSV", () => csv(columns, sorted)), download("JSON", () => json(columns, sorted)))),
       h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
         h("table", {}, h("caption", {}, caption), head(), body(sorted.slice(0, shown)))),
-      ...(rows.length > shown ? [h("p", { class: "tools" }, `${shown} of ${plural(rows.length, "row")}`, h("button", { type: "button", onclick: () => { shown = rows.length; draw(); box.querySelectorAll("tr")[most + 1].querySelector("a, button")?.focus(); } }, "Show all"))] : []),
+      ...(rows.length > shown ? [h("p", { class: "tools" }, `${counted(shown)} of ${plural(rows.length, "row")}`, h("button", { type: "button", onclick: () => { shown = rows.length; draw(); box.querySelectorAll("tr")[most + 1].querySelector("a, button")?.focus(); } }, "Show all"))] : []),
     );
   };
   const head = () => h("thead", {}, h("tr", {}, ...seen.map((column) => {
