@@ -60,9 +60,8 @@ class IssueAction:
     """One action on ``issue``, or on a new one if that is None; afterwards the issue's memory is ``memory``.
 
     ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows and those
-    that are back, and
-    ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates. ``resolution`` says how it
-    is known that the cause is gone.
+    that are back, and ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates.
+    ``resolution`` says how it is known that the cause is gone.
     """
 
     what: ActionKind
