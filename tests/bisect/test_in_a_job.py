@@ -100,14 +100,23 @@ def test_an_earlier_jobs_answer_counts_only_for_its_range_and_the_machine_that_g
     assert bool(_earlier_answer(state, options, SLOWER)) == is_answer
 
 
+NAMED = Bisection("found", GOOD, BAD, culprits=(Culprit(BAD, (BAD,), 1.0, Effect(1.1)),))
+NOT_SLOWER = Bisection("not-reproduced", GOOD, BAD, "bad is not slower")
+
+
 @pytest.mark.parametrize(
-    ("deadline", "why", "is_answer"), [("3600", "", True), ("3600", "limit", False), ("1e-9", "", False)]
+    ("deadline", "found", "is_answer"),
+    [
+        ("3600", NAMED, True),
+        ("3600", replace(NAMED, why="limit"), False),
+        ("1e-9", NAMED, False),
+        ("1e-9", NOT_SLOWER, True),
+    ],
 )
 def test_the_culprits_of_a_search_that_a_limit_ended_are_no_answer_for_the_next_night(
-    bisect, page: Path, monkeypatch: pytest.MonkeyPatch, deadline: str, why: str, is_answer: bool
+    bisect, page: Path, monkeypatch: pytest.MonkeyPatch, deadline: str, found: Bisection, is_answer: bool
 ) -> None:
-    """It never went on to the second of two regressions, nor into a merge."""
-    found = Bisection("found", GOOD, BAD, why, culprits=(Culprit(BAD, (BAD,), 1.0, Effect(1.1)),))
+    """It never went on to the second of two regressions, nor into a merge. Without a culprit, nothing is left."""
     monkeypatch.setattr(command, "bisect_commits", lambda *_: found)
     verdicts = bisect.out.with_name("verdicts.json")
     write_verdicts(verdicts, SLOWER)

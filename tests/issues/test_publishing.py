@@ -125,6 +125,20 @@ def test_a_series_that_is_back_while_another_keeps_the_issue_open_is_told_once_w
     assert said == f"Seen again on the night of 2026-11-08, after a recovery; {since}"
 
 
+def test_a_series_that_is_back_is_told_also_while_another_is_reported_every_night(nightly: Nightly) -> None:
+    others = regressed(BERT)
+    nightly.report(6, judged(SLOW, others), located(SLOW, others))
+    nightly.report(7, judged(measured(NET), others), located(SLOW, others))
+    assert nightly.said == []
+    back = regressed(NET, ends=LATER, times=(TONIGHT - 86_400, TONIGHT))
+    for day in (8, 8, 9):
+        nightly.report(day, judged(back, others), located(SLOW, others))
+    (said,) = nightly.said
+    assert said.startswith(
+        "Seen again on the night of 2026-11-08, after a recovery; this time it began between"
+    )
+
+
 def test_a_culprit_found_later_rewrites_the_issue(nightly: Nightly, github: GitHub) -> None:
     nightly.report(1, judged(SLOW))
     before = nightly.issues[0].title

@@ -12,7 +12,6 @@ from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
 from torchperf_ci.bisect.probes import asks_for_clearest, bisected, check_metric, threads_of
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
-from torchperf_ci.bisect.reasoning.evidence import BisectFacts
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit import read_culprits, write_culprits
@@ -110,9 +109,9 @@ def bisect_command(options: BisectOptions) -> int:
     if bisection is None:
         return 0
     bisection = with_repeat_command(bisection, asked, judgement)
-    if is_nightly and not limits.ended_by(
-        BisectFacts()
-    ):  # a search inside a culprit, or a profile, may be left
+    # After the deadline, the search inside a culprit, or its profile, may be left.
+    is_late = limits.deadline is not None and not limits.deadline.left
+    if is_nightly and not (is_late and bisection.culprits):
         write_culprits(_beside(state, "culprits"), bisection)
     publish_bisection(bisection, out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"

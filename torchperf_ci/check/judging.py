@@ -308,10 +308,8 @@ def _judge_measured(
             continue
         past = old.get(series, ())
         pairing = pair_with_past(series, past, row) if numbers(row) else None
-        none = (
-            "" if pairing else f"the run has no number{' above zero' if is_positive(series.metric) else ''}"
-        )
-        if why := explained.get(series.case) or none:
+        what = "number above zero" if is_positive(series.metric) else "number"
+        if why := explained.get(series.case) or ("" if pairing else f"the run has no {what}"):
             verdicts.append(missing_verdict(series, why, past))
         elif pairing:
             pairings.append(pairing)

@@ -157,7 +157,8 @@ def _why_latency(
     if pairs < MIN_PAIRS_ALIKE:
         return f"{ended} after {counted(pairs, 'pair')}; at least {MIN_PAIRS_ALIKE} are needed"
     effect, detectable = decision.effect, math.log1p(decision.detectable)
-    if effect.size >= detectable if by_likelihood else not effect.low <= 1 <= effect.high:
+    is_clear = effect.size >= detectable if by_likelihood else not effect.low <= 1 <= effect.high
+    if is_clear:
         return f"{ended} after {pairs} pairs; they differ, but are too few to prove a change"
     problem = f"they vary by {decision.noise:.1%}, too much" if by_likelihood else "they are too few"
     return f"{ended} after {pairs} pairs; {problem} to detect {change}"

@@ -232,7 +232,5 @@ def _push(repository: Repository) -> str:
     if repository.has_upstream:
         return "git push"
     add = f"git remote add origin git@github.com:OWNER/{repository.name}.git && "
-    branch = shlex.quote(repository.branch or _NEW_BRANCH)
-    return (
-        f"{'' if repository.remote else add}git push -u {shlex.quote(repository.remote or 'origin')} {branch}"
-    )
+    remote, branch = repository.remote or "origin", repository.branch or _NEW_BRANCH
+    return f"{'' if repository.remote else add}git push -u {shlex.quote(remote)} {shlex.quote(branch)}"

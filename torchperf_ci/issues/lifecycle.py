@@ -60,9 +60,8 @@ class IssueAction:
     """One action on ``issue``, or on a new one if that is None; afterwards the issue's memory is ``memory``.
 
     ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows and those
-    that are back, and
-    ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates. ``resolution`` says how it
-    is known that the cause is gone.
+    that are back, and ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates.
+    ``resolution`` says how it is known that the cause is gone.
     """
 
     what: ActionKind
@@ -265,7 +264,7 @@ def _update(
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:
         memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
-    told = series_of(before.rows) - _back_again(in_order, before.reported)
+    told = series_of(before.rows) - _back_again(in_order, before)
     rows = tuple(row for row in memory.rows if row.series not in told)
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
@@ -280,10 +279,12 @@ def _update(
     return IssueAction(what, memory, issue, in_order, rows, verdicts, resolution=resolution)
 
 
-def _back_again(findings: Iterable[IssueFinding], reported: str) -> set[Series]:
-    """The series that were at their old level after the night on which the issue last ``reported``."""
+def _back_again(findings: Iterable[IssueFinding], before: IssueMemory) -> set[Series]:
+    """The series that had recovered when last measured, or were at their old level after the last report."""
     verdicts = [verdict for finding in findings for verdict in finding.verdicts]
-    return {it.series for it in verdicts if day_of(it.evidence.commits.last_old.timestamp) > reported}
+    late = {it.series for it in verdicts if day_of(it.evidence.commits.last_old.timestamp) > before.reported}
+    over = series_of(row for row in before.rows if not row.night)
+    return late | (over & {it.series for it in verdicts if it.is_red})
 
 
 def _action_kind(

@@ -167,7 +167,7 @@ def _folder(options: UploadOptions) -> Path | None:
 
 def _resume(route: UploadRoute, options: UploadOptions) -> tuple[Delivery, ...]:
     """Send what waits in the spool; of many batches, none is begun after the deadline."""
-    deadline = Deadline.after(options.deadline)
+    pending, deadline = route.spool.pending(), Deadline.after(options.deadline)
     late = NotDeliveredError(f"{route.spool.target}: the time was up before its turn")
 
     def sent(batch: SpooledBatch) -> tuple[Delivery, ...]:
@@ -175,7 +175,7 @@ def _resume(route: UploadRoute, options: UploadOptions) -> tuple[Delivery, ...]:
             return route.deliver(batch)
         return tuple(Delivery(payload, None if options.dry_run else late) for payload in batch.payloads)
 
-    return tuple(delivery for batch in route.spool.pending() for delivery in sent(batch))
+    return tuple(delivery for batch in pending for delivery in sent(batch))
 
 
 def _upload(folder: Path, route: UploadRoute, options: UploadOptions, config: Config) -> UploadReport:
