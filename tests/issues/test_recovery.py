@@ -143,7 +143,18 @@ def test_an_issue_is_not_about_what_gets_worse_on_another_machine_later(
     desk.change(1, is_open=is_open)
     when = datetime(2026, 11, last_old, tzinfo=timezone.utc).timestamp()
     slow = regressed(NET, level * 1.1, level, ends=("3" * 40, "4" * 40), times=(when, when + 1))
-    assert desk.night(20, judged(on("2" * 10, slow))) == [done] * bool(done)
+    told = ["strand 1"] * bool(is_open and done)
+    assert desk.night(20, judged(on("2" * 10, slow))) == [*filter(None, [done]), *told]
+
+
+def test_what_gets_worse_on_another_machine_later_keeps_no_issue_open(desk: Desk) -> None:
+    """Its own machine has shown the recovery, and the other one cannot undo that."""
+    desk.night(1, judged(on("1" * 10, regressed(NET)), regressed(BERT)))
+    desk.night(2, judged(on("1" * 10, measured(NET)), measured(BERT, 1.1)))
+    when = datetime(2026, 11, 4, tzinfo=timezone.utc).timestamp()
+    slow = on("2" * 10, regressed(NET, ends=("3" * 40, "4" * 40), times=(when, when + 1)))
+    nights = [desk.night(day, judged(slow, measured(BERT))) for day in (5, 6, 7)]
+    assert nights == [["open 2"], [], ["recover 1"]]
 
 
 def test_a_machine_that_is_away_for_a_week_is_told_where_others_measure() -> None:

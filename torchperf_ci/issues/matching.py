@@ -193,14 +193,12 @@ def _was_old_since(night: str, verdict: Verdict) -> bool:
 
 
 def _has_recovered(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | None:
+    if verdict.verdict in _SILENT or not is_comparable(row, verdict):
+        return None
     if verdict.is_red:
         return False
-    if verdict.verdict in _SILENT:
-        return None
     if kind == "broken":
         return None if verdict.new is None else verdict.new >= 1
-    if not is_comparable(row, verdict):
-        return None
     share = share_left(row, verdict.newest_level)
     if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
