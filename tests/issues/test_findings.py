@@ -31,6 +31,7 @@ from made_night import (
 )
 
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
+from torchperf_ci.issues.table import what_got_worse
 from torchperf_ci.metrics import ANCHORED
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, evidence_of
 
@@ -158,6 +159,15 @@ def test_a_name_that_says_nothing_is_a_model() -> None:
     )
     (series,) = proven(one)
     assert (series.model, series.metric) == ("seconds", "")
+
+
+def test_a_count_is_told_as_history_has_it() -> None:
+    """Pairs compare counts plus 1: of two graph breaks and three they tell a third more."""
+    breaks = a_series(metric="graph_breaks")
+    verdict = replace(a_regression(breaks, 2.0, 1.5), effect=None)
+    (one,) = found([verdict], [blaming(replace(CULPRIT, series=(a_change(breaks, 4 / 3),)))])
+    assert proven(one) == {breaks: True}
+    assert what_got_worse(one.rows) == "vision/resnet18 graph_breaks 2 → 3 on H100"
 
 
 def test_one_of_several_commits_is_known_by_all_of_them() -> None:

@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from torchperf_ci.issues.memory import IssueKind, IssueRow
-from torchperf_ci.metrics import bisected_as
+from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series, SeriesGroup
 from torchperf_ci.verdicts.headline import suspect_machines, with_ranges_of_machines
@@ -244,14 +244,13 @@ def _rows_of_change(
 ) -> Iterator[IssueRow]:
     """The rows with the effect from pairs: those ``here``, on the machine that bisected, and no others.
 
+    Pairs tell the ratio of counts plus 1, of which a reader makes nothing: history has the counts themselves.
     ``alike`` is any series of the same culprit.
     """
-    for verdict in here:
-        row = _seen_row(verdict, night)
-        yield replace(row, effect=change.effect, proven=True) if change.effect else row
-    if not here:
-        series = _series_named(change.name, bisection, alike)
-        yield IssueRow(series, effect=change.effect, night=night, proven=True)
+    series = here[0].series if here else _series_named(change.name, bisection, alike)
+    effect = None if kind_of(series.metric) == "count" else change.effect
+    for row in [_seen_row(verdict, night) for verdict in here] or [IssueRow(series, night=night)]:
+        yield replace(row, effect=effect, proven=True) if change.effect or not here else row
 
 
 def _bisected_name(series: Series) -> str:
