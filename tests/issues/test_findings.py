@@ -33,6 +33,7 @@ from made_night import (
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
 from torchperf_ci.issues.table import what_got_worse
 from torchperf_ci.metrics import ANCHORED
+from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, evidence_of
 
 if TYPE_CHECKING:
@@ -123,6 +124,18 @@ def test_a_commit_is_not_blamed_where_it_was_as_fast_as_before(days: int, findin
     culprit, *others = found([here, there], [LOCATION])
     assert (ON_MI300 in proven(culprit)) == (not others)
     assert len([culprit, *others]) == findings
+
+
+@pytest.mark.parametrize(
+    ("measured", "is_its"), [((1.0, 0.99, 1.01), False), ((1.0, 0.0), True), (None, True)]
+)
+def test_the_only_culprit_of_a_range_is_not_blamed_for_what_pairs_have_seen_unchanged(
+    measured: tuple[float, ...] | None, is_its: bool
+) -> None:
+    confirmed = {str(VIT): Effect(*measured)} if measured else {}
+    culprit, *others = found([*REGRESSED], [replace(LOCATION, confirmed=confirmed)])
+    assert (VIT in proven(culprit)) == is_its
+    assert [VIT in proven(one) for one in others] == [True] * (not is_its)
 
 
 def test_a_ratio_to_an_anchor_is_explained_by_the_latency() -> None:

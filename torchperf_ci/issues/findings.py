@@ -230,13 +230,14 @@ def _names_series(
 
 
 def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]) -> bool:
-    """Whether a regression that no other culprit names can only be due to the one culprit in its range."""
+    """Whether a regression can only be due to the one culprit in its range: no other names it, and no pairs deny it."""
     if not verdict.is_red or len(bisection.culprits) != 1 or _bisection_of(verdict, [bisection]) is None:
         return False
     commits = {*bisection.culprits[0].set}
     others = [it for run in bisections for it in run.culprits if commits.isdisjoint(it.set)]
     named = {change.name for culprit in others for change in culprit.series}
-    return _bisected_name(verdict.series) not in named
+    denied = {name for name, effect in bisection.confirmed.items() if 0 < effect.low <= 1 <= effect.high}
+    return _bisected_name(verdict.series) not in named | denied
 
 
 def _rows_of_change(
