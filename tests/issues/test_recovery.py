@@ -198,6 +198,13 @@ def test_counts_that_were_zero_can_be_back() -> None:
     assert desk.night(3, judged(measured(NET, 0.0))) == ["recover 1"]
 
 
+def test_a_leak_is_back_where_little_is_left_of_it() -> None:
+    """An amount has no ratio: 3 KiB are 30 times what leaked before, and nothing beside 500."""
+    desk, leak = Desk(recovered_nights=1), series(metric="memory_leak(KiB/iter)")
+    desk.night(1, judged(regressed(leak, 500.0, old=0.1)))
+    assert desk.night(2, judged(measured(leak, 3.0, noise=0.0))) == ["recover 1"]
+
+
 def test_a_level_next_to_zero_is_one() -> None:
     """Its ratio to another level may be zero as a floating-point number, which has no logarithm."""
     desk = Desk(recovered_nights=1)
