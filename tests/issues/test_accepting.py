@@ -50,6 +50,25 @@ def test_what_goes_beyond_is_told(desk: Desk, level: float, noise: float, found:
     assert desk.night(3, judged(regressed(NET, level, ends=LATER, noise=noise))) == found
 
 
+@pytest.mark.parametrize(
+    ("metric", "old", "new", "now", "found"),
+    [
+        ("graph_breaks", 0.0, 4.0, 5.0, ["open 2"]),
+        ("graph_breaks", 0.0, 4.0, 4.0, []),
+        ("memory_leak(KiB/iter)", 0.1, 500.0, 510.0, []),
+        ("memory_leak(KiB/iter)", 0.1, 500.0, 520.0, ["open 2"]),
+    ],
+)
+def test_what_goes_beyond_a_level_without_a_ratio_is_told(
+    desk: Desk, metric: str, old: float, new: float, now: float, found: list[str]
+) -> None:
+    verdict = replace(regressed(series(metric=metric), 2.0), effect=None, noise=None, old=old, new=new)
+    desk.night(1, judged(verdict))
+    desk.change(1, expected=True)
+    desk.night(2, judged(verdict))
+    assert desk.night(3, judged(replace(verdict, new=now))) == found
+
+
 @pytest.mark.parametrize(("old", "new", "found"), [(0.6, 0.9, ["open 2"]), (0.97, 1.06, [])])
 def test_what_has_been_better_since_and_got_worse_is_told(
     desk: Desk, old: float, new: float, found: list[str]

@@ -31,7 +31,9 @@ from made_night import (
 )
 
 from torchperf_ci.issues.findings import cause_fingerprint, findings_of
+from torchperf_ci.issues.table import what_got_worse
 from torchperf_ci.metrics import ANCHORED
+from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Judgement, Verdict, evidence_of
 
 if TYPE_CHECKING:
@@ -124,6 +126,18 @@ def test_a_commit_is_not_blamed_where_it_was_as_fast_as_before(days: int, findin
     assert len([culprit, *others]) == findings
 
 
+@pytest.mark.parametrize(
+    ("measured", "is_its"), [((1.0, 0.99, 1.01), False), ((1.0, 0.0), True), (None, True)]
+)
+def test_the_only_culprit_of_a_range_is_not_blamed_for_what_pairs_have_seen_unchanged(
+    measured: tuple[float, ...] | None, is_its: bool
+) -> None:
+    confirmed = {str(VIT): Effect(*measured)} if measured else {}
+    culprit, *others = found([*REGRESSED], [replace(LOCATION, confirmed=confirmed)])
+    assert (VIT in proven(culprit)) == is_its
+    assert [VIT in proven(one) for one in others] == [True] * (not is_its)
+
+
 def test_a_ratio_to_an_anchor_is_explained_by_the_latency() -> None:
     anchored = replace(RESNET, metric=ANCHORED)
     (one,) = found(
@@ -158,6 +172,15 @@ def test_a_name_that_says_nothing_is_a_model() -> None:
     )
     (series,) = proven(one)
     assert (series.model, series.metric) == ("seconds", "")
+
+
+def test_a_count_is_told_as_history_has_it() -> None:
+    """Pairs compare counts plus 1: of two graph breaks and three they tell a third more."""
+    breaks = a_series(metric="graph_breaks")
+    verdict = replace(a_regression(breaks, 2.0, 1.5), effect=None)
+    (one,) = found([verdict], [blaming(replace(CULPRIT, series=(a_change(breaks, 4 / 3),)))])
+    assert proven(one) == {breaks: True}
+    assert what_got_worse(one.rows) == "vision/resnet18 graph_breaks 2 → 3 on H100"
 
 
 def test_one_of_several_commits_is_known_by_all_of_them() -> None:

@@ -143,7 +143,18 @@ def test_an_issue_is_not_about_what_gets_worse_on_another_machine_later(
     desk.change(1, is_open=is_open)
     when = datetime(2026, 11, last_old, tzinfo=timezone.utc).timestamp()
     slow = regressed(NET, level * 1.1, level, ends=("3" * 40, "4" * 40), times=(when, when + 1))
-    assert desk.night(20, judged(on("2" * 10, slow))) == [done] * bool(done)
+    told = ["strand 1"] * bool(is_open and done)
+    assert desk.night(20, judged(on("2" * 10, slow))) == [*filter(None, [done]), *told]
+
+
+def test_what_gets_worse_on_another_machine_later_keeps_no_issue_open(desk: Desk) -> None:
+    """Its own machine has shown the recovery, and the other one cannot undo that."""
+    desk.night(1, judged(on("1" * 10, regressed(NET)), regressed(BERT)))
+    desk.night(2, judged(on("1" * 10, measured(NET)), measured(BERT, 1.1)))
+    when = datetime(2026, 11, 4, tzinfo=timezone.utc).timestamp()
+    slow = on("2" * 10, regressed(NET, ends=("3" * 40, "4" * 40), times=(when, when + 1)))
+    nights = [desk.night(day, judged(slow, measured(BERT))) for day in (5, 6, 7)]
+    assert nights == [["open 2"], [], ["recover 1"]]
 
 
 def test_a_machine_that_is_away_for_a_week_is_told_where_others_measure() -> None:
@@ -185,6 +196,13 @@ def test_counts_that_were_zero_can_be_back() -> None:
     desk.change(1, memory=replace(memory, rows=tuple(replace(row, old=0.0) for row in memory.rows)))
     assert desk.night(2, judged(measured(NET, 2.0))) == []
     assert desk.night(3, judged(measured(NET, 0.0))) == ["recover 1"]
+
+
+def test_a_leak_is_back_where_little_is_left_of_it() -> None:
+    """An amount has no ratio: 3 KiB are 30 times what leaked before, and nothing beside 500."""
+    desk, leak = Desk(recovered_nights=1), series(metric="memory_leak(KiB/iter)")
+    desk.night(1, judged(regressed(leak, 500.0, old=0.1)))
+    assert desk.night(2, judged(measured(leak, 3.0, noise=0.0))) == ["recover 1"]
 
 
 def test_a_level_next_to_zero_is_one() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import short
 from torchperf_ci.issues.memory import IssueKind, IssueRow
-from torchperf_ci.metrics import bisected_as
+from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series, SeriesGroup
 from torchperf_ci.verdicts.headline import suspect_machines, with_ranges_of_machines
@@ -227,13 +227,14 @@ def _names_series(
 
 
 def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]) -> bool:
-    """Whether a regression that no other culprit names can only be due to the one culprit in its range."""
+    """Whether a regression can only be due to the one culprit in its range: no other names it, and no pairs deny it."""
     if not verdict.is_red or len(bisection.culprits) != 1 or _bisection_of(verdict, [bisection]) is None:
         return False
     commits = {*bisection.culprits[0].set}
     others = [it for run in bisections for it in run.culprits if commits.isdisjoint(it.set)]
     named = {change.name for culprit in others for change in culprit.series}
-    return _bisected_name(verdict.series) not in named
+    denied = {name for name, effect in bisection.confirmed.items() if 0 < effect.low <= 1 <= effect.high}
+    return _bisected_name(verdict.series) not in named | denied
 
 
 def _rows_of_change(
@@ -241,14 +242,13 @@ def _rows_of_change(
 ) -> Iterator[IssueRow]:
     """The rows with the effect from pairs: those ``here``, on the machine that bisected, and no others.
 
+    Pairs tell the ratio of counts plus 1, of which a reader makes nothing: history has the counts themselves.
     ``alike`` is any series of the same culprit.
     """
-    for verdict in here:
-        row = _seen_row(verdict, night)
-        yield replace(row, effect=change.effect, proven=True) if change.effect else row
-    if not here:
-        series = _series_named(change.name, bisection, alike)
-        yield IssueRow(series, effect=change.effect, night=night, proven=True)
+    series = here[0].series if here else _series_named(change.name, bisection, alike)
+    effect = None if kind_of(series.metric) == "count" else change.effect
+    for row in [_seen_row(verdict, night) for verdict in here] or [IssueRow(series, night=night)]:
+        yield replace(row, effect=effect, proven=True) if change.effect or not here else row
 
 
 def _bisected_name(series: Series) -> str:

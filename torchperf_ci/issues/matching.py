@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
 from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow, series_of
-from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
+from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT, kind_of
 from torchperf_ci.series.points import restating
 
 if TYPE_CHECKING:
@@ -50,14 +50,18 @@ def has_levels(row: IssueRow) -> bool:
 def share_left(row: IssueRow, now: float | None) -> float | None:
     """The share of the row's change that remains at the level ``now``: 0 at the old level, 1 at the regressed one.
 
-    Computed on logarithms, or linearly if a level is 0 or less, as counts may be. None unless all levels are known and
-    those of the row differ.
+    Computed on logarithms, or linearly for amounts, and if a level is 0 or less, as counts may be. None unless all
+    levels are known and those of the row differ.
     """
     if row.old is None or row.new is None or now is None:
         return None
     levels = row.old, row.new, now
-    old, new, level = map(log, levels) if min(levels) > 0 else levels
+    old, new, level = map(log, levels) if _has_ratio(row, *levels) else levels
     return None if old == new else (level - old) / (new - old)
+
+
+def _has_ratio(row: IssueRow, *levels: float) -> bool:
+    return min(levels) > 0 and kind_of(row.series.metric) != "amount"
 
 
 def with_comparable_levels(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
@@ -145,13 +149,8 @@ def has_returned(row: IssueRow, verdict: Verdict, nights: int) -> bool:
 
 
 def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
-    """Whether a verdict goes beyond the row's new level.
-
-    It must exceed that level by more than noise explains, and by more than half of the row's change or 3%, whichever
-    is less.
-    """
-    share = share_left(row, verdict.newest_level)
-    size = _size(row)
+    """Whether a verdict exceeds the row's new level by more than noise, and by 3%, or half of the change if less."""
+    share, size = share_left(row, verdict.newest_level), _size(row)
     least = max(min(HALF, MIN_LOG_EFFECT / size), NOISES * _noise(row, verdict)) if size else HALF
     return share is not None and share - 1 > least
 
@@ -182,14 +181,12 @@ def _was_old_since(night: str, verdict: Verdict) -> bool:
 
 
 def _has_recovered(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | None:
+    if verdict.verdict in _SILENT or not is_comparable(row, verdict):
+        return None
     if verdict.is_red:
         return False
-    if verdict.verdict in _SILENT:
-        return None
     if kind == "broken":
         return None if verdict.new is None else verdict.new >= 1
-    if not is_comparable(row, verdict):
-        return None
     share = share_left(row, verdict.newest_level)
     if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
@@ -210,10 +207,12 @@ def _noise(row: IssueRow, verdict: Verdict) -> float:
 
 
 def _size(row: IssueRow) -> float | None:
-    """|ln(new/old)|; None unless both levels are positive and differ."""
-    if row.old is None or row.new is None or min(row.old, row.new) <= 0 or row.old == row.new:
+    """|ln(new/old)|, or the difference as a share of the larger level; None unless both are known and differ."""
+    if row.old is None or row.new is None or row.old == row.new:
         return None
-    return abs(log(row.new) - log(row.old))
+    if _has_ratio(row, row.old, row.new):
+        return abs(log(row.new) - log(row.old))
+    return abs(row.new - row.old) / max(abs(row.old), abs(row.new))
 
 
 MatchWord = Literal["new", "known", "relapsed", "dismissed"]
