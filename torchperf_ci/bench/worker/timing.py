@@ -84,7 +84,7 @@ def sample(
     values: list[float] = []
     steps, next_look, half_width = 0, FIRST_LOOK, math.inf
     least, limit = device.timing.total, max(budget, LONG_SECONDS)
-    with _garbage_collector_off():
+    with garbage_collector_off():
         settling = _settle(device, step, inner, budget) if device.timing.load else None
         wall, cpu = time.perf_counter(), time.process_time()
         while half_width > target and len(values) < MAX_SAMPLES:
@@ -109,7 +109,7 @@ def sample(
 
 def block(device: Device, step: StepFunction, steps: int) -> float:
     """Return the mean seconds per step over one synchronized block, the unit that alternating pairs compare."""
-    with _garbage_collector_off():
+    with garbage_collector_off():
         device.synchronize()
         start = time.perf_counter()
         for _ in range(steps):
@@ -185,7 +185,7 @@ def _sample(device: Device, step: StepFunction, inner: int, count: int) -> list[
 
 
 @contextmanager
-def _garbage_collector_off() -> Iterator[None]:
+def garbage_collector_off() -> Iterator[None]:
     """Collect garbage now, then disable the collector for the duration of the block.
 
     The remaining objects are frozen: scanning the hundreds of thousands of objects of torch and its compiler before
