@@ -130,6 +130,9 @@ def custom_step_agreement(
 
 
 def _in_double(task: Task) -> Task:
+    if any(one._backward_hooks or one._post_accumulate_grad_hooks for one in _parameters(task.model)):  # noqa: SLF001
+        msg = "a copy of a parameter lacks its hooks, such as those that clip its gradient or step its optimizer"
+        raise ValueError(msg)
     model = copy.deepcopy(task.model)
     if isinstance(model, torch.nn.Module):
         model = model.double()
