@@ -122,6 +122,7 @@ def test_an_interrupted_run_keeps_its_records_and_resumes(anchored: Anchored) ->
     ]
     assert len(values) == 2
     assert values[0] == kept[0]
+    assert "[1/6, " in anchored.resumed.stderr, "of eight, the first process and the first pair are known"
 
 
 def test_an_anchored_run_continues_with_the_pairs_that_it_has(anchored: Anchored) -> None:

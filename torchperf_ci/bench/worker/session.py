@@ -33,6 +33,7 @@ from torchperf_ci.bench.worker.torch_environment import (
     COMPILER,
     UnsupportedError,
     status_of,
+    told_by,
     torch_environment,
 )
 from torchperf_ci.bench.worker.traces import FileTrace
@@ -93,7 +94,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    first = (str(error).strip().splitlines() or [""])[0]
+    first = (told_by(error).strip().splitlines() or [""])[0]
     return (first if _is_ours(error) else f"{type(error).__name__}: {first}")[:500]
 
 

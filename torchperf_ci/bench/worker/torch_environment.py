@@ -42,22 +42,29 @@ class UnsupportedError(Exception):
     """A combination of workload, mode, dtype, device and backend that does not exist here."""
 
 
+def told_by(error: BaseException) -> str:
+    """Return an error's message, even if its class fails to make one."""
+    try:
+        return str(error)
+    except Exception as broken:  # noqa: BLE001  # whatever a workload's own class raises
+        return f"its message cannot be made ({type(broken).__name__})"
+
+
 def status_of(error: BaseException) -> str:
     """Classify an error that torch raised as ``oom``, ``unsupported`` or ``failed``."""
-    text = f"{type(error).__name__}: {error}".lower()
+    text = f"{type(error).__name__}: {told_by(error)}"
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(
-        mark in text for mark in OUT_OF_MEMORY
+        mark in text.lower() for mark in OUT_OF_MEMORY
     ):
         return "oom"
-    return "unsupported" if isinstance(error, UnsupportedError) or _is_lacking(error) else "failed"
+    return "unsupported" if isinstance(error, UnsupportedError) or _is_lacking(error, text) else "failed"
 
 
-def _is_lacking(error: BaseException) -> bool:
+def _is_lacking(error: BaseException, text: str) -> bool:
     """Whether torch reports a missing kernel or a missing compiler.
 
     Such an error does not fail a run, so a workload's own errors must not be mistaken for it, whatever their type.
     """
-    text = f"{type(error).__name__}: {error}"
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
