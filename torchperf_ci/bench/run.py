@@ -177,8 +177,7 @@ class RunPlan:
 
 def _digests(files: Sequence[str]) -> list[str]:
     """Return the digests of files. A suite may also be a folder, a checkout of TorchBench."""
-    contents = [path.read_bytes() for path in map(Path, files) if path.is_file()]
-    return [hashlib.sha256(content).hexdigest()[:12] for content in contents]
+    return [hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in map(Path, files) if path.is_file()]
 
 
 def run(plan: RunPlan) -> list[CaseResult]:

@@ -63,13 +63,14 @@ def _refuse(operator: str, *_: Any, **__: Any) -> int:
 
 
 def _product(*arguments: Any, **_: Any) -> int:
-    """Product of the last two tensors: a matrix, and a matrix or vector. Zeros that a sparse one omits do not count.
+    """Product of the last two tensors, matrices or vectors. Zeros that a sparse one omits do not count.
 
-    Each value of the left one is used for each column of the right one, and the other way round.
+    Each value of the left one is used for each column of the right one, and the other way round; ``addbmm`` also sums
+    over its batch.
     """
     left, right = [tensor for tensor in arguments if isinstance(tensor, torch.Tensor)][-2:]
     if right.layout == torch.strided:
-        return 2 * _stored(left) * math.prod(right.shape[1:])
+        return 2 * _stored(left) * (right.shape[-1] if right.dim() > 1 else 1)
     if left.layout == torch.strided:
         return 2 * _stored(right) * len(left)
     return _refuse("a product of two sparse matrices")
@@ -82,20 +83,6 @@ def _stored(matrix: torch.Tensor) -> int:
     if matrix.is_sparse:
         return matrix._nnz()  # noqa: SLF001
     return (matrix.values() if "sparse" in str(matrix.layout) else matrix).numel()
-
-
-def _to_columns(left: Shape, *_: Any, out_shape: Shape, **__: Any) -> int:
-    """Product of (…, k) and a matrix that is packed, which gives (…, n)."""
-    return 2 * math.prod(left) * out_shape[-1]
-
-
-def _dot(left: Shape, _right: Shape, **_: Any) -> int:
-    return 2 * math.prod(left)
-
-
-def _add_matrix_product(_added: Shape, left: Shape, right: Shape, *_: Any, **__: Any) -> int:
-    """Product of (…, m, k) and (…, k, n) that is added to a tensor; ``addbmm`` also sums over its batch."""
-    return 2 * math.prod(left) * right[-1]
 
 
 def _grouped_product(left: Shape, right: Shape, *_: Any, **__: Any) -> int:
@@ -169,22 +156,14 @@ def _mps_lstm_backward(*arguments: Any, **_: Any) -> int:
     return _recurrent_backward(steps, weights, states[0])
 
 
-def _lu(matrix: Shape, *_: Any, **__: Any) -> int:
-    """2/3 n³ (LAPACK Working Note 41). All linear algebra formulas here count the leading term only."""
-    return 2 * math.prod(matrix) * matrix[-1] // 3
-
-
-def _cholesky(matrix: Shape, *_: Any, **__: Any) -> int:
-    return math.prod(matrix) * matrix[-1] // 3
-
-
-def _inverse(matrix: Shape, *_: Any, **__: Any) -> int:
-    return 2 * math.prod(matrix) * matrix[-1]
+def _cube(thirds: int, matrix: Shape, *_: Any, **__: Any) -> int:
+    """So many thirds of n³ (LAPACK Working Note 41). All linear algebra formulas here count the leading term only."""
+    return thirds * math.prod(matrix) * matrix[-1] // 3
 
 
 def _solve(matrix: Shape, *_: Any, out_shape: Sequence[Shape], **__: Any) -> int:
     """An LU factorisation and two triangular solves."""
-    return _lu(matrix) + _solve_factored(matrix, out_shape=out_shape[0])
+    return _cube(2, matrix) + _solve_factored(matrix, out_shape=out_shape[0])
 
 
 def _solve_factored(matrix: Shape, *_: Any, out_shape: Shape, **__: Any) -> int:
@@ -221,13 +200,8 @@ _ATTENTION_KERNELS = (
 
 # Formulas by the operator's name in ``torch.ops.aten``.
 _FORMULAS: dict[str, Formula] = {
-    "dot": _dot,
-    "vdot": _dot,
-    **dict.fromkeys(("mm", "mv", "addmm", "addmv", "_sparse_addmm"), _product),
-    **dict.fromkeys(("_int_mm", "_weight_int8pack_mm", "_weight_int4pack_mm", "mkldnn_linear"), _to_columns),
-    **{f"quantized::linear{kind}": _to_columns for kind in ("", "_relu", "_dynamic", "_relu_dynamic")},
-    "addbmm": _add_matrix_product,
-    "_addmm_activation": _add_matrix_product,
+    **dict.fromkeys(("dot", "vdot", "mm", "mv", "addmm", "addmv", "_sparse_addmm"), _product),
+    **dict.fromkeys(("addbmm", "_addmm_activation", "_int_mm"), _product),
     "_grouped_mm": _grouped_product,
     "_trilinear": _bilinear,
     "convolution_backward": _convolution_backward,
@@ -243,12 +217,10 @@ _FORMULAS: dict[str, Formula] = {
     "miopen_rnn_backward": _cudnn_backward,
     "_lstm_mps": _mps_lstm,
     "lstm_mps_backward": _mps_lstm_backward,
-    "linalg_lu_factor_ex": _lu,
-    "linalg_cholesky_ex": _cholesky,
-    "linalg_inv_ex": _inverse,
-    "linalg_lu": _lu,
-    "_linalg_det": _lu,
-    "_linalg_slogdet": _lu,
+    **dict.fromkeys(("linalg_lu_factor_ex", "linalg_lu"), partial(_cube, 2)),
+    **dict.fromkeys(("_linalg_det", "_linalg_slogdet"), partial(_cube, 2)),
+    "linalg_cholesky_ex": partial(_cube, 1),
+    "linalg_inv_ex": partial(_cube, 6),
     "_linalg_solve_ex": _solve,
     "linalg_lu_solve": _solve_factored,
     "cholesky_solve": _cholesky_solve,
@@ -259,5 +231,7 @@ _WITHOUT_FORMULA = (
     *("_linalg_eigh", "_linalg_svd", "linalg_eig", "linalg_eigvals", "linalg_matrix_exp", "cholesky_inverse"),
     *("linalg_ldl_factor_ex", "linalg_ldl_solve", "triangular_solve", "conv_tbc"),
     *("_sparse_mm_reduce_impl", "_sparse_sparse_matmul", "sparse_sampled_addmm", "sspaddmm"),
+    *("mkldnn_linear", "_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu"),
+    *(f"quantized::linear{kind}" for kind in ("", "_relu", "_dynamic", "_relu_dynamic")),
     *(f"quantized::conv{dimensions}d{relu}" for dimensions in (1, 2, 3) for relu in ("", "_relu")),
 )

@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import sys
+import traceback
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -43,11 +44,8 @@ class UnsupportedError(Exception):
 
 
 def told_by(error: BaseException) -> str:
-    """Return an error's message, even if its class fails to make one."""
-    try:
-        return str(error)
-    except Exception as broken:  # noqa: BLE001  # whatever a workload's own class raises
-        return f"its message cannot be made ({type(broken).__name__})"
+    """Return an error's message, or Python's words for one whose class fails to make it."""
+    return str(traceback.TracebackException(type(error), error, None))
 
 
 def status_of(error: BaseException) -> str:
