@@ -122,6 +122,7 @@ def test_an_interrupted_run_keeps_its_records_and_resumes(anchored: Anchored) ->
     ]
     assert len(values) == 2
     assert values[0] == kept[0]
+    assert "[1/6, " in anchored.resumed.stderr, "of eight, the first process and the first pair are known"
 
 
 def test_an_anchored_run_continues_with_the_pairs_that_it_has(anchored: Anchored) -> None:
@@ -141,22 +142,31 @@ def test_another_anchor_cannot_continue_a_run(anchored: Anchored, call) -> None:
 
 
 def test_what_has_changed_is_not_measured_to_the_end_under_the_same_name(
-    tmp_path: Path, git: Callable[..., str], call: Callable[..., Called]
+    tmp_path: Path, git: Callable[..., str], call: Callable[..., Called], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suite = tmp_path / "suite.py"
-    suite.write_text(SUITE)
+    suite.write_text(f"import layers\n{SUITE}")
+    (layers := tmp_path / "layers.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "remote", "add", "origin", "git@github.com:octo/net.git")
     git(tmp_path, "add", "suite.py")
     git(tmp_path, "commit", "--quiet", "--message", "One")
     argv = ["run", "--repo", ".", "--suite", "suite.py", "--processes", "1", *FAST]
     assert call(*argv, cwd=tmp_path).returncode == 0
-    suite.write_text(SUITE.replace("neg", "sin"))
+    layers.write_text("width = 8\n")
     done = call(*argv, "--resume", cwd=tmp_path)
-    assert (done.returncode, "another run: suite files changed" in done.stderr) == (2, True)
+    assert (done.returncode, "another run: suite files and their imports changed" in done.stderr) == (2, True)
+    layers.write_text("")
+    suite.write_text(f"import layers\n{SUITE.replace('neg', 'sin')}")
+    done = call(*argv, "--resume", cwd=tmp_path)
+    assert (done.returncode, "another run: suite files and their imports changed" in done.stderr) == (2, True)
     git(tmp_path, "commit", "--quiet", "--all", "--message", "Two")
     done = call(*argv, "--resume", cwd=tmp_path)
-    assert (done.returncode, "another run: commit, suite files changed" in done.stderr) == (2, True)
+    assert (done.returncode, "another run: commit, suite files and their imports changed" in done.stderr) == (
+        2,
+        True,
+    )
 
 
 def test_a_workload_that_the_anchor_lacks_is_measured_all_the_same(anchored: Anchored) -> None:

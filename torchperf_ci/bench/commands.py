@@ -83,7 +83,7 @@ def run_command(options: RunOptions) -> int:
             settings = replace(settings, cpus=quiet_cpus(settings.threads, settings.hardware))
         setting = _setting(options.benchmark_name or config.name, settings, under_test, anchor, tuning)
         setting = replace(setting, identity=identity)
-        results = run(RunPlan(cases, setting, out, options.resume))
+        results = run(RunPlan(cases, setting, out, options.resume, under_test.imported))
         _publish_results(results, setting, out, json_output=options.json)
     failed = summary.failed_cases(results)
     if failed and options.on_failure != "warn":

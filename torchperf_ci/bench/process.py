@@ -380,10 +380,7 @@ EXERCISE_TIMEOUT = 120.0
 def exercise_device(settings: Settings) -> DeviceExercise:
     """Time two seconds of work on the device, in a worker pinned like those of a run. Raises :class:`WorkerFailure`."""
     settings = replace(settings, cpus=quiet_cpus(1, settings.hardware))
-    with (
-        scratch_folder() as folder,
-        start_worker(settings, folder) as worker,
-    ):
+    with scratch_folder() as folder, start_worker(settings, folder) as worker:
         worker.ask("ready", EXERCISE_TIMEOUT, Done)
         with watch_interference(settings.hardware) as observed:
             blocks = worker.ask("exercise", EXERCISE_TIMEOUT, dict[str, list[float]], device=settings.device)

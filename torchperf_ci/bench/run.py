@@ -149,19 +149,23 @@ def newest_folder() -> Path:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """A run before it starts. One file of records per case is written to ``out``."""
+    """A run before it starts. One file of records per case is written to ``out``.
+
+    ``imported`` are the files of the modules that suite files import.
+    """
 
     cases: Sequence[Case]
     setting: RunSetting
     out: Path
     resume: bool = False
+    imported: Sequence[str] = ()
 
     def identity(self) -> Mapping[str, object]:
         """Properties that must be equal for a run to resume an interrupted one."""
         return {
             "benchmark": self.setting.benchmark,
             "commit": self.setting.identity.get("head_sha"),
-            "suite files": _digests(self.setting.settings.files) or None,
+            "suite files and their imports": _digests((*self.setting.settings.files, *self.imported)),
             "fingerprint": self.setting.fingerprint,
             "torch": self.setting.dependencies["pytorch"].sha,
             **{f"version of {name}": used.version for name, used in self.setting.dependencies.items()},
@@ -172,9 +176,8 @@ class RunPlan:
 
 
 def _digests(files: Sequence[str]) -> list[str]:
-    """Return the digests of suite files. A suite may also be a folder, a checkout of TorchBench."""
-    contents = [path.read_bytes() for path in map(Path, files) if path.is_file()]
-    return [hashlib.sha256(content).hexdigest()[:12] for content in contents]
+    """Return the digests of files. A suite may also be a folder, a checkout of TorchBench."""
+    return [hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in map(Path, files) if path.is_file()]
 
 
 def run(plan: RunPlan) -> list[CaseResult]:
@@ -213,7 +216,7 @@ class _RunStep:
 
 
 def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[CaseResult]:
-    steps = _steps(plan)
+    steps = [step for step in _steps(plan) if not step.is_settled(journal.result(step.case))]
     with closing(Progress(len(steps))) as shown:
         for done, step in enumerate(steps, start=1):
             if step.is_settled(journal.result(step.case)):

@@ -35,7 +35,6 @@ HASH_SEEDS = 2**32
 
 GRAPHS = ("fxgraph", "aotautograd")
 """Folders of inductor's cache with lowered graphs, which contain the kernel variants chosen by timing."""
-_COMPILED_FOLDERS = ("triton", "extensions")
 _COMPILED = (".so", ".dylib", ".o", ".cpp", ".h", ".hpp", ".gch", ".cu", ".cubin", ".hsaco", ".ukdb")
 """Files that are stored under a digest of their source and compiler options, so they are reused if chosen again."""
 _CHOSEN = ".autotune.json"
@@ -64,7 +63,7 @@ def forget_choices(cache: Path, *, keep_graphs: bool = False) -> bool:
     ``keep_graphs`` keeps the graphs, which load quickly, and with them the choices of products and paddings.
     """
     forgotten = False
-    kept = (*_COMPILED_FOLDERS, *(GRAPHS if keep_graphs else ()))
+    kept = ("triton", "extensions", *(GRAPHS if keep_graphs else ()))
     for path in [Path(folder, name) for folder, _, names in os.walk(cache) for name in names]:
         is_code = path.relative_to(cache).parts[0] in kept or path.name.endswith(_COMPILED)
         if path.name.endswith(_CHOSEN) or not is_code:

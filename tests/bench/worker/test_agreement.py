@@ -179,6 +179,28 @@ def test_without_fp64_a_step_with_a_state_is_held_to_how_much_it_differs_from_it
     assert not agreement_with_eager(off, "inference", "fp32").agrees
 
 
+@pytest.mark.parametrize("hooked", ["gradient", "optimizer"])
+def test_hooks_of_parameters_which_no_copy_has_are_those_of_the_reference_too(hooked: str) -> None:
+    """Else any compiled gradients agree with clipped ones, and those that hooks have used up with none."""
+    step = stepped(net, "training", "fp32")
+    assert isinstance(step.model, torch.nn.Module)
+    optimizer = torch.optim.SGD(step.model.parameters(), lr=1e-3)
+
+    def use_up(parameter: torch.Tensor) -> None:
+        optimizer.step()
+        parameter.grad = None
+
+    for parameter in step.model.parameters():
+        if hooked == "gradient":
+            parameter.register_hook(lambda gradient: gradient.clamp(-1e-3, 1e-3))
+        else:
+            parameter.register_post_accumulate_grad_hook(use_up)
+    found = agreement_with_eager(step, "training", "fp32")
+    assert (found.agrees, found.reference) == (True, "eager")
+    off = replace(step, forward=lambda x: step.model(x) * 1.5)
+    assert not agreement_with_eager(off, "training", "fp32").agrees
+
+
 def test_the_check_leaves_no_gradients_behind() -> None:
     step = stepped(net, "training", "fp32")
     agreement_with_eager(step, "training", "fp32")

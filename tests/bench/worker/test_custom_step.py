@@ -64,7 +64,6 @@ def test_its_models_are_cast_and_its_optimizers_move_them(dtype: str) -> None:
         {"fp32": torch.float32, "bf16": torch.bfloat16}[dtype]
     }
     assert all(not torch.equal(old, new) for old, new in zip(before, after, strict=True))
-    assert step.parameters == 72 + 9
 
 
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])

@@ -76,6 +76,19 @@ def test_whatever_a_workload_raises_is_told(error: BaseException) -> None:
     assert json.loads(_answer_to(raising(error)))["error"]["reason"] == f"{type(error).__name__}: late"
 
 
+def test_an_error_that_cannot_say_what_is_wrong_is_one_all_the_same() -> None:
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            return self.message
+
+    error = json.loads(_answer_to(raising(MuteError())))["error"]
+    assert (error["status"], error["reason"]) == (
+        "failed",
+        "MuteError: <exception str() failed>",
+    )
+    assert "in run\n" in error["traceback"]
+
+
 def test_a_missing_compiler_is_unsupported() -> None:
     from torch._inductor.exc import InvalidCxxCompiler
 

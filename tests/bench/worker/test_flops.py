@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_map
 
 from torchperf_ci.bench.worker import flops
 from torchperf_ci.bench.worker.flops import count_flops
+from torchperf_ci.bench.worker.torch_environment import UnsupportedError
 from torchperf_ci.suite.registry import catalogue
 
 if TYPE_CHECKING:
@@ -23,9 +24,13 @@ if TYPE_CHECKING:
 
 # torch has no kernel for these on the device that only knows shapes.
 WITHOUT_META = {"operators/unique_65536"}
+# What they compute has no formula.
+UNKNOWN = {"operators/qr_16x128x64", "operators/svd_8x64x64", "operators/eigh_8x64x64"}
 
 COUNTED = [
-    entry for entry in catalogue().workloads.values() if not entry.requires and entry.name not in WITHOUT_META
+    entry
+    for entry in catalogue().workloads.values()
+    if not entry.requires and entry.name not in WITHOUT_META | UNKNOWN
 ]
 
 # Batch, heads, queries, keys, width of queries and keys.
@@ -94,6 +99,43 @@ def test_an_operator_counts_what_the_textbook_says(function, shapes, expected):
     torch.manual_seed(0)
     inputs = [torch.randn(shape) for shape in shapes]
     assert count_flops(lambda: function(*inputs)) == expected
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
+@pytest.mark.parametrize("sparse", [torch.Tensor.to_sparse, torch.Tensor.to_sparse_csr])
+@pytest.mark.parametrize(
+    ("function", "columns"),
+    [
+        (lambda matrix: torch.sparse.mm(matrix, torch.ones(6, 5)), 5),
+        (lambda matrix: torch.addmm(torch.ones(8, 5), matrix, torch.ones(6, 5)), 5),
+        (lambda matrix: torch.ones(3, 8) @ matrix, 3),
+        (lambda matrix: matrix @ torch.ones(6), 1),
+    ],
+)
+def test_a_product_with_a_sparse_matrix_counts_the_values_that_it_has(sparse, function, columns):
+    matrix = torch.zeros(8, 6)
+    matrix[2, 1:5] = 1
+    assert count_flops(lambda: function(sparse(matrix))) == 2 * 4 * columns
+
+
+def test_a_product_of_eight_bits_counts_like_any_other():
+    left, right = torch.ones(32, 16, dtype=torch.int8), torch.ones(16, 8, dtype=torch.int8)
+    assert count_flops(lambda: torch._int_mm(left, right)) == 2 * 32 * 16 * 8
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        torch.svd_lowrank,
+        lambda matrix: torch.sparse.mm(matrix.to_sparse(), matrix.mT.to_sparse()),
+        lambda matrix: matrix.to_sparse() @ matrix.mT.to_sparse(),
+        *(catalogue().workloads[name].build(1).model for name in sorted(UNKNOWN)),
+    ],
+)
+def test_the_count_of_a_part_is_not_given_for_the_whole(operator):
+    """Each also runs a product that has a formula."""
+    with pytest.raises(UnsupportedError, match="no known FLOP count"):
+        count_flops(lambda: operator(torch.ones(8, 8) @ torch.eye(8)))
 
 
 @pytest.mark.parametrize("backend", [SDPBackend.MATH, SDPBackend.FLASH_ATTENTION])
@@ -198,7 +240,7 @@ def test_a_grouped_product_shares_out_what_is_two_dimensional(left, right, offse
 
 
 def test_operators_that_an_older_torch_lacks_are_left_out(monkeypatch):
-    monkeypatch.setitem(flops._FORMULAS, "operator_of_another_torch", flops._dot)
+    monkeypatch.setitem(flops._FORMULAS, "operator_of_another_torch", flops._product)
     left, right = torch.randn(2, 4)
     assert count_flops(lambda: torch.dot(left, right)) == 8
 

@@ -239,8 +239,10 @@ def test_a_suite_file_that_registers_an_operator_can_be_built_again(tmp_path: Pa
     gc.unfreeze()
 
 
-def test_parameters_are_counted() -> None:
-    assert build_step(net, StepRequest("inference", "fp32", "eager", 4), CPU).parameters == 10 * 8 + 8 * 3 + 3
+def test_parameters_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torchperf_ci.bench.worker.session._workload", lambda *_: net)
+    request = {"mode": "inference", "dtype": "fp32", "backend": "eager", "batch_size": 4}
+    assert WorkerSession().build("", [], "cpu", 1, **request).parameters == 10 * 8 + 8 * 3 + 3
 
 
 def test_what_does_not_exist_is_unsupported() -> None:

@@ -124,7 +124,7 @@ def test_the_width_is_that_of_all_samples_also_where_there_are_enough(on: Callab
 def test_a_step_longer_than_the_budget_still_gives_samples(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda _: 10.0)
     result = timing.sample(clock, clock.step, inner=1, target=0.01, budget=1)
-    assert result.seconds == (10.0,) * timing.WINDOW
+    assert result.seconds == (10.0,) * timing.MIN_SAMPLES
     assert result.half_width == math.inf
 
 
@@ -202,12 +202,15 @@ def test_long_steps_get_fewer_of_them(on: Callable[..., Clockwork], seconds: flo
     warm = timing.warm_up(clock, clock.step, budget=3)
     assert (warm.steps, warm.inner) == (steps, 1)
     taken = timing.sample(clock, clock.step, 1, target=0.01, budget=3, expected=seconds).seconds
-    assert taken == (seconds,) * min(steps, timing.WINDOW)
+    assert taken == (seconds,) * min(steps, timing.MIN_SAMPLES)
 
 
 def test_a_long_step_is_sampled_more_often_with_a_budget(on: Callable[..., Clockwork]) -> None:
     clock = on(lambda _: 25.0)
-    assert len(timing.sample(clock, clock.step, 1, 0.01, budget=125, expected=25.0).seconds) == timing.WINDOW
+    assert (
+        len(timing.sample(clock, clock.step, 1, 0.01, budget=125, expected=25.0).seconds)
+        == timing.MIN_SAMPLES
+    )
 
 
 def test_a_worker_samples_a_step_as_long_as_its_warm_up_found_it(on: Callable[..., Clockwork]) -> None:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -68,14 +69,12 @@ def agreement_with_eager(step: BuiltStep, mode: str, dtype: str) -> Agreement:
     """
     compiled = observe(step.task, step.forward, mode, step.precision)
 
-    def in_eager() -> list[torch.Tensor]:
-        return observe(step.task, step.model, mode, step.precision)
-
     def in_double() -> list[torch.Tensor]:
         double = _in_double(step.task)
         return observe(double, double.model, mode, nullcontext)
 
     what = "outputs" if mode == "inference" else "loss and gradients"
+    in_eager = partial(observe, step.task, step.model, mode, step.precision)
     return _agreement(compiled, in_eager, in_double, what, dtype)
 
 
@@ -105,7 +104,7 @@ def _agreement(
 
 def after_first_step(step: BuiltStep, returned: object) -> list[torch.Tensor]:
     """Return the results of a custom step's first run: the tensors that it returned and the updated parameters."""
-    return [_comparable(tensor) for tensor in _tensors([returned, *_parameters(step.model)])]
+    return [_comparable(tensor) for tensor in _tensors([returned, *parameters_of(step.model)])]
 
 
 def custom_step_agreement(
@@ -119,7 +118,7 @@ def custom_step_agreement(
 
     def left(dtype: str) -> list[torch.Tensor]:
         fresh = twin(dtype)
-        if {*_parameters(fresh.model)} & {*_parameters(step.model)}:
+        if {*parameters_of(fresh.model)} & {*parameters_of(step.model)}:
             msg = (
                 "the workload's function returns the same model at each call: make the model in the function"
             )
@@ -130,6 +129,9 @@ def custom_step_agreement(
 
 
 def _in_double(task: Task) -> Task:
+    if any(one._backward_hooks or one._post_accumulate_grad_hooks for one in parameters_of(task.model)):  # noqa: SLF001
+        msg = "a copy of a parameter lacks its hooks, such as those that clip its gradient or step its optimizer"
+        raise ValueError(msg)
     model = copy.deepcopy(task.model)
     if isinstance(model, torch.nn.Module):
         model = model.double()
@@ -176,10 +178,11 @@ def _comparable(tensor: torch.Tensor) -> torch.Tensor:
 
 def parameter_versions(model: Model) -> list[int]:
     """Return how often each parameter has been modified in place; none for a plain function."""
-    return [parameter._version for parameter in _parameters(model)]  # noqa: SLF001
+    return [parameter._version for parameter in parameters_of(model)]  # noqa: SLF001
 
 
-def _parameters(model: Model) -> list[torch.nn.Parameter]:
+def parameters_of(model: Model) -> list[torch.nn.Parameter]:
+    """Return the parameters of the model; none of a plain function."""
     return [*model.parameters()] if isinstance(model, torch.nn.Module) else []
 
 
@@ -232,14 +235,10 @@ def check_dtype(step: Callable[[], object], dtype: str, device: str) -> None:
     except Exception:  # noqa: BLE001  # the step ran without observation, so only the observation fails
         return
     if seen.devices and device not in seen.devices:
-        msg = f"all operators of this function ran on {_listed(seen.devices)}, none on {device}"
+        msg = f"all operators of this function ran on {', '.join(sorted(seen.devices))}, none on {device}"
         raise UnsupportedError(msg)
     wanted = TORCH_DTYPES.get(dtype)
     if wanted and seen.dtypes and wanted not in seen.dtypes:
-        dtypes = _listed({str(dtype).removeprefix("torch.") for dtype in seen.dtypes})
+        dtypes = ", ".join(sorted(str(used).removeprefix("torch.") for used in seen.dtypes))
         msg = f"all operators of this function ran in {dtypes}, none in {dtype}"
         raise UnsupportedError(msg)
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names))

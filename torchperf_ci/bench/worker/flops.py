@@ -4,7 +4,8 @@ A multiply-add is 2 FLOPs. The count is of the operations that the model asks fo
 executes: attention counts the same whether or not its kernel recomputes the scores or skips masked ones. So the
 count is a constant of the workload, equal on every device. Elementwise operations, reductions and Fourier
 transforms count 0, and complex products count like real ones, as in ``torch.utils.flop_counter``. This module adds
-formulas for operators that torch counts as 0, and corrects the gradients of grouped convolutions and of attention.
+formulas for operators that torch counts as 0, and corrects products of sparse matrices and the gradients of grouped
+convolutions and of attention. A step with an operator that does such work and has no formula has no count.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from torchperf_ci.bench.worker.torch_environment import without_compiler
+from torchperf_ci.bench.worker.torch_environment import UnsupportedError, without_compiler
 
 Shape = Sequence[int]
 Formula = Callable[..., int]
 
 
 def count_flops(step: Callable[[], object]) -> int:
-    """Run ``step`` once, uncompiled, and return its FLOPs."""
+    """Run ``step`` once, uncompiled, and return its FLOPs.
+
+    Raises :class:`UnsupportedError` if an operator has no formula: the others' count would pass for that of the step.
+    """
     counter: Any = FlopCounterMode(display=False, custom_mapping=_formulas())
     with _no_fused_encoder_layers(), counter, without_compiler(type(counter.mode)):
         step()
@@ -44,22 +49,40 @@ def _no_fused_encoder_layers() -> Iterator[None]:
 
 def _formulas() -> dict[Any, Formula]:
     """Return the formulas of those operators that this torch has."""
-    aten = torch.ops.aten
-    return {getattr(aten, name): formula for name, formula in _FORMULAS.items() if hasattr(aten, name)}
+    formulas: dict[Any, Formula] = {}
+    for name in (*_FORMULAS, *_WITHOUT_FORMULA):
+        namespace, _, operator = name.rpartition("::")
+        if known := getattr(getattr(torch.ops, namespace or "aten"), operator, None):
+            formulas[known] = _FORMULAS.get(name) or partial(_refuse, name)
+    return formulas
 
 
-def _dot(left: Shape, _vector: Shape, **_: Any) -> int:
-    """Products of a vector, or of each row of a matrix, with a vector."""
-    return 2 * math.prod(left)
+def _refuse(operator: str, *_: Any, **__: Any) -> int:
+    msg = f"{operator}, which it runs, has no known FLOP count"
+    raise UnsupportedError(msg)
 
 
-def _add_matrix_vector(_added: Shape, matrix: Shape, _vector: Shape, **_: Any) -> int:
-    return 2 * math.prod(matrix)
+def _product(*arguments: Any, **_: Any) -> int:
+    """Product of the last two tensors, matrices or vectors. Zeros that a sparse one omits do not count.
+
+    Each value of the left one is used for each column of the right one, and the other way round; ``addbmm`` also sums
+    over its batch.
+    """
+    left, right = [tensor for tensor in arguments if isinstance(tensor, torch.Tensor)][-2:]
+    if right.layout == torch.strided:
+        return 2 * _stored(left) * (right.shape[-1] if right.dim() > 1 else 1)
+    if left.layout == torch.strided:
+        return 2 * _stored(right) * len(left)
+    return _refuse("a product of two sparse matrices")
 
 
-def _add_matrix_product(_added: Shape, left: Shape, right: Shape, *_: Any, **__: Any) -> int:
-    """Product of (…, m, k) and (…, k, n) that is added to a tensor; ``addbmm`` also sums over its batch."""
-    return 2 * math.prod(left) * right[-1]
+vars(_product).update(_get_raw=True)  # torch calls it with tensors in place of shapes
+
+
+def _stored(matrix: torch.Tensor) -> int:
+    if matrix.is_sparse:
+        return matrix._nnz()  # noqa: SLF001
+    return (matrix.values() if "sparse" in str(matrix.layout) else matrix).numel()
 
 
 def _grouped_product(left: Shape, right: Shape, *_: Any, **__: Any) -> int:
@@ -133,22 +156,14 @@ def _mps_lstm_backward(*arguments: Any, **_: Any) -> int:
     return _recurrent_backward(steps, weights, states[0])
 
 
-def _lu(matrix: Shape, *_: Any, **__: Any) -> int:
-    """2/3 n³ (LAPACK Working Note 41). All linear algebra formulas here count the leading term only."""
-    return 2 * math.prod(matrix) * matrix[-1] // 3
-
-
-def _cholesky(matrix: Shape, *_: Any, **__: Any) -> int:
-    return math.prod(matrix) * matrix[-1] // 3
-
-
-def _inverse(matrix: Shape, *_: Any, **__: Any) -> int:
-    return 2 * math.prod(matrix) * matrix[-1]
+def _cube(thirds: int, matrix: Shape, *_: Any, **__: Any) -> int:
+    """So many thirds of n³ (LAPACK Working Note 41). All linear algebra formulas here count the leading term only."""
+    return thirds * math.prod(matrix) * matrix[-1] // 3
 
 
 def _solve(matrix: Shape, *_: Any, out_shape: Sequence[Shape], **__: Any) -> int:
     """An LU factorisation and two triangular solves."""
-    return _lu(matrix) + _solve_factored(matrix, out_shape=out_shape[0])
+    return _cube(2, matrix) + _solve_factored(matrix, out_shape=out_shape[0])
 
 
 def _solve_factored(matrix: Shape, *_: Any, out_shape: Shape, **__: Any) -> int:
@@ -185,12 +200,8 @@ _ATTENTION_KERNELS = (
 
 # Formulas by the operator's name in ``torch.ops.aten``.
 _FORMULAS: dict[str, Formula] = {
-    "dot": _dot,
-    "vdot": _dot,
-    "mv": _dot,
-    "addmv": _add_matrix_vector,
-    "addbmm": _add_matrix_product,
-    "_addmm_activation": _add_matrix_product,
+    **dict.fromkeys(("dot", "vdot", "mm", "mv", "addmm", "addmv", "_sparse_addmm"), _product),
+    **dict.fromkeys(("addbmm", "_addmm_activation", "_int_mm"), _product),
     "_grouped_mm": _grouped_product,
     "_trilinear": _bilinear,
     "convolution_backward": _convolution_backward,
@@ -206,14 +217,21 @@ _FORMULAS: dict[str, Formula] = {
     "miopen_rnn_backward": _cudnn_backward,
     "_lstm_mps": _mps_lstm,
     "lstm_mps_backward": _mps_lstm_backward,
-    "linalg_lu_factor_ex": _lu,
-    "linalg_cholesky_ex": _cholesky,
-    "linalg_inv_ex": _inverse,
-    "linalg_lu": _lu,
-    "_linalg_det": _lu,
-    "_linalg_slogdet": _lu,
+    **dict.fromkeys(("linalg_lu_factor_ex", "linalg_lu"), partial(_cube, 2)),
+    **dict.fromkeys(("_linalg_det", "_linalg_slogdet"), partial(_cube, 2)),
+    "linalg_cholesky_ex": partial(_cube, 1),
+    "linalg_inv_ex": partial(_cube, 6),
     "_linalg_solve_ex": _solve,
     "linalg_lu_solve": _solve_factored,
     "cholesky_solve": _cholesky_solve,
     "linalg_solve_triangular": _solve_triangular,
 }
+_WITHOUT_FORMULA = (
+    *("linalg_qr", "geqrf", "linalg_householder_product", "ormqr", "linalg_lstsq", "linalg_pinv"),
+    *("_linalg_eigh", "_linalg_svd", "linalg_eig", "linalg_eigvals", "linalg_matrix_exp", "cholesky_inverse"),
+    *("linalg_ldl_factor_ex", "linalg_ldl_solve", "triangular_solve", "conv_tbc"),
+    *("_sparse_mm_reduce_impl", "_sparse_sparse_matmul", "sparse_sampled_addmm", "sspaddmm"),
+    *("mkldnn_linear", "_weight_int8pack_mm", "_weight_int4pack_mm", "_weight_int4pack_mm_for_cpu"),
+    *(f"quantized::linear{kind}" for kind in ("", "_relu", "_dynamic", "_relu_dynamic")),
+    *(f"quantized::conv{dimensions}d{relu}" for dimensions in (1, 2, 3) for relu in ("", "_relu")),
+)

@@ -9,7 +9,6 @@ import gc
 import time
 from bisect import bisect_right
 from collections import defaultdict
-from contextlib import contextmanager
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from torchperf_ci.bench.worker.protocol import Leak, LineKind, Peak, ProfileLine
+from torchperf_ci.bench.worker.timing import garbage_collector_off
 from torchperf_ci.bench.worker.torch_environment import running_profiler
 from torchperf_ci.machine.devices.system_files import (
     peak_memory,
@@ -66,7 +66,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
     on_device: list[int] = []
     on_host: list[int] = []
     deadline = time.perf_counter() + budget
-    with _frozen_objects():
+    with garbage_collector_off():
         while len(on_host) < LEAK_STEPS and time.perf_counter() < deadline:
             step()
             device.synchronize()
@@ -76,17 +76,6 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
     if len(on_host) < MIN_LEAK_STEPS:
         return Leak()
     return Leak(_growth(on_device), _growth(on_host), len(on_host))
-
-
-@contextmanager
-def _frozen_objects() -> Iterator[None]:
-    """Freeze existing objects, so that the collector does not scan torch's hundred thousand objects at every step."""
-    gc.collect()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def _growth(values: Sequence[int]) -> float:

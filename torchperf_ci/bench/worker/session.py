@@ -25,6 +25,7 @@ from torchperf_ci.bench.worker.correctness import (
     custom_step_agreement,
     observe,
     parameter_versions,
+    parameters_of,
 )
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
@@ -33,6 +34,7 @@ from torchperf_ci.bench.worker.torch_environment import (
     COMPILER,
     UnsupportedError,
     status_of,
+    told_by,
     torch_environment,
 )
 from torchperf_ci.bench.worker.traces import FileTrace
@@ -93,7 +95,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    first = (str(error).strip().splitlines() or [""])[0]
+    first = (told_by(error).strip().splitlines() or [""])[0]
     return (first if _is_ours(error) else f"{type(error).__name__}: {first}")[:500]
 
 
@@ -189,7 +191,8 @@ class WorkerSession:
         torch.set_num_threads(threads)  # after the suite files, which may have set it
         self._step = build_step(self._workload, self._request, self._device)
         task, is_function = self._step.task, not isinstance(self._step.model, torch.nn.Module)
-        return protocol.Built(self._step.parameters, is_function, self._step.moved, task.config_digest())
+        parameters = sum(parameter.numel() for parameter in parameters_of(self._step.model))
+        return protocol.Built(parameters, is_function, self._step.moved, task.config_digest())
 
     def first_step(self) -> protocol.FirstStep:
         model, versions = self._step.model, parameter_versions(self._step.model)

@@ -73,13 +73,6 @@ class BuiltStep:
     run: Callable[[], object]
     moved: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def parameters(self) -> int:
-        """Number of parameters of the model; 0 for a plain function."""
-        return (
-            sum(p.numel() for p in self.model.parameters()) if isinstance(self.model, torch.nn.Module) else 0
-        )
-
 
 def build_step(workload: Workload, request: StepRequest, device: Device) -> BuiltStep:
     """Build the workload on the CPU with a fixed seed, then move, cast and compile it.

@@ -25,7 +25,6 @@ MAX_SAMPLES = 5_000
 """More samples are never needed for a precision of 1% and would bloat the record."""
 CHUNK_SECONDS = 0.1
 """Time between two checks of the stopping rule; also the work queued on a device before a synchronization."""
-WINDOW = MIN_SAMPLES
 LONG_SECONDS = 50.0
 """After this time warm-up and samples end, however few steps they had, unless ``--budget`` is longer."""
 STABLE_WITHIN = 0.01
@@ -58,7 +57,7 @@ def warm_up(device: Device, step: StepFunction, budget: float) -> WarmUp:
     singles = _sample_until(limit, device, step, 1, 3, LONG_STEP)
     first = min(singles)
     inner = _steps_per_sample(device, first)
-    window = max(WINDOW, math.ceil(CHUNK_SECONDS / max(first * inner, device.timing.sample)))
+    window = max(MIN_SAMPLES, math.ceil(CHUNK_SECONDS / max(first * inner, device.timing.sample)))
     steps, before = len(singles), math.inf
     while True:
         values = _sample_until(limit, device, step, inner, window, first)
@@ -84,7 +83,7 @@ def sample(
     values: list[float] = []
     steps, next_look, half_width = 0, FIRST_LOOK, math.inf
     least, limit = device.timing.total, max(budget, LONG_SECONDS)
-    with _garbage_collector_off():
+    with garbage_collector_off():
         settling = _settle(device, step, inner, budget) if device.timing.load else None
         wall, cpu = time.perf_counter(), time.process_time()
         while half_width > target and len(values) < MAX_SAMPLES:
@@ -94,7 +93,7 @@ def sample(
             values += new
             steps += inner * len(new)
             elapsed = time.perf_counter() - wall
-            enough = len(values) >= WINDOW or elapsed >= limit
+            enough = len(values) >= MIN_SAMPLES or elapsed >= limit
             if elapsed >= max(budget, least) and enough:
                 break
             if len(values) >= next_look and elapsed >= least:
@@ -109,7 +108,7 @@ def sample(
 
 def block(device: Device, step: StepFunction, steps: int) -> float:
     """Return the mean seconds per step over one synchronized block, the unit that alternating pairs compare."""
-    with _garbage_collector_off():
+    with garbage_collector_off():
         device.synchronize()
         start = time.perf_counter()
         for _ in range(steps):
@@ -150,7 +149,7 @@ def _steps_per_sample(device: Device, seconds_per_step: float) -> int:
 def _chunk(values: Sequence[float], inner: int, next_look: int) -> int:
     wanted = next_look - len(values)
     if not values:
-        return min(wanted, WINDOW)
+        return min(wanted, MIN_SAMPLES)
     affordable = _affordable(values[-1] * inner)
     return min(wanted, affordable) if wanted > 0 else affordable
 
@@ -185,7 +184,7 @@ def _sample(device: Device, step: StepFunction, inner: int, count: int) -> list[
 
 
 @contextmanager
-def _garbage_collector_off() -> Iterator[None]:
+def garbage_collector_off() -> Iterator[None]:
     """Collect garbage now, then disable the collector for the duration of the block.
 
     The remaining objects are frozen: scanning the hundreds of thousands of objects of torch and its compiler before

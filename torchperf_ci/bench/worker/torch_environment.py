@@ -8,6 +8,7 @@ import os
 import platform
 import re
 import sys
+import traceback
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,22 +43,26 @@ class UnsupportedError(Exception):
     """A combination of workload, mode, dtype, device and backend that does not exist here."""
 
 
+def told_by(error: BaseException) -> str:
+    """Return an error's message, or Python's words for one whose class fails to make it."""
+    return str(traceback.TracebackException(type(error), error, None))
+
+
 def status_of(error: BaseException) -> str:
     """Classify an error that torch raised as ``oom``, ``unsupported`` or ``failed``."""
-    text = f"{type(error).__name__}: {error}".lower()
+    text = f"{type(error).__name__}: {told_by(error)}"
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(
-        mark in text for mark in OUT_OF_MEMORY
+        mark in text.lower() for mark in OUT_OF_MEMORY
     ):
         return "oom"
-    return "unsupported" if isinstance(error, UnsupportedError) or _is_lacking(error) else "failed"
+    return "unsupported" if isinstance(error, UnsupportedError) or _is_lacking(error, text) else "failed"
 
 
-def _is_lacking(error: BaseException) -> bool:
+def _is_lacking(error: BaseException, text: str) -> bool:
     """Whether torch reports a missing kernel or a missing compiler.
 
     Such an error does not fail a run, so a workload's own errors must not be mistaken for it, whatever their type.
     """
-    text = f"{type(error).__name__}: {error}"
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

@@ -296,17 +296,14 @@ class _Operators(TorchDispatchMode):
         if operator.namespace == "aten":
             tensor = next(_tensors((args, kwargs)), None)
             tensor = next(_tensors(result), None) if tensor is None else tensor
-            kind = ("none", "none") if tensor is None else (_dtype(tensor), layout(tensor))
-            self.triples.add((family(operator._schema.name), *kind))  # noqa: SLF001
+            dtype = str(getattr(tensor, "dtype", "none")).removeprefix("torch.")
+            kind = "none" if tensor is None else layout(tensor)
+            self.triples.add((family(operator._schema.name), dtype, kind))  # noqa: SLF001
         return result
 
 
 def _tensors(tree: object) -> Iterator[torch.Tensor]:
     return (leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor))
-
-
-def _dtype(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 def layout(tensor: torch.Tensor) -> str:
