@@ -213,7 +213,7 @@ def test_a_failure_in_words_is_kept_as_one(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("{", "baseline.json: is not valid JSON"),
-        ("[]", "baseline.json: $: [] is not of type 'object'"),
+        ("[]", "baseline.json: is not an object; expected: Baselines of torchperf-ci"),
         ('{"version": 2, "baselines": []}', "baseline.json: version 2 is newer than this torchperf"),
         ('{"version": 1, "baselines": [{}]}', "baseline.json: $.baselines[0]: 'fingerprint' is a required"),
     ],

@@ -126,7 +126,7 @@ def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
         ),
         (["strange", "--against", "fine"], "1 element is not a valid record; strange has no other"),
         (["fine"], "`torchperf ingest` makes one, or say where the past is with --against or --store"),
-        (["fine", "--against", "fine/records.json"], "fine/records.json: $"),
+        (["fine", "--against", "fine/records.json"], "fine/records.json: is not an object"),
         (["--sensitivity", "--calibrate"], "are two questions"),
         (["fine", "--against", "empty"], "--against empty: holds no record, so there is no past"),
         (["fine", "--against", "strange"], "--against strange: holds no record (strange/package.json:1: $: "),

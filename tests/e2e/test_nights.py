@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +16,14 @@ from torchperf_ci.verdicts.verdict import read_verdicts
 if TYPE_CHECKING:
     from conftest import Nights, Told
 
+# What is measured bears today's date, whatever night it is for.
+NIGHTS = [f"{datetime.now(timezone.utc) + timedelta(days):%Y-%m-%d}" for days in range(4)]
+
 
 @pytest.fixture(scope="module")
 def first(nights: Nights) -> Told:
     """The night before which there is no past, and in which a kind of runner does not deliver."""
-    return nights.night("2026-11-01", nights.commits[0])
+    return nights.night(NIGHTS[0], nights.commits[0])
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +31,7 @@ def slow(nights: Nights, first: Told) -> Told:
     """After six weeks of nights like the first, one in which something is slow since the commit before its own."""
     (measured,) = first.artifacts.glob("torchperf-records-*/torchperf-records-*/v3/*/*/*/*/*.json")
     remember(nights.runner.caller, measured.read_bytes(), nights.commits[0])
-    return nights.night("2026-11-02", nights.commits[SLOW + 1], processes=MIN_REPETITIONS)
+    return nights.night(NIGHTS[1], nights.commits[SLOW + 1], processes=MIN_REPETITIONS)
 
 
 @pytest.fixture(scope="module")
@@ -35,13 +39,13 @@ def still_slow(nights: Nights, slow: Told) -> Told:
     """The night after it, before which somebody has measured once more: one process is enough then."""
     (measured,) = slow.artifacts.glob("torchperf-records-*/torchperf-records-*/v3/*/*/*/*/*.json")
     repeat(nights.runner.caller, measured.read_bytes(), nights.commits[SLOW + 1])
-    return nights.night("2026-11-03", nights.commits[SLOW + 1])
+    return nights.night(NIGHTS[2], nights.commits[SLOW + 1])
 
 
 @pytest.fixture(scope="module")
 def mended(nights: Nights, still_slow: Told) -> Told:
     """The night after somebody has taken the slow commit back."""
-    return nights.night("2026-11-04", nights.commits[MENDED])
+    return nights.night(NIGHTS[3], nights.commits[MENDED])
 
 
 def test_the_first_night_has_no_past_and_misses_a_runner(first: Told) -> None:
@@ -93,7 +97,7 @@ def test_when_it_is_mended_the_issue_is_closed(mended: Told) -> None:
     (issue,) = mended.issues
     assert (issue.state, issue.state_reason) == ("closed", "completed")
     (comment,) = mended.comments
-    assert "2026-11-04" in comment
+    assert NIGHTS[3] in comment
 
 
 def bisected(night: Told) -> str:

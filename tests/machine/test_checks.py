@@ -89,8 +89,8 @@ def level_of(name, facts):
         ("heat", with_host(throttle_events=None), "the machine does not count it"),
         ("virtual machine", with_host(hypervisor="QEMU", steal=None), "virtual (QEMU)"),
         ("other load", with_host(load=0.5, cpu_pressure=None), "load 0.50 on 48 CPUs"),
-        ("isolation", FACTS, "2 CPUs are isolated, free of the tick"),
-        ("isolation", with_host(tickless=(2,)), "2 CPUs are isolated, but not free of the tick (nohz_full)"),
+        ("isolation", FACTS, "CPUs isolated: 2, free of the tick"),
+        ("isolation", with_host(tickless=(2,)), "CPUs isolated: 2, but not free of the tick (nohz_full)"),
     ],
 )
 def test_a_check_says_what_it_saw_and_not_0_for_what_nobody_counts(check, facts, state):
