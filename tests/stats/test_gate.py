@@ -42,6 +42,14 @@ def test_a_step_of_four_sigma_is_soon_a_candidate(runs: int, share: float) -> No
     assert not found.down.candidate[:200].any()
 
 
+@pytest.mark.parametrize("quiet_nights", [12, 30])
+def test_after_a_regression_that_was_reverted_the_next_one_is_soon_a_candidate(quiet_nights: int) -> None:
+    values = quiet()
+    values[:200, -quiet_nights - 7 : -quiet_nights - 2] += 0.2
+    values[:200, -2:] += 0.06
+    assert judged(values).up.candidate[:200].mean() >= 0.99
+
+
 @pytest.mark.parametrize("nights", range(2, 11))
 def test_the_effect_is_that_of_the_runs_since_the_change(nights: int) -> None:
     """Whichever window shows it: a window that begins earlier has runs of the old level in it."""

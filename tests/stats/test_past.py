@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from torchperf_ci.stats.noise import level_and_sigma
 from torchperf_ci.stats.past import (
     BASELINE,
     NEWEST,
@@ -51,6 +52,33 @@ def test_what_went_up_and_came_back_is_cut_although_both_steps_look_like_a_memor
     values = 0.01 * np.random.default_rng(12).standard_normal((500, 46))
     values[:, 16:28] += 0.06
     assert np.median(begins(values)) == 28
+
+
+@pytest.mark.parametrize(("length", "quiet"), [(4, 12), (5, 20), (8, 25), (12, 15)])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_excursion_is_not_the_noise_of_the_runs_after_it(length: int, quiet: int, sign: int) -> None:
+    values = 0.01 * np.random.default_rng(12).standard_normal((200, 20 + length + quiet + NEWEST))
+    values[:, 20 : 20 + length] += 0.2 * sign
+    current = of_current_level(values)
+    assert np.isnan(current[:, 20 : 20 + length]).mean() > 0.99
+    assert np.isnan(current[:, 20 + length + 2 :]).mean() < 0.05
+    assert np.median(level_and_sigma(current)[1]) == pytest.approx(0.01, rel=0.05)
+
+
+def test_the_runs_before_an_excursion_stay() -> None:
+    values = 0.01 * np.random.default_rng(12).standard_normal((200, 45))
+    values[:, 20:24] += 0.2
+    assert np.isnan(of_current_level(values))[:, :20].any(axis=1).mean() < 0.2
+
+
+def test_two_excursions_do_not_hide_a_step_before_them() -> None:
+    values = 0.01 * np.random.default_rng(12).standard_normal((200, 65))
+    values[:, 15:] += 0.03
+    values[:, 25:30] += 0.3
+    values[:, 42:48] += 0.3
+    left_out = np.isnan(of_current_level(values))
+    assert left_out[:, [*range(14), 27, 45]].mean() > 0.95
+    assert left_out[:, [*range(31, 42), *range(49, 65)]].mean() < 0.05
 
 
 def test_a_spike_and_the_newest_runs_are_no_step() -> None:

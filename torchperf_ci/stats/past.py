@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from torchperf_ci.stats.autocorrelation import autocorrelation_beside_step
-from torchperf_ci.stats.noise import row_median, successive_sigma
+from torchperf_ci.stats.noise import level_and_sigma, row_median, successive_sigma
 from torchperf_ci.stats.split_evidence import FEWEST
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ requires for 32 runs; more where runs are autocorrelated. A step missed because 
 median."""
 CLIP = 4.0
 """Deviations are clipped at this many σ in the search for a level, so that a spike is not taken for a step."""
+
+WIDENED = 2.0
+"""A past whose σ is this many times what successive values explain is searched for excursions."""
 
 
 def past(values: NDArray[Scalar], runs: int) -> NDArray[Scalar]:
@@ -75,33 +78,45 @@ def without_gaps(values: Floats, jobs: Ints, sessions: Ints) -> tuple[Floats, In
 
 
 def of_current_level(values: Floats) -> Floats:
-    """Return ``values``, shape (series, runs) without gaps, with NaN before the last clear step of each series.
+    """Return ``values``, shape (series, runs) without gaps, with NaN where each series was at another level.
 
-    A step is searched for among all runs but the newest, then among those after the step, and so on.
+    That is before its last clear step, and during excursions that make it look noisy, such as a regression that was
+    reverted. A step is searched for among all runs but the newest, then among those after the step, and so on, and
+    again without each excursion, which may have hidden it.
     """
-    settled = values[:, :-NEWEST].copy()
-    columns = np.arange(settled.shape[1])
-    begins = np.zeros(len(values), dtype=np.intp)
-    rows = np.arange(len(values))
-    while rows.size and settled.shape[1] >= 2 * FEWEST:
-        place, is_clear = _clearest_step(settled[rows])
-        rows, place = rows[is_clear], place[is_clear]
-        begins[rows] = place
-        settled[rows] = np.where(columns < place[:, None], np.nan, settled[rows])
-    return np.where(np.arange(values.shape[1]) < begins[:, None], np.nan, values)
+    current = values.copy()
+    settled = current[:, :-NEWEST]
+    rows = np.arange(len(values) if settled.shape[1] >= 2 * FEWEST else 0)
+    while rows.size:
+        searched = rows
+        while searched.size:
+            searched = _leave_out(settled, searched, _before_clearest_step)
+        rows = _leave_out(settled, rows[_is_widened(settled[rows])], _in_clearest_excursion)
+    return current
 
 
-def _clearest_step(values: Floats) -> tuple[Places, Flags]:
-    """Return where each row, NaN first, is best split into two levels, and whether the step is clear.
+def _leave_out(values: Floats, rows: Places, search: Callable[[Floats], Flags]) -> Places:
+    """Put NaN where ``search`` finds runs of another level in the ``rows``, and return the rows that had some."""
+    found = search(values[rows])
+    had = found.any(axis=1)
+    values[rows[had]] = np.where(found[had], np.nan, values[rows[had]])
+    return rows[had]
+
+
+def _is_widened(values: Floats) -> Flags:
+    """Whether σ of the past is :data:`WIDENED` times as large as successive values explain."""
+    return np.asarray(level_and_sigma(values[:, -BASELINE:])[1] > WIDENED * successive_sigma(values))
+
+
+def _before_clearest_step(values: Floats) -> Flags:
+    """Return which runs of each row, NaN first, lie before the step that splits it best, if that is clear.
 
     The likelihood ratio of two levels against one, known σ, is ``(Sₖ − k/n·Sₙ)²·n/(k(n − k))`` with S the cumulative
-    sums of the deviations in σ. Where successive values have the correlation r, a mean varies by ``(1 + r)/(1 - r)``
-    times as much, and so does the ratio. If the best split has only the fewest possible runs after it, it is not clear
-    yet: the step may be later.
+    sums of the deviations in σ. If the best split has only the fewest possible runs after it, it is not clear yet: the
+    step may be later.
     """
+    deviations = _deviations(values)
     known = ~np.isnan(values)
-    level = row_median(values)[:, None]
-    deviations = np.clip((values - level) / successive_sigma(values)[:, None], -CLIP, CLIP)
     sums = np.cumsum(np.where(known, deviations, 0.0), axis=1)
     counted = known[:1] if known.all() else known  # rows without gaps count alike
     runs, before = counted.sum(axis=1, keepdims=True), np.cumsum(counted, axis=1)
@@ -111,11 +126,60 @@ def _clearest_step(values: Floats) -> tuple[Places, Flags]:
     ratios = np.where(inside, excess * runs / np.maximum(before * after, 1), 0.0)
     begins = ratios.argmax(axis=1) + 1
     ratio = ratios[np.arange(len(values)), begins - 1]
-    is_clear = (ratio > CLEAR) & (begins < values.shape[1] - FEWEST)
-    after_step = np.arange(values.shape[1]) >= begins[is_clear, None]
-    memory = autocorrelation_beside_step(deviations[is_clear], after_step)
+    before_step = np.arange(values.shape[1]) < begins[:, None]
+    ratio[begins >= values.shape[1] - FEWEST] = 0.0
+    return np.asarray(before_step & _is_clear(ratio, deviations, before_step)[:, None])
+
+
+def _in_clearest_excursion(values: Floats) -> Flags:
+    """Return which runs of each row lie in its clearest excursion, upwards or downwards, if both its ends are clear."""
+    deviations = _deviations(values)
+    known = ~np.isnan(values)
+    sums, counts = (
+        np.pad(np.cumsum(one, axis=1), ((0, 0), (1, 0))) for one in (np.where(known, deviations, 0.0), known)
+    )
+    columns = np.arange(values.shape[1])
+    best, found = np.zeros(len(values)), np.zeros(values.shape, dtype=bool)
+    for length in range(MIN_EXCURSION, min(MAX_EXCURSION, columns.size - 2 * FEWEST) + 1):
+        begins, ratio = _clearest_of_length(sums, counts, length)
+        better = ratio > best
+        best[better] = ratio[better]
+        found[better] = (columns - begins[better, None]) // length == 0
+    return found & _is_clear(best, deviations, found)[:, None]
+
+
+def _clearest_of_length(sums: Floats, counts: Ints, length: int) -> tuple[Places, Floats]:
+    """Return where the clearest excursion of this ``length`` begins in each row, and the smaller ratio of its two ends.
+
+    ``sums`` and ``counts``, shape (series, runs + 1), are those of the runs before each place.
+    """
+    totals, runs = (
+        np.stack([one[:, :-length], one[:, length:] - one[:, :-length], one[:, -1:] - one[:, length:]])
+        for one in (sums, counts)
+    )
+    means, beside = totals / np.maximum(runs, 1), runs[[0, 2]]
+    height = means[1] - means[[0, 2]]
+    ratios = (height**2 * runs[1] * beside / np.maximum(runs[1] + beside, 1)).min(axis=0)
+    ratios[(beside < FEWEST).any(axis=0) | (height[0] * height[1] < 0)] = 0.0
+    begins = ratios.argmax(axis=1)
+    return begins, ratios[np.arange(len(ratios)), begins]
+
+
+def _deviations(values: Floats) -> Floats:
+    level = row_median(values)[:, None]
+    return np.asarray(np.clip((values - level) / successive_sigma(values)[:, None], -CLIP, CLIP))
+
+
+def _is_clear(ratio: Floats, deviations: Floats, apart: Flags) -> Flags:
+    """Whether each row's likelihood ratio of another level during ``apart``, shape (series, runs), is clear.
+
+    Where successive values have the correlation r, a mean varies by ``(1 + r)/(1 - r)`` times as much, and so does the
+    ratio.
+    """
+    is_clear = ratio > CLEAR
+    memory = autocorrelation_beside_step(deviations[is_clear], apart[is_clear])
     is_clear[is_clear] = ratio[is_clear] > CLEAR * (1 + memory) / (1 - memory)
-    return begins, is_clear
+    return np.asarray(is_clear)
 
 
 MAX_EXCURSION = 30
