@@ -170,7 +170,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     if not unknown:
         return namespace.chosen, namespace
     name, options = f"torchperf {namespace.chosen.name}", options_of(namespace.chosen.options_class)
-    flags = [option.flag for option in options if not option.is_positional]
+    flags = [option.flag for option in options if not option.positional]
     if not unknown[0].startswith("-"):
         likely = _LIKELY_FOR.get(unknown[0].rpartition(".")[2], _LIKELY)
         flag = next((flag for flag in likely if flag in flags), "")

@@ -20,17 +20,16 @@ class InitOptions:
     """The options of ``torchperf init``."""
 
     uses: str | None = option(
-        "--uses",
         "Repository and ref of torchperf's actions in the workflows",
         action_reference,
         metavar="OWNER/NAME@REF",
         otherwise="the GitHub commit that this torchperf was installed from, else OWNER/torchperf-ci@v1",
     )
-    dry_run: bool = option("--dry-run", "Print the files without writing them", truth)
+    dry_run: bool = option("Print the files without writing them", truth)
 
 
 @dataclass(frozen=True)
 class CompletionOptions:
     """The options of ``torchperf completion``."""
 
-    shell: str | None = option("SHELL", "bash, zsh or fish", choices=("bash", "zsh", "fish"))
+    shell: str | None = option("bash, zsh or fish", choices=("bash", "zsh", "fish"), positional=True)
