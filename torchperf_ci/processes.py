@@ -49,7 +49,7 @@ class ProcessGroup:
 
         A process that is stuck in a driver cannot be killed; it is left behind after a short wait.
         """
-        _end_group(self.process.pid)
+        end_group(self.process.pid)
         if daemons:
             _end_marked(self._mark)
         self._notify_guard("-")
@@ -86,7 +86,8 @@ def _let_guard_go(process: int) -> None:
         ended.communicate()
 
 
-def _end_group(group: int) -> None:
+def end_group(group: int) -> None:
+    """Kill the processes of a group."""
     with suppress(ProcessLookupError, PermissionError):  # no process is left; macOS raises the latter
         os.killpg(group, signal.SIGKILL)
 
@@ -137,7 +138,7 @@ def _stand_guard() -> None:
             left.pop(mark, None)
     for mark, groups in left.items():
         for group_id in groups:
-            _end_group(group_id)
+            end_group(group_id)
         _end_marked(mark)
 
 
