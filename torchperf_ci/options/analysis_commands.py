@@ -23,7 +23,7 @@ from torchperf_ci.options.option import (
     seconds,
     share,
     shared,
-    truth,
+    switch,
 )
 from torchperf_ci.places import REMOTE_FORMS
 
@@ -79,13 +79,11 @@ class CheckOptions:
     )
     out: str = option("File to write the verdicts to", metavar="FILE", default="verdicts.json")
     on_failure: str = failure_option("something regressed or records were refused")
-    sensitivity: bool = option(
+    sensitivity: bool = switch(
         "Do not judge; show how small a change the gate would have detected in the past",
-        truth,
     )
-    calibrate: bool = option(
+    calibrate: bool = switch(
         "Do not judge; show how many false alarms the gate would have raised in the past",
-        truth,
     )
     json: bool = shared(JSON)
 
@@ -119,9 +117,7 @@ class HistoryOptions:
         many=True,
     )
     config: str | None = shared(CONFIG)
-    min_effect: float = option(
-        "Smallest relative change that counts as a change", share, metavar="X", default="0.01"
-    )
+    min_effect: float = option("Smallest relative change that counts as a change", share, default="0.01")
     direction: str = option(
         "Which direction is better in the --csv files; both if unknown",
         default="both",
@@ -132,9 +128,7 @@ class HistoryOptions:
         metavar="NAME",
         otherwise="the trunk: the branch measured on most days, or main or master if on at least half as many",
     )
-    since: int | None = option(
-        "Only changes since this time: Unix seconds, or a date in UTC", moment, metavar="TIME"
-    )
+    since: int | None = option("Only changes since this time: Unix seconds, or a date in UTC", moment)
     json: bool = shared(JSON)
 
 
@@ -160,7 +154,6 @@ class PlanOptions:
     budget: float = option(
         "Seconds of machine time for all bisections together",
         seconds,
-        metavar="SECONDS",
         default="18000",
     )
     out: str = option(
@@ -168,7 +161,7 @@ class PlanOptions:
         metavar="DIR",
         default="torchperf-bisections",
     )
-    json: bool = option("Print the matrix as one line of JSON instead of a table", truth)
+    json: bool = switch("Print the matrix as one line of JSON instead of a table")
 
 
 def report_target(value: str) -> str:
@@ -196,9 +189,8 @@ class ReportOptions:
         otherwise="summary",
         many=True,
     )
-    unjudged: bool = option(
+    unjudged: bool = switch(
         "Nothing was judged: update an existing comment to say so, but do not create one",
-        truth,
     )
     config: str | None = shared(CONFIG)
     repo: str | None = option(
@@ -212,9 +204,7 @@ class ReportOptions:
         metavar="DATE",
         otherwise="today, in UTC",
     )
-    pull_request: int | None = option(
-        "Number of the pull request", positive_int, metavar="N", otherwise="the job's"
-    )
+    pull_request: int | None = option("Number of the pull request", positive_int, otherwise="the job's")
     head_sha: str | None = option(
         "Commit that was measured; only a pull request that still has it as its head gets the comment",
         full_sha,
@@ -227,7 +217,7 @@ class ReportOptions:
     head_branch: str | None = option(
         "Branch that contains this commit", metavar="NAME", otherwise="the job's"
     )
-    dry_run: bool = option("Write the comment or issues to --out without contacting GitHub", truth)
+    dry_run: bool = switch("Write the comment or issues to --out without contacting GitHub")
     out: str = option(
         "Directory to write comment.md or issue-*.md to in a dry run or without a GITHUB_TOKEN",
         metavar="DIR",
@@ -268,4 +258,4 @@ class WatchOptions:
         metavar="REPO",
         otherwise="the job's repository",
     )
-    dry_run: bool = option("Query GitHub and print the issue, but change nothing", truth)
+    dry_run: bool = switch("Query GitHub and print the issue, but change nothing")

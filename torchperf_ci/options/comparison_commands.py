@@ -34,7 +34,7 @@ from torchperf_ci.options.option import (
     seconds,
     share,
     shared,
-    truth,
+    switch,
 )
 
 if TYPE_CHECKING:
@@ -55,11 +55,10 @@ BUILD = Option(
     metavar="CMD",
     otherwise="revisions are imported as is",
 )
-BUILD_TIMEOUT = Option("Maximum seconds for a build", seconds, metavar="SECONDS", default="7200")
+BUILD_TIMEOUT = Option("Maximum seconds for a build", seconds, default="7200")
 MIN_EFFECT = Option(
     "Smallest relative change that matters",
     share,
-    metavar="X",
     otherwise="the policy's, else 0.03",
 )
 
@@ -82,10 +81,9 @@ class CompareOptions:
     backend: Sequence[str] = shared(BACKEND)
     batch_size: int | None = shared(BATCH_SIZE)
     shard: tuple[int, int] | None = shared(SHARD)
-    affected: bool = option(
+    affected: bool = switch(
         "Skip workloads that read none of the files that differ between the two commits; if that is unknown, measure "
         "all",
-        truth,
     )
     config: str | None = shared(CONFIG)
     device: str | None = shared(DEVICE, WHERE)
@@ -95,7 +93,6 @@ class CompareOptions:
         "Seconds, from the end of all builds and installs, in which pairs may start, compilation included; whatever is "
         "unclear by then stays undecided",
         seconds,
-        metavar="SECONDS",
         otherwise="600, or 60 per case if that is more",
     )
     timeout: float = shared(TIMEOUT)
@@ -135,7 +132,7 @@ class BisectOptions:
         metavar="PATH",
         many=True,
     )
-    full_history: bool = option("If the culprit is a merge, continue among the commits that it merged", truth)
+    full_history: bool = switch("If the culprit is a merge, continue among the commits that it merged")
     builder: str | None = option(
         "How to turn a commit into an environment: worktree (import its files as is), command (--build), wheel or "
         "nightly (--wheels)",
@@ -176,19 +173,15 @@ class BisectOptions:
     device: str | None = shared(DEVICE, WHERE)
     threads: int | None = shared(THREADS)
     min_effect: float | None = shared(MIN_EFFECT, HOW_LONG)
-    max_builds: int | None = option(
-        "Maximum number of builds in total", positive_int, metavar="N", otherwise="no limit"
-    )
+    max_builds: int | None = option("Maximum number of builds in total", positive_int, otherwise="no limit")
     max_runs: int | None = option(
         "Maximum number of process pairs to measure in total",
         positive_int,
-        metavar="N",
         otherwise="no limit",
     )
     deadline: float | None = option(
         "Maximum seconds for this run; the next one with the same --state continues",
         seconds,
-        metavar="SECONDS",
         otherwise="no limit",
     )
     timeout: float = shared(TIMEOUT)
@@ -198,6 +191,6 @@ class BisectOptions:
         metavar="FILE",
         otherwise="the name of --out, with .state.jsonl",
     )
-    dry_run: bool = option("Show the plan and exit", truth)
+    dry_run: bool = switch("Show the plan and exit")
     json: bool = shared(JSON)
     on_failure: str = failure_option("the bisection is inconclusive")

@@ -23,7 +23,7 @@ from torchperf_ci.options.option import (
     shard,
     share,
     shared,
-    truth,
+    switch,
 )
 
 if TYPE_CHECKING:
@@ -97,10 +97,9 @@ BATCH_SIZE = Option(
 TIMEOUT = Option(
     "Maximum seconds for a process's first step, and again for the rest",
     seconds,
-    metavar="SECONDS",
     default="300",
 )
-THREADS = Option("Number of CPU threads for torch", positive_int, metavar="N", otherwise="1")
+THREADS = Option("Number of CPU threads for torch", positive_int, otherwise="1")
 SHARD = Option("Measure the I-th of N equal parts of the cases", shard, metavar="I/N")
 
 
@@ -129,36 +128,32 @@ class RunOptions:
         otherwise="none",
     )
     threads: int | None = shared(THREADS)
-    no_pin: bool = option("Do not pin workers to CPUs, for workloads with threads of their own", truth)
-    tune: bool = option("Reduce noise on the machine as far as permitted, and restore it afterward", truth)
+    no_pin: bool = switch("Do not pin workers to CPUs, for workloads with threads of their own")
+    tune: bool = switch("Reduce noise on the machine as far as permitted, and restore it afterward")
     processes: int = option(
         "Fresh worker processes per case, and pairs with the anchor",
         positive_int,
-        metavar="N",
         default="3",
         heading=HOW_LONG,
     )
     target_ci: float = option(
         "Sample until the relative half-width of the median's 95% interval is this small",
         share,
-        metavar="X",
         default="0.01",
     )
     budget: float = option(
         "Maximum seconds of sampling per process, in addition to starting, compiling and warming up",
         seconds,
-        metavar="SECONDS",
         default="3",
     )
     timeout: float = shared(TIMEOUT)
     out: str | None = option(
         "Directory for the records, one file per case",
         local_directory,
-        metavar="DIR",
         otherwise="torchperf-records, then torchperf-records-2 and so on; with --resume, the last one",
         heading=RECORDS,
     )
-    resume: bool = option("Continue the interrupted run in --out", truth)
+    resume: bool = switch("Continue the interrupted run in --out")
     benchmark_name: str | None = option(
         "benchmark.name of the records", metavar="NAME", otherwise="the config's name"
     )
@@ -167,7 +162,7 @@ class RunOptions:
         metavar="DIR",
         otherwise="what the job runs on",
     )
-    dry_run: bool = option("Show what would be measured, and exit", truth, heading=OUTCOME)
+    dry_run: bool = switch("Show what would be measured, and exit", heading=OUTCOME)
     json: bool = shared(JSON)
     on_failure: str = failure_option("workloads failed")
 
@@ -231,5 +226,5 @@ class DoctorOptions:
 
     device: str | None = shared(DEVICE)
     python: str | None = shared(PYTHON)
-    strict: bool = option("Exit with 1 unless every check passes", truth)
+    strict: bool = switch("Exit with 1 unless every check passes")
     json: bool = shared(JSON)

@@ -123,6 +123,16 @@ def truth(value: str) -> bool:
     return {"true": True, "false": False, "1": True, "0": False}[value.lower()]
 
 
+_PLACEHOLDERS: Mapping[Callable[[str], Any], str] = {
+    positive_int: "N",
+    github_id: "N",
+    seconds: "SECONDS",
+    share: "X",
+    moment: "TIME",
+    local_directory: "DIR",
+}
+"""What stands for a value of a kind in the help."""
+
 Given = TypeVar("Given", bound="DataclassInstance")
 
 _OPTION = "option"
@@ -142,8 +152,8 @@ class Option:
 
     ``other_variables`` of the environment provide the value if :attr:`env` does not, as aliases of the flag may.
 
-    In the help, ``metavar`` stands for the value of a flag, by default the choices. Its ``name`` is that of the field
-    that declares it.
+    In the help, ``metavar`` stands for the value of a flag, by default the choices, or what stands for any value of the
+    ``kind``. Its ``name`` is that of the field that declares it.
     """
 
     help: str
@@ -167,7 +177,9 @@ class Option:
     @property
     def placeholder(self) -> str:
         """What stands for the value of a flag in the help."""
-        return self.metavar or ("" if self.positional else "|".join(self.choices))
+        if self.positional:
+            return ""
+        return self.metavar or "|".join(self.choices) or _PLACEHOLDERS.get(self.kind, "")
 
     @property
     def env(self) -> str:
@@ -237,6 +249,11 @@ class Option:
 def option(text: str, kind: Callable[[str], Any] = str, heading: str = "", **more: Any) -> Any:
     """Return a dataclass field for a new :class:`Option` of a command; ``heading`` is as in :func:`shared`."""
     return shared(Option(text, kind, **more), heading)
+
+
+def switch(text: str, heading: str = "") -> Any:
+    """Return a field for a flag without a value."""
+    return option(text, truth, heading)
 
 
 def failure_option(warn: str) -> Any:

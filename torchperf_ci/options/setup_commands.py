@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from torchperf_ci.options.option import option, truth
+from torchperf_ci.options.option import option, switch
 
 
 def action_reference(value: str) -> str:
@@ -25,7 +25,7 @@ class InitOptions:
         metavar="OWNER/NAME@REF",
         otherwise="the GitHub commit that this torchperf was installed from, else OWNER/torchperf-ci@v1",
     )
-    dry_run: bool = option("Print the files without writing them", truth)
+    dry_run: bool = switch("Print the files without writing them")
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from torchperf_ci.options.option import (
     positive_int,
     seconds,
     shared,
-    truth,
+    switch,
     utf8,
 )
 from torchperf_ci.places import REMOTE_FORMS
@@ -61,13 +61,9 @@ class UploadOptions:
     )
     head_branch: str | None = option("Branch that was measured", utf8, metavar="NAME", otherwise="the job's")
     head_sha: str | None = option("Commit that was measured", utf8, metavar="SHA", otherwise="the job's")
-    workflow_id: int | None = option("ID of the workflow run", github_id, metavar="N", otherwise="the job's")
-    run_attempt: int | None = option(
-        "Attempt number of that run", positive_int, metavar="N", otherwise="the job's"
-    )
-    job_id: int | None = option(
-        "ID of the job in that run", github_id, metavar="N", otherwise="from GitHub's API"
-    )
+    workflow_id: int | None = option("ID of the workflow run", github_id, otherwise="the job's")
+    run_attempt: int | None = option("Attempt number of that run", positive_int, otherwise="the job's")
+    job_id: int | None = option("ID of the job in that run", github_id, otherwise="from GitHub's API")
     device_name: str | None = option(
         "Device kind for records without runners: cuda, rocm, cpu, …",
         utf8,
@@ -92,9 +88,7 @@ class UploadOptions:
     )
     region: str | None = shared(REGION)
     endpoint: str | None = option("URL of an S3-compatible service other than AWS", utf8, metavar="URL")
-    deadline: float = option(
-        "Maximum seconds to keep trying to deliver", seconds, metavar="SECONDS", default="300"
-    )
+    deadline: float = option("Maximum seconds to keep trying to deliver", seconds, default="300")
     spool: str | None = option(
         "Directory for records that are not delivered yet or were refused",
         metavar="DIR",
@@ -111,8 +105,8 @@ class UploadOptions:
         otherwise="error; in a dry run, warn-invalid",
         choices=("error", "warn-invalid", "warn"),
     )
-    resume: bool = option("First send what an earlier upload to the same target left in the spool", truth)
-    dry_run: bool = option("Show what would be sent where, and exit", truth)
+    resume: bool = switch("First send what an earlier upload to the same target left in the spool")
+    dry_run: bool = switch("Show what would be sent where, and exit")
     json: bool = shared(JSON)
 
 
@@ -178,10 +172,8 @@ class QueryOptions:
     store: str | None = shared(STORE)
     repo: str | None = option("owner/name that was measured", utf8, metavar="REPO")
     benchmark: str | None = option("benchmark.name of the records", utf8, metavar="NAME")
-    start: int | None = option(
-        "Only results since this time: Unix seconds, or a date in UTC", moment, metavar="TIME"
-    )
-    stop: int | None = option("Only results before this time", moment, metavar="TIME")
+    start: int | None = option("Only results since this time: Unix seconds, or a date in UTC", moment)
+    stop: int | None = option("Only results before this time", moment)
     models: Sequence[str] = option("Only these models", utf8, metavar="NAME", many=True, whole=True)
     metrics: Sequence[str] = option("Only these metrics", utf8, metavar="NAME", many=True, whole=True)
     device: str | None = option("Only this kind of device: cuda, cpu, …", utf8, metavar="NAME")
