@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """The options of ``torchperf check``."""
+    """Judge records against history; exit with 1 if something regressed or is broken.
+
+    torchperf check records --against store --store clickhouse://user@host/benchmark
+    """
 
     new_dir: str | None = option(
         "New records: a directory or a file; if it holds several runs, all count as new",
@@ -90,7 +93,10 @@ class CheckOptions:
 
 @dataclass(frozen=True)
 class BaselineUpdateOptions:
-    """The options of ``torchperf baseline update``."""
+    """Update the committed baseline of the machines that measured the records, and keep the others.
+
+    torchperf baseline update --reason 'PyTorch 2.13' records
+    """
 
     dir: str | None = option(
         "Records to make the baseline from: several runs, which show the noise", positional=True
@@ -106,7 +112,10 @@ class BaselineUpdateOptions:
 
 @dataclass(frozen=True)
 class HistoryOptions:
-    """The options of ``torchperf history``."""
+    """Show what changed when: the levels of every series over its stored history.
+
+    torchperf history --store clickhouse://user@host/benchmark --branch main --since 2026-01-01
+    """
 
     store: str | None = shared(STORE)
     records: str | None = option("Directory or file of records to read instead of a store", metavar="PATH")
@@ -134,7 +143,10 @@ class HistoryOptions:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The options of ``torchperf plan``."""
+    """Turn torchperf.yml into measuring jobs, or regressions into bisecting jobs.
+
+    torchperf plan --costs costs.json --json
+    """
 
     config: str | None = shared(CONFIG)
     costs: str | None = option(
@@ -177,7 +189,10 @@ def night(value: str) -> str:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """The options of ``torchperf report``."""
+    """Report verdicts and culprits in the job's summary, on the pull request, or in issues.
+
+    torchperf report --verdicts verdicts.json --to comment --repo pytorch/pytorch --pull-request 1234
+    """
 
     verdicts: Sequence[str] = option("Verdicts files from check or compare", metavar="FILE", many=True)
     culprits: Sequence[str] = option("Culprits files from bisect", metavar="FILE", many=True)
@@ -239,7 +254,10 @@ def duration(value: str) -> timedelta:
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """The options of ``torchperf watch``."""
+    """Open an issue if a scheduled workflow did not run or failed, and close it when it runs again.
+
+    torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run
+    """
 
     workflow: str = option(
         "Workflow file in .github/workflows whose schedule to watch",

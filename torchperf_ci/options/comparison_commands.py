@@ -65,7 +65,10 @@ MIN_EFFECT = Option(
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """The options of ``torchperf compare``."""
+    """Measure two builds alternately on this machine, and judge whether head is slower than base.
+
+    torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py
+    """
 
     base: str | None = option(f"Build to compare against: {_A_BUILD}", metavar="BUILD", heading=BUILDS)
     head: str | None = option("Build to judge, in any of the forms that --base takes", metavar="BUILD")
@@ -108,7 +111,10 @@ BUILDERS = ("worktree", "command", "wheel", "nightly")
 
 @dataclass(frozen=True)
 class BisectOptions:
-    """The options of ``torchperf bisect``."""
+    """Find the commit that made something slower, and prove it.
+
+    torchperf bisect --good v2.12.0 --bad main --workload vision/resnet18 --build './build.sh {env}'
+    """
 
     good: str | None = option(
         "Commit, branch or tag known to be fast; with --builder nightly, a date",

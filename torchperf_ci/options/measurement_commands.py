@@ -105,7 +105,10 @@ SHARD = Option("Measure the I-th of N equal parts of the cases", shard, metavar=
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of ``torchperf run``."""
+    """Measure workloads on this machine and write v3 records.
+
+    torchperf run --suite core --dtype bf16 --backend eager,inductor --out records
+    """
 
     suite: Sequence[str] = shared(SUITE, WHAT)
     filter: Sequence[str] = shared(FILTER)
@@ -169,7 +172,10 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class ListOptions:
-    """The options of ``torchperf list``."""
+    """Show what can be run, what cannot, and why.
+
+    torchperf list --suite all --filter 'vision/*'
+    """
 
     config: str | None = shared(CONFIG)
     suite: Sequence[str] = shared(replace(SUITE, help=f"What to list: {_SUITES}", otherwise="every workload"))
@@ -186,7 +192,10 @@ class ListOptions:
 
 @dataclass(frozen=True)
 class CoverageOptions:
-    """The options of ``torchperf suite coverage``."""
+    """Count the PyTorch functions and operators that the workloads use, and what candidates would add.
+
+    torchperf suite coverage --suite core --candidate my_models.py
+    """
 
     config: str | None = shared(CONFIG)
     suite: Sequence[str] = shared(replace(SUITE, help=f"What to count: {_SUITES}", otherwise="all"))
@@ -204,7 +213,10 @@ class CoverageOptions:
 
 @dataclass(frozen=True)
 class DiscoverOptions:
-    """The options of ``torchperf suite discover``."""
+    """Try architectures of the installed libraries, and write a suite of those that add coverage.
+
+    torchperf suite discover --filter 'vision/timm_*' --out discovered.py
+    """
 
     config: str | None = shared(CONFIG)
     suite: Sequence[str] = shared(replace(SUITE, help=f"Existing suite: {_SUITES}", otherwise="models"))
@@ -222,7 +234,10 @@ class DiscoverOptions:
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """The options of ``torchperf doctor``."""
+    """Check whether this machine can produce trustworthy numbers, and say what to do about each finding.
+
+    torchperf doctor --device cuda
+    """
 
     device: str | None = shared(DEVICE)
     python: str | None = shared(PYTHON)

@@ -17,7 +17,10 @@ def action_reference(value: str) -> str:
 
 @dataclass(frozen=True)
 class InitOptions:
-    """The options of ``torchperf init``."""
+    """Set up this repository: torchperf.yml, workflows and a working suite. Overwrites nothing.
+
+    torchperf init --dry-run
+    """
 
     uses: str | None = option(
         "Repository and ref of torchperf's actions in the workflows",
@@ -30,6 +33,9 @@ class InitOptions:
 
 @dataclass(frozen=True)
 class CompletionOptions:
-    """The options of ``torchperf completion``."""
+    """Print a shell completion script for torchperf's commands, options and values.
+
+    torchperf completion bash >> ~/.bashrc
+    """
 
     shell: str | None = option("bash, zsh or fish", choices=("bash", "zsh", "fish"), positional=True)

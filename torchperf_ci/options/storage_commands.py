@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class UploadOptions:
-    """The options of ``torchperf upload``."""
+    """Upload records to a bucket, an upload API, a branch, a directory or a store.
+
+    torchperf upload records --to s3://bucket --role arn:aws:iam::1234:role/uploader
+    """
 
     dir: str | None = option(
         "Directory whose *.json and *.json.gz files hold records or another tool's results, or one such file",
@@ -125,7 +128,10 @@ _TRUSTED_PROXY = Option(
 
 @dataclass(frozen=True)
 class ReceiveOptions:
-    """The options of ``torchperf receive``."""
+    """Serve an upload API to clients with the credentials in UPLOADER_USERNAME and UPLOADER_PASSWORD.
+
+    torchperf receive --bind 127.0.0.1:8080 --to s3://bucket
+    """
 
     bind: tuple[str, int] = shared(_BIND)
     to: str | None = option("Where to store uploads: s3://BUCKET[/PREFIX] or a directory", metavar="TARGET")
@@ -134,7 +140,10 @@ class ReceiveOptions:
 
 @dataclass(frozen=True)
 class IngestOptions:
-    """The options of ``torchperf ingest``."""
+    """Ingest records into the store, each exactly once no matter how often it runs.
+
+    torchperf ingest s3://bucket --store clickhouse://user@host/benchmark
+    """
 
     src: Sequence[str] = option(
         f"Directory or file of records, {REMOTE_FORMS}",
@@ -158,7 +167,10 @@ class IngestOptions:
 
 @dataclass(frozen=True)
 class PackOptions:
-    """The options of ``torchperf pack``."""
+    """Keep a data branch small: pack records older than a quarter into one object per month.
+
+    torchperf pack branch:benchmarks
+    """
 
     place: str | None = option("branch:NAME[@REMOTE]", otherwise="the config's upload", positional=True)
     config: str | None = shared(CONFIG)
@@ -166,7 +178,10 @@ class PackOptions:
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """The options of ``torchperf query``."""
+    """Print results from the store.
+
+    torchperf query --repo pytorch/pytorch --benchmark nightly --start 2026-08-01 --metrics 'latency(ms)'
+    """
 
     config: str | None = shared(CONFIG)
     store: str | None = shared(STORE)
@@ -190,7 +205,10 @@ class QueryOptions:
 
 @dataclass(frozen=True)
 class SiteOptions:
-    """The options of ``torchperf site``."""
+    """Write the dashboard of a store as static pages, for any web server or GitHub Pages.
+
+    torchperf site public --store chdb://.torchperf/store
+    """
 
     dir: str = option(
         "Directory for the pages and their data, which is updated",
@@ -204,7 +222,10 @@ class SiteOptions:
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """The options of ``torchperf serve``."""
+    """Serve a store: the dashboard and the query API of the PyTorch OSS benchmark infrastructure.
+
+    torchperf serve --store clickhouse://user@host/benchmark --bind 0.0.0.0:8000
+    """
 
     config: str | None = shared(CONFIG)
     store: str | None = shared(STORE)
