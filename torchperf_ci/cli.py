@@ -59,11 +59,11 @@ class Command:
     @property
     def example(self) -> str:
         """A call of the command."""
-        return self._docstring[1]
+        return self._docstring[2]
 
     @property
-    def _docstring(self) -> Sequence[str]:
-        return cleandoc(str(self.options_class.__doc__)).split("\n\n")
+    def _docstring(self) -> tuple[str, str, str]:
+        return cleandoc(self.options_class.__doc__ or "").partition("\n\n")
 
     def is_named_by(self, argv: Sequence[str]) -> bool:
         """Whether a command line begins with this command's name."""
