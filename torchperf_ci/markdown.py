@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from math import floor, log10
-from typing import TYPE_CHECKING
 
 from torchperf_ci import document as doc
 from torchperf_ci.actions import SUMMARY_ROOM, one_line, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
 
 WEB = re.compile(r"https?://[\w.-]+(:\d+)?(/[^\s<>()\[\]\\`\"'|]*)?", re.ASCII)
 """URLs that a document may link to."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, isclose, log10
-from typing import TYPE_CHECKING
 
 from torchperf_ci import document as doc
 from torchperf_ci.actions import printable
 from torchperf_ci.markdown import MARKS, WEB
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --back: #fff; --band: #f6f8fa;

@@ -13,12 +13,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 GRACE_SECONDS = 3.0
 _MARK = "TORCHPERF_GROUP"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from torchperf_ci.options.option import (
     CONFIG,
@@ -26,9 +26,6 @@ from torchperf_ci.options.option import (
     switch,
 )
 from torchperf_ci.places import REMOTE_FORMS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torchperf_ci.metrics import LATENCY, PAIRED
 from torchperf_ci.options.measurement_commands import (
@@ -36,9 +36,6 @@ from torchperf_ci.options.option import (
     shared,
     switch,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 RANGE = "commit range"
 BUILDS = "builds"

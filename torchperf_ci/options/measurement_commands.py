@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices import DEVICE_TYPES
 from torchperf_ci.options.option import (
@@ -25,9 +25,6 @@ from torchperf_ci.options.option import (
     shared,
     switch,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def device(value: str) -> str:

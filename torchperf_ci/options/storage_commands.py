@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torchperf_ci.options.option import (
     CONFIG,
@@ -24,9 +24,6 @@ from torchperf_ci.options.option import (
     utf8,
 )
 from torchperf_ci.places import REMOTE_FORMS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)

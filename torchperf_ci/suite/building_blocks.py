@@ -6,16 +6,13 @@ of work, and no step has to copy them to the device. All losses are computed in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Residual(nn.Module):

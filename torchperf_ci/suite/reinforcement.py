@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,6 @@ from torch.nn import functional
 
 from torchperf_ci.suite.building_blocks import adamw, mean, mlp
 from torchperf_ci.suite.workload import Task, per_device, workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _OBSERVATION, _ACTION = 17, 6  # HalfCheetah
 _DISCOUNT = 0.99
