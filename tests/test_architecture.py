@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "bench/worker": {"suite", "machine.devices", "metrics"},
     "options": {"machine.devices", "places"},
     "actions": set(),
-    "git": {"deadline"},
+    "git": {"deadline", "processes"},
     "github": {"actions", "deadline", "http_client"},
     "identity": {"actions", "deadline", "git", "github"},
     "console": {"actions"},

@@ -98,7 +98,9 @@ def test_an_option_is_the_field_of_its_flag() -> None:
 def test_no_option_takes_a_percentage_for_a_multiple() -> None:
     """Shares are below 1; the rest are seconds, which may be as many as one likes."""
     tables = [options_of(command) for command in COMMANDS]
-    assert {option.metavar for table in tables for option in table if option.kind is seconds} == {"SECONDS"}
+    assert {option.placeholder for table in tables for option in table if option.kind is seconds} == {
+        "SECONDS"
+    }
 
 
 def test_switches_are_words_in_the_environment() -> None:

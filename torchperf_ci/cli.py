@@ -8,6 +8,7 @@ import signal
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import cleandoc
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -35,14 +36,12 @@ _MISSING = {
 
 @dataclass(frozen=True)
 class Command:
-    """A command of one or two words: its options, an example for its help, and its implementation.
+    """A command of one or two words: its options, whose docstring is its help, and its implementation.
 
     ``options`` is ``module:class`` in ``options``, ``action`` is ``module:function``: imported on use, to start fast.
     """
 
     name: str
-    help: str
-    example: str
     options: str
     action: str
 
@@ -51,6 +50,20 @@ class Command:
         """The dataclass whose fields are the options."""
         found: type[DataclassInstance] = _imported(f"options.{self.options}")
         return found
+
+    @property
+    def help(self) -> str:
+        """What the command does, in a sentence or two."""
+        return self._docstring[0]
+
+    @property
+    def example(self) -> str:
+        """A call of the command."""
+        return self._docstring[2]
+
+    @property
+    def _docstring(self) -> tuple[str, str, str]:
+        return cleandoc(self.options_class.__doc__ or "").partition("\n\n")
 
     def is_named_by(self, argv: Sequence[str]) -> bool:
         """Whether a command line begins with this command's name."""
@@ -170,7 +183,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     if not unknown:
         return namespace.chosen, namespace
     name, options = f"torchperf {namespace.chosen.name}", options_of(namespace.chosen.options_class)
-    flags = [option.flag for option in options if not option.is_positional]
+    flags = [option.flag for option in options if not option.positional]
     if not unknown[0].startswith("-"):
         likely = _LIKELY_FOR.get(unknown[0].rpartition(".")[2], _LIKELY)
         flag = next((flag for flag in likely if flag in flags), "")
@@ -243,158 +256,32 @@ FAMILIES = {
 }
 """Help for the first word of commands that have two."""
 COMMANDS = (
+    Command("init", "setup_commands:InitOptions", "init.command:init_command"),
+    Command("plan", "analysis_commands:PlanOptions", "plan.command:plan_command"),
+    Command("run", "measurement_commands:RunOptions", "bench.commands:run_command"),
+    Command("list", "measurement_commands:ListOptions", "bench.commands:list_command"),
     Command(
-        "init",
-        "Set up this repository: torchperf.yml, workflows and a working suite. Overwrites nothing.",
-        "torchperf init --dry-run",
-        "setup_commands:InitOptions",
-        "init.command:init_command",
+        "suite coverage", "measurement_commands:CoverageOptions", "bench.suite_coverage:coverage_command"
     ),
     Command(
-        "plan",
-        "Turn torchperf.yml into measuring jobs, or regressions into bisecting jobs.",
-        "torchperf plan --costs costs.json --json",
-        "analysis_commands:PlanOptions",
-        "plan.command:plan_command",
+        "suite discover", "measurement_commands:DiscoverOptions", "bench.suite_coverage:discover_command"
     ),
+    Command("doctor", "measurement_commands:DoctorOptions", "bench.commands:doctor_command"),
+    Command("upload", "storage_commands:UploadOptions", "upload.command:upload_command"),
+    Command("pack", "storage_commands:PackOptions", "upload.command:pack_command"),
+    Command("receive", "storage_commands:ReceiveOptions", "receive.command:receive_command"),
+    Command("ingest", "storage_commands:IngestOptions", "web.command:ingest_command"),
+    Command("query", "storage_commands:QueryOptions", "store.command:query_command"),
+    Command("serve", "storage_commands:ServeOptions", "web.serve:serve_command"),
+    Command("site", "storage_commands:SiteOptions", "web.command:site_command"),
+    Command("check", "analysis_commands:CheckOptions", "check.command:check_command"),
     Command(
-        "run",
-        "Measure workloads on this machine and write v3 records.",
-        "torchperf run --suite core --dtype bf16 --backend eager,inductor --out records",
-        "measurement_commands:RunOptions",
-        "bench.commands:run_command",
+        "baseline update", "analysis_commands:BaselineUpdateOptions", "check.command:baseline_update_command"
     ),
-    Command(
-        "list",
-        "Show what can be run, what cannot, and why.",
-        "torchperf list --suite all --filter 'vision/*'",
-        "measurement_commands:ListOptions",
-        "bench.commands:list_command",
-    ),
-    Command(
-        "suite coverage",
-        "Count the PyTorch functions and operators that the workloads use, and what candidates would add.",
-        "torchperf suite coverage --suite core --candidate my_models.py",
-        "measurement_commands:CoverageOptions",
-        "bench.suite_coverage:coverage_command",
-    ),
-    Command(
-        "suite discover",
-        "Try architectures of the installed libraries, and write a suite of those that add coverage.",
-        "torchperf suite discover --filter 'vision/timm_*' --out discovered.py",
-        "measurement_commands:DiscoverOptions",
-        "bench.suite_coverage:discover_command",
-    ),
-    Command(
-        "doctor",
-        "Check whether this machine can produce trustworthy numbers, and say what to do about each finding.",
-        "torchperf doctor --device cuda",
-        "measurement_commands:DoctorOptions",
-        "bench.commands:doctor_command",
-    ),
-    Command(
-        "upload",
-        "Upload records to a bucket, an upload API, a branch, a directory or a store.",
-        "torchperf upload records --to s3://bucket --role arn:aws:iam::1234:role/uploader",
-        "storage_commands:UploadOptions",
-        "upload.command:upload_command",
-    ),
-    Command(
-        "pack",
-        "Keep a data branch small: pack records older than a quarter into one object per month.",
-        "torchperf pack branch:benchmarks",
-        "storage_commands:PackOptions",
-        "upload.command:pack_command",
-    ),
-    Command(
-        "receive",
-        "Serve an upload API to clients with the credentials in UPLOADER_USERNAME and UPLOADER_PASSWORD.",
-        "torchperf receive --bind 127.0.0.1:8080 --to s3://bucket",
-        "storage_commands:ReceiveOptions",
-        "receive.command:receive_command",
-    ),
-    Command(
-        "ingest",
-        "Ingest records into the store, each exactly once no matter how often it runs.",
-        "torchperf ingest s3://bucket --store clickhouse://user@host/benchmark",
-        "storage_commands:IngestOptions",
-        "web.command:ingest_command",
-    ),
-    Command(
-        "query",
-        "Print results from the store.",
-        "torchperf query --repo pytorch/pytorch --benchmark nightly --start 2026-08-01 --metrics 'latency(ms)'",
-        "storage_commands:QueryOptions",
-        "store.command:query_command",
-    ),
-    Command(
-        "serve",
-        "Serve a store: the dashboard and the query API of the PyTorch OSS benchmark infrastructure.",
-        "torchperf serve --store clickhouse://user@host/benchmark --bind 0.0.0.0:8000",
-        "storage_commands:ServeOptions",
-        "web.serve:serve_command",
-    ),
-    Command(
-        "site",
-        "Write the dashboard of a store as static pages, for any web server or GitHub Pages.",
-        "torchperf site public --store chdb://.torchperf/store",
-        "storage_commands:SiteOptions",
-        "web.command:site_command",
-    ),
-    Command(
-        "check",
-        "Judge records against history; exit with 1 if something regressed or is broken.",
-        "torchperf check records --against store --store clickhouse://user@host/benchmark",
-        "analysis_commands:CheckOptions",
-        "check.command:check_command",
-    ),
-    Command(
-        "baseline update",
-        "Update the committed baseline of the machines that measured the records, and keep the others.",
-        "torchperf baseline update --reason 'PyTorch 2.13' records",
-        "analysis_commands:BaselineUpdateOptions",
-        "check.command:baseline_update_command",
-    ),
-    Command(
-        "history",
-        "Show what changed when: the levels of every series over its stored history.",
-        "torchperf history --store clickhouse://user@host/benchmark --branch main --since 2026-01-01",
-        "analysis_commands:HistoryOptions",
-        "history:history_command",
-    ),
-    Command(
-        "compare",
-        "Measure two builds alternately on this machine, and judge whether head is slower than base.",
-        "torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py",
-        "comparison_commands:CompareOptions",
-        "compare.command:compare_command",
-    ),
-    Command(
-        "bisect",
-        "Find the commit that made something slower, and prove it.",
-        "torchperf bisect --good v2.12.0 --bad main --workload vision/resnet18 --build './build.sh {env}'",
-        "comparison_commands:BisectOptions",
-        "bisect.command:bisect_command",
-    ),
-    Command(
-        "report",
-        "Report verdicts and culprits in the job's summary, on the pull request, or in issues.",
-        "torchperf report --verdicts verdicts.json --to comment --repo pytorch/pytorch --pull-request 1234",
-        "analysis_commands:ReportOptions",
-        "report.command:report_command",
-    ),
-    Command(
-        "watch",
-        "Open an issue if a scheduled workflow did not run or failed, and close it when it runs again.",
-        "torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run",
-        "analysis_commands:WatchOptions",
-        "watch:watch_command",
-    ),
-    Command(
-        "completion",
-        "Print a shell completion script for torchperf's commands, options and values.",
-        "torchperf completion bash >> ~/.bashrc",
-        "setup_commands:CompletionOptions",
-        "shell_completion:completion_command",
-    ),
+    Command("history", "analysis_commands:HistoryOptions", "history:history_command"),
+    Command("compare", "comparison_commands:CompareOptions", "compare.command:compare_command"),
+    Command("bisect", "comparison_commands:BisectOptions", "bisect.command:bisect_command"),
+    Command("report", "analysis_commands:ReportOptions", "report.command:report_command"),
+    Command("watch", "analysis_commands:WatchOptions", "watch:watch_command"),
+    Command("completion", "setup_commands:CompletionOptions", "shell_completion:completion_command"),
 )

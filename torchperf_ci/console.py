@@ -10,23 +10,8 @@ from dataclasses import dataclass, replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, TextIO
 
+from torchperf_ci import document as doc
 from torchperf_ci.actions import in_actions, literal, one_line
-from torchperf_ci.document import (
-    Bold,
-    Bullets,
-    Chart,
-    Commands,
-    Folded,
-    Heading,
-    Highlighted,
-    Note,
-    Paragraph,
-    Replaceable,
-    Table,
-    pieces,
-    shown_on,
-    text_of,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,8 +19,6 @@ if TYPE_CHECKING:
     import rich.progress
     from rich.console import RenderableType
     from rich.text import Text
-
-    from torchperf_ci.document import Block, Column, Document, Words
 
 
 WIDTH = 200
@@ -175,7 +158,7 @@ def print_line(text: str, out: TextIO, style: str = "") -> None:
 
 
 def print_table(
-    columns: Sequence[Column],
+    columns: Sequence[doc.Column],
     rows: Iterable[Sequence[object]],
     out: TextIO,
     *,
@@ -218,14 +201,14 @@ def _print(what: RenderableType, out: TextIO) -> None:
 
 
 def _only(
-    places: Sequence[int], columns: Sequence[Column], rows: Sequence[Sequence[str]]
-) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    places: Sequence[int], columns: Sequence[doc.Column], rows: Sequence[Sequence[str]]
+) -> tuple[Sequence[doc.Column], Sequence[Sequence[str]]]:
     return [columns[place] for place in places], [[row[place] for place in places] for row in rows]
 
 
 def _said_once(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int, out: TextIO
-) -> tuple[Sequence[Column], Sequence[Sequence[str]]]:
+    columns: Sequence[doc.Column], rows: Sequence[Sequence[str]], width: int, out: TextIO
+) -> tuple[Sequence[doc.Column], Sequence[Sequence[str]]]:
     """Print the columns that are equal in all rows, except the first column, and remove them from the table."""
     common = [
         place
@@ -241,7 +224,7 @@ def _said_once(
 
 
 def _layout(
-    columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int
+    columns: Sequence[doc.Column], rows: Sequence[Sequence[str]], width: int
 ) -> tuple[int, Sequence[int]] | None:
     """Return the gap and the width of each column; None if the table does not fit. Heads may take several lines."""
     from rich.cells import cell_len
@@ -262,7 +245,7 @@ def _layout(
 
 
 def _print_grid(
-    columns: Sequence[Column],
+    columns: Sequence[doc.Column],
     rows: Sequence[Sequence[str]],
     gap: int,
     widths: Sequence[int],
@@ -283,7 +266,7 @@ def _print_grid(
 
 
 def _paragraph(
-    columns: Sequence[Column], row: Sequence[str], width: int, styles: Mapping[str, str]
+    columns: Sequence[doc.Column], row: Sequence[str], width: int, styles: Mapping[str, str]
 ) -> Iterator[Text]:
     """Yield a row as lines: as many cells per line as fit, numbers with their heads; prose last, indented if long."""
     from rich.text import Text
@@ -313,13 +296,13 @@ _STYLES: Mapping[str, str] = {"bad": "bold red", "warning": "yellow", "good": "g
 
 
 def print_document(
-    document: Document, out: TextIO, *, rest: str = "all of them in the file", most: int = MAX_ROWS
+    document: doc.Document, out: TextIO, *, rest: str = "all of them in the file", most: int = MAX_ROWS
 ) -> None:
     """Print everything but the title, which commands print last, on stderr. A runner takes none of it for a command.
 
     Tables and lists have at most ``most`` rows; ``rest`` says where to find the others.
     """
-    _DocumentPrinter(out, rest, most).blocks(list(shown_on("terminal", document.blocks)))
+    _DocumentPrinter(out, rest, most).blocks(list(doc.shown_on("terminal", document.blocks)))
 
 
 @dataclass(frozen=True)
@@ -328,51 +311,51 @@ class _DocumentPrinter:
     rest: str
     most: int
 
-    def blocks(self, blocks: Sequence[Block]) -> None:
+    def blocks(self, blocks: Sequence[doc.Block]) -> None:
         for place, block in enumerate(blocks):
             if place and _begins_a_part(block):
                 self.line("")
             self.block(block)
 
-    def block(self, block: Block) -> None:
+    def block(self, block: doc.Block) -> None:
         match block:
-            case Heading():
+            case doc.Heading():
                 self.line(block.words, "bold")
-            case Paragraph():
+            case doc.Paragraph():
                 self.line(block.words, "bold" if _begins_a_part(block) else "")
-            case Note():
+            case doc.Note():
                 self.lines(block.lines)
-            case Bullets():
-                self.lines([f"- {text_of(item)}" for item in block.items], block.most)
-            case Commands():
+            case doc.Bullets():
+                self.lines([f"- {doc.text_of(item)}" for item in block.items], block.most)
+            case doc.Commands():
                 for line in block.lines:
                     self.line(f"    {line}")
-            case Table():
+            case doc.Table():
                 self.table(block)
-            case Chart():
+            case doc.Chart():
                 self.line(block.summary)
-            case Folded():
+            case doc.Folded():
                 self.line(block.title, "bold")
                 self.blocks(block.blocks)
-            case Replaceable():
+            case doc.Replaceable():
                 self.blocks(block.blocks)
             case _:
                 pass  # for programs alone
 
-    def line(self, words: Words, style: str = "") -> None:
-        print_line(text_of(words), self.out, style)
+    def line(self, words: doc.Words, style: str = "") -> None:
+        print_line(doc.text_of(words), self.out, style)
 
-    def lines(self, lines: Sequence[Words], most: int | None = None) -> None:
+    def lines(self, lines: Sequence[doc.Words], most: int | None = None) -> None:
         shown = lines[: self.most if most is None else min(most, self.most)]
         for line in shown:
             self.line(line)
         self.left_out(len(lines) - len(shown))
 
-    def table(self, table: Table) -> None:
+    def table(self, table: doc.Table) -> None:
         if table.title:
             self.line(table.title, "bold")
         shown = table.rows[: min(table.most, self.most)]
-        cells = [[text_of(cell) for cell in row] for row in shown]
+        cells = [[doc.text_of(cell) for cell in row] for row in shown]
         print_table(table.columns, cells, self.out, styles=_styles(table))
         self.left_out(len(table.rows) - len(shown))
 
@@ -381,19 +364,19 @@ class _DocumentPrinter:
             self.line(f"and {hidden:,} more, {self.rest}")
 
 
-def _begins_a_part(block: Block) -> bool:
+def _begins_a_part(block: doc.Block) -> bool:
     match block:
-        case Heading() | Folded():
+        case doc.Heading() | doc.Folded():
             return True
-        case Table():
+        case doc.Table():
             return bool(block.title)
-        case Paragraph():
-            return isinstance(pieces(block.words)[0], Bold)
+        case doc.Paragraph():
+            return isinstance(doc.pieces(block.words)[0], doc.Bold)
         case _:
             return False
 
 
-def _styles(table: Table) -> dict[str, str]:
+def _styles(table: doc.Table) -> dict[str, str]:
     """Return the styles of highlighted words, by their text."""
-    words = [word for row in table.rows for cell in row for word in pieces(cell)]
-    return {word.text: _STYLES[word.tone] for word in words if isinstance(word, Highlighted)}
+    words = [word for row in table.rows for cell in row for word in doc.pieces(cell)]
+    return {word.text: _STYLES[word.tone] for word in words if isinstance(word, doc.Highlighted)}

@@ -29,12 +29,9 @@ A fold is open on a terminal. Blocks for pages only, or for terminals only, go i
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
+from typing import Literal, TypeAlias
 
 MOST = 1000
 """Most rows of one table or list: nobody reads more, and programs read the files."""

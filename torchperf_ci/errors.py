@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 EXIT_CODES = """\
 exit codes:

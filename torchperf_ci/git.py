@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
+from torchperf_ci.processes import end_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -152,11 +151,11 @@ class Git:
             try:
                 out, err = process.communicate(stdin, timeout=self.deadline.left)
             except subprocess.TimeoutExpired:
-                _kill_group(process)
+                end_group(process.pid)
                 msg = f"git {arguments[0]} did not finish in time"
                 raise GitError(msg) from None
             except BaseException:
-                _kill_group(process)
+                end_group(process.pid)
                 raise
         if process.returncode:
             raise GitError(_git_message(arguments[0], process.returncode, err))
@@ -218,11 +217,6 @@ def _filters(settings: Iterable[GitSetting]) -> Iterable[str]:
 def without_secrets(text: str) -> str:
     """Return ``text`` with the credentials in URLs, headers and commands masked."""
     return _SECRET.sub(r"\1***", text)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # it has just ended; macOS raises the latter
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _git_message(command: str, status: int, stderr: bytes) -> str:

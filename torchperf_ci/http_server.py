@@ -156,13 +156,9 @@ class HttpServer:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or :meth:`stop`, then finish requests in progress."""
+        """Serve until SIGTERM or SIGINT, then finish requests in progress."""
         with suppress(Stopped):  # uvicorn raises the signal again when it has shut down
             self._server.run(sockets=[self._socket])
-
-    def stop(self) -> None:
-        """Make :meth:`run` return soon. Can be called from any thread."""
-        self._server.should_exit = True
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app

@@ -6,20 +6,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.errors import NotDeliveredError, UsageError
 from torchperf_ci.git import Git, GitError, without_secrets
 from torchperf_ci.github import GitHubRefusedError, github_client, github_server
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _BRANCHES = "refs/heads/"
 _MERGE_QUEUE = re.compile(r"refs/heads/gh-readonly-queue/(.+)/pr-\d+-[0-9a-f]+")

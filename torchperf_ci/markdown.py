@@ -7,40 +7,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from math import floor, log10
-from typing import TYPE_CHECKING
 
+from torchperf_ci import document as doc
 from torchperf_ci.actions import SUMMARY_ROOM, one_line, printable
-from torchperf_ci.document import (
-    Bold,
-    Bullets,
-    Chart,
-    Code,
-    Commands,
-    Document,
-    Folded,
-    Heading,
-    Hidden,
-    Highlighted,
-    Link,
-    Mention,
-    Note,
-    NoWrap,
-    OnlyOn,
-    Paragraph,
-    Replaceable,
-    Table,
-    pieces,
-    short,
-    shown_on,
-    text_of,
-)
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from torchperf_ci.document import Block, Piece, Words
 
 WEB = re.compile(r"https?://[\w.-]+(:\d+)?(/[^\s<>()\[\]\\`\"'|]*)?", re.ASCII)
 """URLs that a document may link to."""
@@ -76,12 +48,12 @@ _DIGITS = 6
 _NAME_LENGTH = 120
 
 
-def to_markdown(document: Document, room: int = SUMMARY_ROOM) -> str:
+def to_markdown(document: doc.Document, room: int = SUMMARY_ROOM) -> str:
     """Render a document in at most ``room`` bytes of UTF-8, at least some hundred; by default, those of a summary.
 
     Until it fits, tables and lists lose their last rows, beginning with the last list, and say how many.
     """
-    blocks = list(shown_on("page", document.blocks))
+    blocks = list(doc.shown_on("page", document.blocks))
     lengths = list(_lengths(blocks))
 
     def text(rows: int) -> str:
@@ -95,33 +67,33 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(_reference, printable(re.sub(r"\s+", " ", text)))
 
 
-def _whole(title: Words, blocks: Sequence[Block], shares: Iterator[int]) -> str:
-    head = [f"### {_line(title)}"] if text_of(title) else []
+def _whole(title: doc.Words, blocks: Sequence[doc.Block], shares: Iterator[int]) -> str:
+    head = [f"### {_line(title)}"] if doc.text_of(title) else []
     return "\n\n".join([*head, *_blocks(blocks, shares)]) + "\n"
 
 
-def _without_details(document: Document, room: int) -> str:
+def _without_details(document: doc.Document, room: int) -> str:
     """Return the hidden data, the beginning of the title, and a note that there is no room for more."""
-    hidden = [block for block in document.blocks if isinstance(block, Hidden)]
-    title = text_of(document.title)
+    hidden = [block for block in document.blocks if isinstance(block, doc.Hidden)]
+    title = doc.text_of(document.title)
 
     def text(length: int) -> str:
-        return _whole(short(title, max(length, 1)), [*hidden, Paragraph(_NO_ROOM)], repeat(0))
+        return _whole(doc.short(title, max(length, 1)), [*hidden, doc.Paragraph(_NO_ROOM)], repeat(0))
 
     return fitted(text, room, len(title)) or text(0)
 
 
-def _lengths(blocks: Sequence[Block]) -> Iterator[int]:
+def _lengths(blocks: Sequence[doc.Block]) -> Iterator[int]:
     """Yield the number of rows of each list, in the order of rendering."""
     for block in blocks:
         match block:
-            case Note():
+            case doc.Note():
                 yield len(block.lines)
-            case Bullets():
+            case doc.Bullets():
                 yield min(len(block.items), block.most)
-            case Table():
+            case doc.Table():
                 yield min(len(block.rows), block.most)
-            case Folded() | Replaceable():
+            case doc.Folded() | doc.Replaceable():
                 yield from _lengths(block.blocks)
 
 
@@ -136,44 +108,44 @@ def _shares(lengths: Sequence[int], rows: int) -> list[int]:
     return shares
 
 
-def _blocks(blocks: Sequence[Block], shares: Iterator[int]) -> Iterator[str]:
-    above: Block | None = None
+def _blocks(blocks: Sequence[doc.Block], shares: Iterator[int]) -> Iterator[str]:
+    above: doc.Block | None = None
     for block in blocks:
-        if isinstance(block, Commands) and isinstance(above, Bullets):
+        if isinstance(block, doc.Commands) and isinstance(above, doc.Bullets):
             yield _NOTHING  # otherwise the commands would belong to the last item
         yield _block(block, shares)
         above = block
 
 
-def _block(block: Block, shares: Iterator[int]) -> str:
+def _block(block: doc.Block, shares: Iterator[int]) -> str:
     match block:
-        case Heading():
+        case doc.Heading():
             return f"#### {_line(block.words)}"
-        case Paragraph():
+        case doc.Paragraph():
             line = _beginning(_line(block.words))
             return f"<sub>{line}</sub>" if block.small else line
-        case Note():
+        case doc.Note():
             lines = [f"> {_beginning(_line(line))}" for line in block.lines]
             return "\n>\n".join(_first(lines, next(shares), "> "))
-        case Bullets():
+        case doc.Bullets():
             items = [f"- {_beginning(_line(item))}" for item in block.items]
             return "\n".join(_first(items, next(shares), "- "))
-        case Commands():
+        case doc.Commands():
             return _commands(block.lines)
-        case Table():
+        case doc.Table():
             return _table(block, next(shares))
-        case Chart():
+        case doc.Chart():
             return _mermaid(block)
-        case Folded():
-            title = escaped(text_of(block.title)).strip()
+        case doc.Folded():
+            title = escaped(doc.text_of(block.title)).strip()
             inner = "\n\n".join(_blocks(block.blocks, shares))
             return f"<details><summary>{title}</summary>\n\n{inner}\n\n</details>"
-        case Replaceable(name=name):
+        case doc.Replaceable(name=name):
             inner = "\n\n".join(_blocks(block.blocks, shares))
             return f"<!-- {name} -->\n{inner}\n<!-- /{name} -->"
-        case Hidden():
+        case doc.Hidden():
             return "<!-- " + re.sub(r"--|[<>\r\n]", "", block.text) + " -->"
-        case OnlyOn():
+        case doc.OnlyOn():
             return ""
 
 
@@ -186,8 +158,8 @@ def _commands(lines: Iterable[str]) -> str:
     )
 
 
-def _table(table: Table, most: int) -> str:
-    title = filter(None, [_piece(Bold(table.title))])
+def _table(table: doc.Table, most: int) -> str:
+    title = filter(None, [_piece(doc.Bold(table.title))])
     heads = [escaped(column.head) for column in table.columns]
     rows = [map(_line, row) for row in table.rows[:most]]
     lines = [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
@@ -203,8 +175,8 @@ def _more(hidden: int, begin: str = "") -> list[str]:
     return [f"{begin}…and {hidden:,} more, left out here"] if hidden > 0 else []
 
 
-def _line(words: Words) -> str:
-    return "".join(map(_piece, pieces(words))).strip()
+def _line(words: doc.Words) -> str:
+    return "".join(map(_piece, doc.pieces(words))).strip()
 
 
 def _beginning(line: str) -> str:
@@ -214,23 +186,23 @@ def _beginning(line: str) -> str:
     return f"{line[:number]}&#{ord(line[number])};{line[number + 1 :]}" if match else line
 
 
-def _piece(piece: Piece) -> str:
+def _piece(piece: doc.Piece) -> str:
     match piece:
         case str():
             return escaped(piece)
-        case Bold():
+        case doc.Bold():
             text = escaped(piece.text).strip()
             return f"**{text}**" if text else ""
-        case Code():
+        case doc.Code():
             return _code(piece.text)
-        case Link():
+        case doc.Link():
             shown = _piece(piece.text)
             return f"[{shown}]({piece.url})" if WEB.fullmatch(piece.url) else shown
-        case Mention():
+        case doc.Mention():
             return f"@{piece.login}" if LOGIN.fullmatch(piece.login) else escaped(piece.login)
-        case Highlighted():
+        case doc.Highlighted():
             return f"{MARKS[piece.tone]} {escaped(piece.text)}"
-        case NoWrap():
+        case doc.NoWrap():
             return _unbroken(escaped(piece.text))
 
 
@@ -250,7 +222,7 @@ def _reference(match: re.Match[str]) -> str:
     return f"{character}{_NOTHING}" if character in "@#-" else f"&#{ord(character)};"
 
 
-def _mermaid(chart: Chart) -> str:
+def _mermaid(chart: doc.Chart) -> str:
     """Return a Mermaid chart, which GitHub draws: https://mermaid.js.org/syntax/xyChart.html"""
     low, high = chart.bounds
     lines = (
@@ -278,7 +250,7 @@ def _decimal(value: float) -> str:
 def _in_chart(text: str) -> str:
     """Return ``text`` without characters that have a meaning in Mermaid, even within quotation marks."""
     kept = " ".join(re.sub(r"[^\w./()+ -]", " ", text, flags=re.ASCII).split())
-    return short(kept, _NAME_LENGTH) or "value"
+    return doc.short(kept, _NAME_LENGTH) or "value"
 
 
 def fitted(document: Callable[[int], str], room: int, most: int) -> str | None:

@@ -8,12 +8,10 @@ which covers the metrics of other harnesses.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import Literal
 
 UP, DOWN = "up", "down"
 """The better direction."""

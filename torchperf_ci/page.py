@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, isclose, log10
-from typing import TYPE_CHECKING
 
+from torchperf_ci import document as doc
 from torchperf_ci.actions import printable
-from torchperf_ci.document import (
-    Bold,
-    Bullets,
-    Chart,
-    Code,
-    Commands,
-    Folded,
-    Heading,
-    Hidden,
-    Highlighted,
-    Link,
-    Mention,
-    Note,
-    NoWrap,
-    OnlyOn,
-    Paragraph,
-    Replaceable,
-    Table,
-    pieces,
-    shown_on,
-)
 from torchperf_ci.markdown import MARKS, WEB
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from torchperf_ci.document import Block, Document, Piece, Words
 
 _STYLE = """
 :root { color-scheme: light dark; --text: #1f2328; --soft: #59636e; --line: #d1d9e0; --back: #fff; --band: #f6f8fa;
@@ -110,7 +85,7 @@ _DIGIT, _GAP = 14, 8
 _TICKS = 5
 
 
-def page(title: str, documents: Iterable[Document], about: Words = "") -> str:
+def page(title: str, documents: Iterable[doc.Document], about: doc.Words = "") -> str:
     """Return a complete HTML page; ``about`` is a line below its title."""
     beneath = f"<p>{_line(about)}</p>\n" if about else ""
     body = "\n".join((f"<h1>{_text(title)}</h1>\n{beneath}", *map(_document, documents)))
@@ -123,43 +98,43 @@ def page(title: str, documents: Iterable[Document], about: Words = "") -> str:
     )
 
 
-def _document(document: Document) -> str:
+def _document(document: doc.Document) -> str:
     head = f"<h2>{_line(document.title)}</h2>\n" if document.title else ""
-    return head + _blocks(list(shown_on("page", document.blocks)))
+    return head + _blocks(list(doc.shown_on("page", document.blocks)))
 
 
-def _blocks(blocks: Sequence[Block]) -> str:
+def _blocks(blocks: Sequence[doc.Block]) -> str:
     return "\n".join(map(_block, blocks))
 
 
-def _block(block: Block) -> str:
+def _block(block: doc.Block) -> str:
     match block:
-        case Heading():
+        case doc.Heading():
             return f"<h3>{_line(block.words)}</h3>"
-        case Paragraph():
+        case doc.Paragraph():
             line = _line(block.words)
             return f"<p><small>{line}</small></p>" if block.small else f"<p>{line}</p>"
-        case Note():
+        case doc.Note():
             return f"<blockquote>{_each('p', block.lines)}</blockquote>"
-        case Bullets():
+        case doc.Bullets():
             items = block.items[: block.most]
             return f"<ul>{_each('li', items)}</ul>{_more(len(block.items) - len(items))}"
-        case Commands():
+        case doc.Commands():
             lines = (printable(line, keep="\n") for line in block.lines)
             return f"<pre {_SCROLLED}><code>{escape(chr(10).join(lines))}\n</code></pre>"
-        case Table():
+        case doc.Table():
             return _table(block)
-        case Chart():
+        case doc.Chart():
             return _svg(block)
-        case Folded():
+        case doc.Folded():
             return f"<details><summary>{_line(block.title)}</summary>\n{_blocks(block.blocks)}\n</details>"
-        case Replaceable():
+        case doc.Replaceable():
             return _blocks(block.blocks)
-        case Hidden() | OnlyOn():
+        case doc.Hidden() | doc.OnlyOn():
             return ""
 
 
-def _table(table: Table) -> str:
+def _table(table: doc.Table) -> str:
     title = f"<p><strong>{_text(table.title)}</strong></p>\n" if table.title else ""
     shown = table.rows[: table.most]
     head = f"<tr>{_each('th', [column.head for column in table.columns])}</tr>"
@@ -168,7 +143,7 @@ def _table(table: Table) -> str:
     return f"{title}{body}{_more(len(table.rows) - len(shown))}"
 
 
-def _each(tag: str, lines: Iterable[Words]) -> str:
+def _each(tag: str, lines: Iterable[doc.Words]) -> str:
     return "".join(f"<{tag}>{_line(line)}</{tag}>" for line in lines)
 
 
@@ -176,26 +151,26 @@ def _more(hidden: int) -> str:
     return f"\n<p>…and {hidden:,} more, left out here</p>" if hidden > 0 else ""
 
 
-def _line(words: Words) -> str:
-    return "".join(map(_piece, pieces(words))).strip()
+def _line(words: doc.Words) -> str:
+    return "".join(map(_piece, doc.pieces(words))).strip()
 
 
-def _piece(piece: Piece) -> str:
+def _piece(piece: doc.Piece) -> str:
     match piece:
         case str():
             return _text(piece)
-        case Bold():
+        case doc.Bold():
             return f"<strong>{_text(piece.text)}</strong>"
-        case Code():
+        case doc.Code():
             return f"<code>{_text(piece.text)}</code>"
-        case Link():
+        case doc.Link():
             shown = _piece(piece.text)
             return f'<a href="{escape(piece.url)}">{shown}</a>' if WEB.fullmatch(piece.url) else shown
-        case Mention():
+        case doc.Mention():
             return _text(f"@{piece.login}")
-        case Highlighted():
+        case doc.Highlighted():
             return f"{MARKS[piece.tone]}&nbsp;{_text(piece.text)}"
-        case NoWrap():
+        case doc.NoWrap():
             return f'<span class="unbroken">{_text(piece.text)}</span>'
 
 
@@ -226,7 +201,7 @@ class _Axis:
         return [(number * step, f"{number * step:,.{digits}f}") for number in numbers]
 
 
-def _svg(chart: Chart) -> str:
+def _svg(chart: doc.Chart) -> str:
     """Return the chart as an SVG element."""
     title = _text(chart.title)
     x = _Axis(1 - len(chart.values), 0, _LEFT, _WIDTH - _RIGHT)

@@ -13,12 +13,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 GRACE_SECONDS = 3.0
 _MARK = "TORCHPERF_GROUP"
@@ -49,7 +47,7 @@ class ProcessGroup:
 
         A process that is stuck in a driver cannot be killed; it is left behind after a short wait.
         """
-        _end_group(self.process.pid)
+        end_group(self.process.pid)
         if daemons:
             _end_marked(self._mark)
         self._notify_guard("-")
@@ -86,7 +84,8 @@ def _let_guard_go(process: int) -> None:
         ended.communicate()
 
 
-def _end_group(group: int) -> None:
+def end_group(group: int) -> None:
+    """Kill the processes of a group."""
     with suppress(ProcessLookupError, PermissionError):  # no process is left; macOS raises the latter
         os.killpg(group, signal.SIGKILL)
 
@@ -137,7 +136,7 @@ def _stand_guard() -> None:
             left.pop(mark, None)
     for mark, groups in left.items():
         for group_id in groups:
-            _end_group(group_id)
+            end_group(group_id)
         _end_marked(mark)
 
 

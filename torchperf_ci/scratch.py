@@ -8,16 +8,12 @@ import secrets
 import shutil
 import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import OutputDirectoryError
 from torchperf_ci.records.files import open_regular
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 PREFIX = "torchperf-"
 _OWNER = "owner"

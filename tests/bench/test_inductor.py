@@ -12,7 +12,7 @@ import pytest
 
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.process import ProcessOutcome, measure
-from torchperf_ci.bench.results import CaseResult, RunSetting, metrics
+from torchperf_ci.bench.results import CaseResult, RunSetting, metrics_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +72,7 @@ def test_the_first_process_compiles_cold_and_the_second_warm(settings: Settings,
     outcomes = [outcome(case, settings, tmp_path, first=number == 0) for number in range(2)]
     setting = RunSetting("nightly", settings, {}, {}, "")
     assert [(o.status, o.reason) for o in outcomes] == [("pass", "")] * 2
-    found = {metric.name: metric.values for metric in metrics(CaseResult(case, outcomes), setting)}
+    found = {metric.name: metric.values for metric in metrics_of(CaseResult(case, outcomes), setting)}
     assert len(found["compile_time(s)"]) == len(found["warm_compile_time(s)"]) == 1
     assert found["accuracy"] == [1.0]
     assert min(found["graph_breaks"]) >= 1.0

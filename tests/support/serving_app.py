@@ -28,7 +28,7 @@ def serving_app(
     try:
         yield server
     finally:
-        server.stop()
+        server._server.should_exit = True
         thread.join()
 
 

@@ -12,7 +12,7 @@ import math
 import os
 import shutil
 import sys
-from collections.abc import Mapping  # noqa: TC003  # msgspec reads the types
+from collections.abc import Mapping  # msgspec reads the types
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from statistics import median, stdev

@@ -8,25 +8,8 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from torchperf_ci import metrics
 from torchperf_ci.machine.interference import describe_interference
-from torchperf_ci.metrics import (
-    ACCURACY,
-    ANCHORED,
-    COMPILE_CPU_TIME,
-    COMPILE_TIME,
-    FLOPS,
-    HOST_MEMORY_LEAK,
-    HOST_PEAK_MEMORY,
-    LATENCY,
-    MEMORY_LEAK,
-    PEAK_MEMORY,
-    SPEEDS,
-    STATUS,
-    THROUGHPUT,
-    WARM_COMPILE_CPU_TIME,
-    WARM_COMPILE_TIME,
-    rounded,
-)
 from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, build_record
 
 if TYPE_CHECKING:
@@ -157,7 +140,7 @@ def records(result: CaseResult, setting: RunSetting) -> list[dict[str, object]]:
                 runners=[setting.runner],
             ),
         }
-        for metric in metrics(result, setting)
+        for metric in metrics_of(result, setting)
     ]
 
 
@@ -173,12 +156,12 @@ def _workload_config(result: CaseResult, dependencies: Mapping[str, Dependency])
     return " ".join(filter(None, (made, version))) or None
 
 
-def metrics(result: CaseResult, setting: RunSetting) -> Iterator[Metric]:
+def metrics_of(result: CaseResult, setting: RunSetting) -> Iterator[Metric]:
     """Yield the metrics of a case, each with its unit in the name."""
     yield _status(result, setting.settings)
     for agreement in result.answers(lambda answers: answers.agreement):
         extra = {key: value for key, value in vars(agreement).items() if key != "agrees"}
-        yield Metric(ACCURACY, [float(agreement.agrees)], extra)
+        yield Metric(metrics.ACCURACY, [float(agreement.agrees)], extra)
     if result.failure:
         return
     yield from _speed(result)
@@ -187,7 +170,7 @@ def metrics(result: CaseResult, setting: RunSetting) -> Iterator[Metric]:
     yield from _memory(result, host_is_device=setting.settings.device == "cpu")
     for flops in result.answers(lambda answers: answers.flops):
         if flops:
-            yield Metric(FLOPS, [flops / 1e9])
+            yield Metric(metrics.FLOPS, [flops / 1e9])
     if result.case.compiled:
         yield from _compilation(result)
 
@@ -210,7 +193,7 @@ def _status(result: CaseResult, settings: Settings) -> Metric:
         extra |= {"reason": failure.reason, "log": failure.log or None}
     elif missing := unmeasured(result):
         extra["not_measured"] = missing
-    return Metric(STATUS, [0.0 if failure else 1.0], extra)
+    return Metric(metrics.STATUS, [0.0 if failure else 1.0], extra)
 
 
 def unmeasured(result: CaseResult) -> dict[str, str]:
@@ -218,18 +201,18 @@ def unmeasured(result: CaseResult) -> dict[str, str]:
     missing: dict[str, str] = {}
     failed = {verb: why for outcome in result.outcomes for verb, why in outcome.missing.items()}
     if result.void and not result.latencies:
-        missing |= dict.fromkeys(SPEEDS, result.void)
+        missing |= dict.fromkeys(metrics.SPEEDS, result.void)
     if not any(leak.steps for leak in result.answers(lambda answers: answers.leak)):
-        missing[MEMORY_LEAK] = failed.get("leak", "too few steps fit in the budget")
+        missing[metrics.MEMORY_LEAK] = failed.get("leak", "too few steps fit in the budget")
     if not any(result.answers(lambda answers: answers.flops)):
-        missing[FLOPS] = failed.get("flops", "no operator of it has a known FLOP count")
+        missing[metrics.FLOPS] = failed.get("flops", "no operator of it has a known FLOP count")
     if lost := sum("peak" in outcome.missing for outcome in result.outcomes):
         some = f"in {lost} of {len(result.outcomes)} processes: " if lost < len(result.outcomes) else ""
-        missing[PEAK_MEMORY] = f"{some}{failed['peak']}"
+        missing[metrics.PEAK_MEMORY] = f"{some}{failed['peak']}"
     if "phases" in failed:
         missing["phases"] = failed["phases"]
     if result.unpaired:
-        missing[ANCHORED] = result.unpaired
+        missing[metrics.ANCHORED] = result.unpaired
     return missing
 
 
@@ -238,54 +221,57 @@ def _speed(result: CaseResult) -> Iterator[Metric]:
     if not seconds:
         return
     extra: dict[str, object] = {
-        "samples_ms": [[rounded(s * 1e3) for s in answer.seconds] for answer in samples],
+        "samples_ms": [[metrics.rounded(s * 1e3) for s in answer.seconds] for answer in samples],
         "steps_per_sample": [answer.inner for answer in samples],
         "half_width": [answer.half_width for answer in samples],
         "converged": [answer.converged for answer in samples],
-        "wall_ms": [rounded(answer.wall_per_step * 1e3) for answer in samples],
-        "cpu_ms": [rounded(answer.cpu_per_step * 1e3) for answer in samples],
+        "wall_ms": [metrics.rounded(answer.wall_per_step * 1e3) for answer in samples],
+        "cpu_ms": [metrics.rounded(answer.cpu_per_step * 1e3) for answer in samples],
         "first_step_ms": [
-            rounded(first.wall * 1e3) for first in result.answers(lambda answers: answers.first_step)
+            metrics.rounded(first.wall * 1e3) for first in result.answers(lambda answers: answers.first_step)
         ],
         "warm_up": [asdict(answer) for answer in result.answers(lambda answers: answers.warm_up)],
         "settling": [asdict(answer.settling) for answer in samples if answer.settling] or None,
         "observed": [dict(outcome.observed) for outcome in result.outcomes],
         "disturbed": result.disturbed,
         "phases_ms": [
-            {phase: rounded(s * 1e3) for phase, s in answer.items()}
+            {phase: metrics.rounded(s * 1e3) for phase, s in answer.items()}
             for answer in result.answers(lambda answers: answers.phases)
         ],
     }
-    yield Metric(LATENCY, [s * 1e3 for s in seconds], extra)
+    yield Metric(metrics.LATENCY, [s * 1e3 for s in seconds], extra)
     # Computed from the median latency, which is the one reported: averaging throughputs would not agree with it.
-    yield Metric(THROUGHPUT, [result.case.batch_size / median(seconds)])
+    yield Metric(metrics.THROUGHPUT, [result.case.batch_size / median(seconds)])
 
 
 def _anchored(result: CaseResult, anchor: Anchor) -> Metric:
     """One ratio per pair, and the quads that it is the median of. Ratios are comparable only for the same anchor."""
     extra = {
         "anchor": anchor.build,
-        "anchor_ms": [rounded(pair.base_seconds * 1e3) for pair in result.pairs],
-        "head_ms": [rounded(pair.head_seconds * 1e3) for pair in result.pairs],
-        "quads": [[rounded(math.exp(ratio)) for ratio in pair.log_ratios] for pair in result.pairs],
+        "anchor_ms": [metrics.rounded(pair.base_seconds * 1e3) for pair in result.pairs],
+        "head_ms": [metrics.rounded(pair.head_seconds * 1e3) for pair in result.pairs],
+        "quads": [[metrics.rounded(math.exp(ratio)) for ratio in pair.log_ratios] for pair in result.pairs],
     }
-    return Metric(ANCHORED, result.ratios, extra)
+    return Metric(metrics.ANCHORED, result.ratios, extra)
 
 
 def _memory(result: CaseResult, *, host_is_device: bool) -> Iterator[Metric]:
     if peaks := result.answers(lambda answers: answers.peak):
         on_host = {"method": peaks[0].host_method}
         on_device = {"method": "reserved"} if peaks[0].held else {}
-        extra = {PEAK_MEMORY: on_host if host_is_device else on_device, HOST_PEAK_MEMORY: on_host}
+        extra = {
+            metrics.PEAK_MEMORY: on_host if host_is_device else on_device,
+            metrics.HOST_PEAK_MEMORY: on_host,
+        }
         for metric in peaks[0].by_metric:
-            if metric != HOST_PEAK_MEMORY or not host_is_device:
+            if metric != metrics.HOST_PEAK_MEMORY or not host_is_device:
                 yield Metric(metric, [peak.by_metric[metric] for peak in peaks], extra.get(metric, {}))
     leaks = [leak for leak in result.answers(lambda answers: answers.leak) if leak.steps]
     if leaks:
         steps = {"steps": leaks[0].steps}
-        yield Metric(MEMORY_LEAK, [leak.device / KIB for leak in leaks], steps)
+        yield Metric(metrics.MEMORY_LEAK, [leak.device / KIB for leak in leaks], steps)
         if not host_is_device:
-            yield Metric(HOST_MEMORY_LEAK, [leak.host / KIB for leak in leaks], steps)
+            yield Metric(metrics.HOST_MEMORY_LEAK, [leak.host / KIB for leak in leaks], steps)
 
 
 def _compilation(result: CaseResult) -> Iterator[Metric]:
@@ -293,8 +279,8 @@ def _compilation(result: CaseResult) -> Iterator[Metric]:
     processes = list(zip(result.answers(lambda answers: answers.first_step), counts, strict=True))
     cold = [process for process in processes if not process[1].all_cached]
     warm = [process for process in processes if process[1].all_cached]
-    yield from _compile_time(COMPILE_TIME, COMPILE_CPU_TIME, cold)
-    yield from _compile_time(WARM_COMPILE_TIME, WARM_COMPILE_CPU_TIME, warm)
+    yield from _compile_time(metrics.COMPILE_TIME, metrics.COMPILE_CPU_TIME, cold)
+    yield from _compile_time(metrics.WARM_COMPILE_TIME, metrics.WARM_COMPILE_CPU_TIME, warm)
     extra = {
         "graphs": counts[0].graphs,
         "cudagraph_skips": counts[0].cudagraph_skips,

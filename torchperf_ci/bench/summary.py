@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import Annotation
-from torchperf_ci.bench.results import CaseResult, RunSetting, metrics, unmeasured
+from torchperf_ci.bench.results import CaseResult, RunSetting, metrics_of, unmeasured
 from torchperf_ci.bench.worker.protocol import LONG_STEP, MIN_SAMPLES
 from torchperf_ci.document import (
     Bold,
@@ -228,7 +228,7 @@ def results_as_json(results: Iterable[CaseResult], setting: RunSetting) -> list[
             "void": result.void or None,
             "spread": relative_spread(result.latencies),
             "not_measured": {} if result.failure else unmeasured(result),
-            "metrics": {metric.name: median(metric.values) for metric in metrics(result, setting)},
+            "metrics": {metric.name: median(metric.values) for metric in metrics_of(result, setting)},
         }
         for result in results
     ]

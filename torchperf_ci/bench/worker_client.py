@@ -11,8 +11,9 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.git import without_secrets
@@ -20,10 +21,6 @@ from torchperf_ci.machine.devices.system_files import resident_memory
 from torchperf_ci.machine.host import oom_kills
 from torchperf_ci.machine.tuning import pin
 from torchperf_ci.processes import ProcessGroup
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _T = TypeVar("_T")
 

@@ -8,18 +8,15 @@ import re
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median, stdev
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from torchperf_ci.machine.devices.interface import Device, GpuCondition, Throttling
 from torchperf_ci.machine.devices.system_files import text
 from torchperf_ci.machine.host import Host, cxx_compiler, read_host
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 FindingLevel = Literal["ok", "warn", "bad"]
 BLOCK_SECONDS = 0.02

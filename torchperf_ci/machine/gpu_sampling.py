@@ -5,15 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from statistics import fmean, median
-from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices.interface import Device, GpuReading, ThrottleCounters
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 INTERVAL_SECONDS = 0.1
 """Interval between readings. One reading of an H100 takes 4 ms, most of it for the energy counter."""

@@ -9,11 +9,11 @@ import select
 import socket
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import NotRestoredError, SystemRefusalError
 from torchperf_ci.machine.devices.interface import Device, TuningChange, VendorToolError
@@ -27,10 +27,6 @@ from torchperf_ci.machine.devices.system_files import (
     text,
 )
 from torchperf_ci.processes import MARKS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 
 NODES = Path("sys/devices/system/node")
 PCI_DEVICES = Path("sys/bus/pci/devices")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from torchperf_ci.options.option import (
     CONFIG,
@@ -23,31 +23,29 @@ from torchperf_ci.options.option import (
     seconds,
     share,
     shared,
-    truth,
+    switch,
 )
 from torchperf_ci.places import REMOTE_FORMS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """The options of ``torchperf check``."""
+    """Judge records against history; exit with 1 if something regressed or is broken.
+
+    torchperf check records --against store --store clickhouse://user@host/benchmark
+    """
 
     new_dir: str | None = option(
-        "NEW_DIR",
         "New records: a directory or a file; if it holds several runs, all count as new",
+        positional=True,
     )
     expect: Sequence[str] = option(
-        "--expect",
         "Jobs expected to have measured, by their names in `torchperf plan`; a note appears if "
         "NEW_DIR/torchperf-records-NAME holds no records",
         metavar="NAME",
         many=True,
     )
     against: str | None = option(
-        "--against",
         "History to judge against: store, any upload target that can be read "
         f"({REMOTE_FORMS}, a directory, chdb://PATH, clickhouse://USER@HOST/DATABASE), or a baseline file",
         metavar="store|PLACE|FILE",
@@ -56,14 +54,12 @@ class CheckOptions:
     format: str | None = shared(FORMAT)
     store: str | None = shared(STORE)
     role: str | None = option(
-        "--role",
         "ARN of the role to assume with the job's OIDC token, to read a bucket",
         metavar="ARN",
         otherwise="the config's, else the available credentials",
     )
     region: str | None = shared(REGION)
     policy: str | None = option(
-        "--policy",
         "Project configuration file, whose policy says when a change matters",
         metavar="FILE",
         otherwise="torchperf.yml, if it exists",
@@ -71,42 +67,40 @@ class CheckOptions:
         other_variables=("TORCHPERF_CONFIG",),
     )
     branch: str | None = option(
-        "--branch",
         "Branch of the history",
         metavar="NAME",
         otherwise="all of a given directory or file, else the branch that the job's pull request or merge "
         "queue merges into, else the records' branch, else the job's",
     )
     repo_name: str | None = option(
-        "--repo-name",
         "owner/name that was measured, if the records do not say",
         metavar="REPO",
         otherwise="the one in the history",
     )
-    out: str = option("--out", "File to write the verdicts to", metavar="FILE", default="verdicts.json")
+    out: str = option("File to write the verdicts to", metavar="FILE", default="verdicts.json")
     on_failure: str = failure_option("something regressed or records were refused")
-    sensitivity: bool = option(
-        "--sensitivity",
+    sensitivity: bool = switch(
         "Do not judge; show how small a change the gate would have detected in the past",
-        truth,
     )
-    calibrate: bool = option(
-        "--calibrate",
+    calibrate: bool = switch(
         "Do not judge; show how many false alarms the gate would have raised in the past",
-        truth,
     )
     json: bool = shared(JSON)
 
 
 @dataclass(frozen=True)
 class BaselineUpdateOptions:
-    """The options of ``torchperf baseline update``."""
+    """Update the committed baseline of the machines that measured the records, and keep the others.
 
-    dir: str | None = option("DIR", "Records to make the baseline from: several runs, which show the noise")
+    torchperf baseline update --reason 'PyTorch 2.13' records
+    """
+
+    dir: str | None = option(
+        "Records to make the baseline from: several runs, which show the noise", positional=True
+    )
     format: str | None = shared(FORMAT)
-    reason: str | None = option("--reason", "Why the baseline is updated; stored in the file", metavar="TEXT")
+    reason: str | None = option("Why the baseline is updated; stored in the file", metavar="TEXT")
     baseline: str = option(
-        "--baseline",
         "Baseline file; its baselines for other fingerprints are kept",
         metavar="FILE",
         default="baseline.json",
@@ -115,77 +109,68 @@ class BaselineUpdateOptions:
 
 @dataclass(frozen=True)
 class HistoryOptions:
-    """The options of ``torchperf history``."""
+    """Show what changed when: the levels of every series over its stored history.
+
+    torchperf history --store clickhouse://user@host/benchmark --branch main --since 2026-01-01
+    """
 
     store: str | None = shared(STORE)
-    records: str | None = option(
-        "--records", "Directory or file of records to read instead of a store", metavar="PATH"
-    )
+    records: str | None = option("Directory or file of records to read instead of a store", metavar="PATH")
     format: str | None = shared(FORMAT)
     csv: Sequence[str] = option(
-        "--csv",
         "Files to read instead of a store, one series each: two columns, index,value, oldest first",
         metavar="FILE",
         many=True,
     )
     config: str | None = shared(CONFIG)
-    min_effect: float = option(
-        "--min-effect", "Smallest relative change that counts as a change", share, metavar="X", default="0.01"
-    )
+    min_effect: float = option("Smallest relative change that counts as a change", share, default="0.01")
     direction: str = option(
-        "--direction",
         "Which direction is better in the --csv files; both if unknown",
         default="both",
         choices=("up", "down", "both"),
     )
     branch: str | None = option(
-        "--branch",
         "Only results of this branch, or without a branch",
         metavar="NAME",
         otherwise="the trunk: the branch measured on most days, or main or master if on at least half as many",
     )
-    since: int | None = option(
-        "--since", "Only changes since this time: Unix seconds, or a date in UTC", moment, metavar="TIME"
-    )
+    since: int | None = option("Only changes since this time: Unix seconds, or a date in UTC", moment)
     json: bool = shared(JSON)
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The options of ``torchperf plan``."""
+    """Turn torchperf.yml into measuring jobs, or regressions into bisecting jobs.
+
+    torchperf plan --costs costs.json --json
+    """
 
     config: str | None = shared(CONFIG)
     costs: str | None = option(
-        "--costs",
         "File to write each case's cost in recent runs to, for `torchperf run --costs`",
         metavar="FILE",
     )
     store: str | None = shared(STORE)
     verdicts: Sequence[str] = option(
-        "--verdicts",
         "Verdicts files: plan bisections of what regressed, instead of measurements",
         metavar="FILE",
         many=True,
     )
     records: str | None = option(
-        "--records",
         "Directory with a folder torchperf-records-NAME for the records of each measuring job NAME",
         metavar="DIR",
     )
     budget: float = option(
-        "--budget",
         "Seconds of machine time for all bisections together",
         seconds,
-        metavar="SECONDS",
         default="18000",
     )
     out: str = option(
-        "--out",
         "Directory to write one verdicts file per bisection to",
         metavar="DIR",
         default="torchperf-bisections",
     )
-    json: bool = option("--json", "Print the matrix as one line of JSON instead of a table", truth)
+    json: bool = switch("Print the matrix as one line of JSON instead of a table")
 
 
 def report_target(value: str) -> str:
@@ -201,14 +186,14 @@ def night(value: str) -> str:
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """The options of ``torchperf report``."""
+    """Report verdicts and culprits in the job's summary, on the pull request, or in issues.
 
-    verdicts: Sequence[str] = option(
-        "--verdicts", "Verdicts files from check or compare", metavar="FILE", many=True
-    )
-    culprits: Sequence[str] = option("--culprits", "Culprits files from bisect", metavar="FILE", many=True)
+    torchperf report --verdicts verdicts.json --to comment --repo pytorch/pytorch --pull-request 1234
+    """
+
+    verdicts: Sequence[str] = option("Verdicts files from check or compare", metavar="FILE", many=True)
+    culprits: Sequence[str] = option("Culprits files from bisect", metavar="FILE", many=True)
     to: Sequence[str] = option(
-        "--to",
         "summary (the job's; printed outside a job), comment (one on the pull request, kept up to date), issues (one "
         "per cause, opened, updated and closed), or a directory for report.md and report.html; or several of them",
         report_target,
@@ -216,46 +201,36 @@ class ReportOptions:
         otherwise="summary",
         many=True,
     )
-    unjudged: bool = option(
-        "--unjudged",
+    unjudged: bool = switch(
         "Nothing was judged: update an existing comment to say so, but do not create one",
-        truth,
     )
     config: str | None = shared(CONFIG)
     repo: str | None = option(
-        "--repo",
         "owner/name that has the pull request or issues",
         metavar="REPO",
         otherwise="the config's issues.repo for issues, else the job's repository",
     )
     night: str | None = option(
-        "--night",
         "Night to report: issues count nights, and the same night again changes something only if its results do",
         night,
         metavar="DATE",
         otherwise="today, in UTC",
     )
-    pull_request: int | None = option(
-        "--pull-request", "Number of the pull request", positive_int, metavar="N", otherwise="the job's"
-    )
+    pull_request: int | None = option("Number of the pull request", positive_int, otherwise="the job's")
     head_sha: str | None = option(
-        "--head-sha",
         "Commit that was measured; only a pull request that still has it as its head gets the comment",
         full_sha,
         metavar="SHA",
         otherwise="the job's",
     )
     head_repository: str | None = option(
-        "--head-repository", "owner/name that contains this commit", metavar="REPO", otherwise="the job's"
+        "owner/name that contains this commit", metavar="REPO", otherwise="the job's"
     )
     head_branch: str | None = option(
-        "--head-branch", "Branch that contains this commit", metavar="NAME", otherwise="the job's"
+        "Branch that contains this commit", metavar="NAME", otherwise="the job's"
     )
-    dry_run: bool = option(
-        "--dry-run", "Write the comment or issues to --out without contacting GitHub", truth
-    )
+    dry_run: bool = switch("Write the comment or issues to --out without contacting GitHub")
     out: str = option(
-        "--out",
         "Directory to write comment.md or issue-*.md to in a dry run or without a GITHUB_TOKEN",
         metavar="DIR",
         default="torchperf-report",
@@ -276,26 +251,26 @@ def duration(value: str) -> timedelta:
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """The options of ``torchperf watch``."""
+    """Open an issue if a scheduled workflow did not run or failed, and close it when it runs again.
+
+    torchperf watch --workflow nightly.yml --within 36h --repo pytorch/pytorch --dry-run
+    """
 
     workflow: str = option(
-        "--workflow",
         "Workflow file in .github/workflows whose schedule to watch",
         metavar="FILE",
         default="nightly.yml",
     )
     within: timedelta = option(
-        "--within",
         "Maximum time since the last successful run started: the schedule's interval plus a few hours of slack",
         duration,
         metavar="TIME",
         default="36h",
     )
-    branch: str | None = option("--branch", "Only runs on this branch", metavar="NAME", otherwise="all")
+    branch: str | None = option("Only runs on this branch", metavar="NAME", otherwise="all")
     repo: str | None = option(
-        "--repo",
         "owner/name that has the workflow and the issue",
         metavar="REPO",
         otherwise="the job's repository",
     )
-    dry_run: bool = option("--dry-run", "Query GitHub and print the issue, but change nothing", truth)
+    dry_run: bool = switch("Query GitHub and print the issue, but change nothing")

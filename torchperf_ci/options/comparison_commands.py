@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torchperf_ci.metrics import LATENCY, PAIRED
 from torchperf_ci.options.measurement_commands import (
@@ -34,55 +34,42 @@ from torchperf_ci.options.option import (
     seconds,
     share,
     shared,
-    truth,
+    switch,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 RANGE = "commit range"
 BUILDS = "builds"
 _A_BUILD = "a Python, a wheel (FILE.whl or NAME==VERSION), a revision of --repo, or a directory of records"
 
-REVISIONS_PYTHON = Option(
-    PYTHON.flag,
-    "Python that runs revisions imported from a worktree, and that creates the environments for wheels",
-    metavar="PATH",
-    otherwise=PYTHON.otherwise,
+REVISIONS_PYTHON = replace(
+    PYTHON,
+    help="Python that runs revisions imported from a worktree, and that creates the environments for wheels",
 )
 BUILD = Option(
-    "--build",
     "Shell command that installs a revision, run in a worktree with a fresh virtual environment active; {sha}, "
     "{worktree}, {env} and {seed}, or $SHA, $WORKTREE, $ENV and $SEED, stand for the commit, the worktree, the "
     "environment and, in a bisection, the number of the rebuild",
     metavar="CMD",
     otherwise="revisions are imported as is",
 )
-BUILD_TIMEOUT = Option(
-    "--build-timeout", "Maximum seconds for a build", seconds, metavar="SECONDS", default="7200"
-)
+BUILD_TIMEOUT = Option("Maximum seconds for a build", seconds, default="7200")
 MIN_EFFECT = Option(
-    "--min-effect",
     "Smallest relative change that matters",
     share,
-    metavar="X",
     otherwise="the policy's, else 0.03",
 )
 
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """The options of ``torchperf compare``."""
+    """Measure two builds alternately on this machine, and judge whether head is slower than base.
 
-    base: str | None = option(
-        "--base", f"Build to compare against: {_A_BUILD}", metavar="BUILD", heading=BUILDS
-    )
-    head: str | None = option(
-        "--head", "Build to judge, in any of the forms that --base takes", metavar="BUILD"
-    )
-    repo: str = option(
-        "--repo", "Checkout of the repository that contains the revisions", metavar="DIR", default="."
-    )
+    torchperf compare --base origin/main --head HEAD --python .venv/bin/python --suite benchmarks/suite.py
+    """
+
+    base: str | None = option(f"Build to compare against: {_A_BUILD}", metavar="BUILD", heading=BUILDS)
+    head: str | None = option("Build to judge, in any of the forms that --base takes", metavar="BUILD")
+    repo: str = option("Checkout of the repository that contains the revisions", metavar="DIR", default=".")
     python: str | None = shared(REVISIONS_PYTHON)
     build: str | None = shared(BUILD)
     build_timeout: float = shared(BUILD_TIMEOUT)
@@ -94,27 +81,23 @@ class CompareOptions:
     backend: Sequence[str] = shared(BACKEND)
     batch_size: int | None = shared(BATCH_SIZE)
     shard: tuple[int, int] | None = shared(SHARD)
-    affected: bool = option(
-        "--affected",
+    affected: bool = switch(
         "Skip workloads that read none of the files that differ between the two commits; if that is unknown, measure "
         "all",
-        truth,
     )
     config: str | None = shared(CONFIG)
     device: str | None = shared(DEVICE, WHERE)
     threads: int | None = shared(THREADS)
     min_effect: float | None = shared(MIN_EFFECT, HOW_LONG)
     budget: float | None = option(
-        "--budget",
         "Seconds, from the end of all builds and installs, in which pairs may start, compilation included; whatever is "
         "unclear by then stays undecided",
         seconds,
-        metavar="SECONDS",
         otherwise="600, or 60 per case if that is more",
     )
     timeout: float = shared(TIMEOUT)
     out: str = option(
-        "--out", "File to write the verdicts to", metavar="FILE", default="verdicts.json", heading=OUTCOME
+        "File to write the verdicts to", metavar="FILE", default="verdicts.json", heading=OUTCOME
     )
     json: bool = shared(JSON)
     on_failure: str = failure_option("head is worse or the result is inconclusive")
@@ -125,41 +108,35 @@ BUILDERS = ("worktree", "command", "wheel", "nightly")
 
 @dataclass(frozen=True)
 class BisectOptions:
-    """The options of ``torchperf bisect``."""
+    """Find the commit that made something slower, and prove it.
+
+    torchperf bisect --good v2.12.0 --bad main --workload vision/resnet18 --build './build.sh {env}'
+    """
 
     good: str | None = option(
-        "--good",
         "Commit, branch or tag known to be fast; with --builder nightly, a date",
         metavar="SHA",
         otherwise="the one in the verdicts",
         heading=RANGE,
     )
     bad: str | None = option(
-        "--bad",
         "Commit, branch or tag known to be slow; with --builder nightly, a date",
         metavar="SHA",
         otherwise="the one in the verdicts",
     )
     verdicts: str | None = option(
-        "--verdicts",
         "Verdicts file: bisect what got worse, over the commit range in the file",
         metavar="FILE",
     )
-    repo: str = option(
-        "--repo", "Checkout to search for the culprit, with its history", metavar="DIR", default="."
-    )
+    repo: str = option("Checkout to search for the culprit, with its history", metavar="DIR", default=".")
     paths: Sequence[str] = option(
-        "--paths",
         "Files, directories or globs: a commit that changes any of them is ten times as suspect; no commit is ruled "
         "out",
         metavar="PATH",
         many=True,
     )
-    full_history: bool = option(
-        "--full-history", "If the culprit is a merge, continue among the commits that it merged", truth
-    )
+    full_history: bool = switch("If the culprit is a merge, continue among the commits that it merged")
     builder: str | None = option(
-        "--builder",
         "How to turn a commit into an environment: worktree (import its files as is), command (--build), wheel or "
         "nightly (--wheels)",
         otherwise="command with --build, else worktree",
@@ -169,14 +146,12 @@ class BisectOptions:
     build: str | None = shared(BUILD)
     build_timeout: float = shared(BUILD_TIMEOUT)
     wheels: str | None = option(
-        "--wheels",
         "Where to find wheels: for commits, a directory, or a URL, path or requirement that contains {sha} or "
         "{short_sha}; for nightlies, a directory or the URL of an index",
         metavar="WHERE",
     )
     python: str | None = shared(REVISIONS_PYTHON)
     workload: Sequence[str] = option(
-        "--workload",
         "Workloads of --suite to measure: names or globs",
         metavar="NAME",
         many=True,
@@ -188,13 +163,11 @@ class BisectOptions:
     backend: Sequence[str] = shared(BACKEND)
     batch_size: int | None = shared(BATCH_SIZE)
     command: str | None = option(
-        "--command",
         "Shell command to measure instead, which prints a number on its last line, or v3 records; {sha}, {worktree} "
         "and {python}, or $SHA, $WORKTREE and $PYTHON, identify the build",
         metavar="CMD",
     )
     metric: str | None = option(
-        "--metric",
         f"Metric to bisect: {', '.join(PAIRED)}, or one that --command prints",
         metavar="NAME",
         otherwise=f"{LATENCY}, or all that the command prints",
@@ -203,33 +176,24 @@ class BisectOptions:
     device: str | None = shared(DEVICE, WHERE)
     threads: int | None = shared(THREADS)
     min_effect: float | None = shared(MIN_EFFECT, HOW_LONG)
-    max_builds: int | None = option(
-        "--max-builds", "Maximum number of builds in total", positive_int, metavar="N", otherwise="no limit"
-    )
+    max_builds: int | None = option("Maximum number of builds in total", positive_int, otherwise="no limit")
     max_runs: int | None = option(
-        "--max-runs",
         "Maximum number of process pairs to measure in total",
         positive_int,
-        metavar="N",
         otherwise="no limit",
     )
     deadline: float | None = option(
-        "--deadline",
         "Maximum seconds for this run; the next one with the same --state continues",
         seconds,
-        metavar="SECONDS",
         otherwise="no limit",
     )
     timeout: float = shared(TIMEOUT)
-    out: str = option(
-        "--out", "File to write the result to", metavar="FILE", default="culprits.json", heading=OUTCOME
-    )
+    out: str = option("File to write the result to", metavar="FILE", default="culprits.json", heading=OUTCOME)
     state: str | None = option(
-        "--state",
         "File that records every step, so that an interrupted bisection can continue",
         metavar="FILE",
         otherwise="the name of --out, with .state.jsonl",
     )
-    dry_run: bool = option("--dry-run", "Show the plan and exit", truth)
+    dry_run: bool = switch("Show the plan and exit")
     json: bool = shared(JSON)
     on_failure: str = failure_option("the bisection is inconclusive")

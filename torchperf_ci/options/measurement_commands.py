@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices import DEVICE_TYPES
 from torchperf_ci.options.option import (
@@ -23,11 +23,8 @@ from torchperf_ci.options.option import (
     shard,
     share,
     shared,
-    truth,
+    switch,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def device(value: str) -> str:
@@ -55,22 +52,19 @@ _SUITES = (
     "TorchBench"
 )
 SUITE = Option(
-    "--suite",
     f"What to measure: {_SUITES}",
     metavar="NAME",
     otherwise="the config's suites, else quick",
     many=True,
 )
-FILTER = Option("--filter", "Only workloads whose name matches one of these globs", metavar="GLOB", many=True)
-DEVICE = Option("--device", "Device to measure on", device, metavar="NAME", otherwise="auto")
+FILTER = Option("Only workloads whose name matches one of these globs", metavar="GLOB", many=True)
+DEVICE = Option("Device to measure on", device, metavar="NAME", otherwise="auto")
 PYTHON = Option(
-    "--python",
     "Python of the environment under test, which has torch",
     metavar="PATH",
     otherwise="the one that runs torchperf",
 )
 MODE = Option(
-    "--mode",
     "inference, training",
     metavar="MODE",
     otherwise="the suite's in the config, else inference",
@@ -78,7 +72,6 @@ MODE = Option(
     many=True,
 )
 DTYPE = Option(
-    "--dtype",
     "fp32, tf32, bf16, fp16, amp",
     metavar="DTYPE",
     otherwise="the suite's in the config, else fp32",
@@ -86,7 +79,6 @@ DTYPE = Option(
     many=True,
 )
 BACKEND = Option(
-    "--backend",
     "eager, inductor, or inductor:MODE with a mode of torch.compile",
     metavar="BACKEND",
     otherwise="the suite's in the config, else eager",
@@ -94,26 +86,26 @@ BACKEND = Option(
     many=True,
 )
 BATCH_SIZE = Option(
-    "--batch-size",
     "Samples per step; auto doubles until throughput stops growing or half of the memory is used",
     batch_size,
     metavar="N|auto",
     otherwise="each workload's own",
 )
 TIMEOUT = Option(
-    "--timeout",
     "Maximum seconds for a process's first step, and again for the rest",
     seconds,
-    metavar="SECONDS",
     default="300",
 )
-THREADS = Option("--threads", "Number of CPU threads for torch", positive_int, metavar="N", otherwise="1")
-SHARD = Option("--shard", "Measure the I-th of N equal parts of the cases", shard, metavar="I/N")
+THREADS = Option("Number of CPU threads for torch", positive_int, otherwise="1")
+SHARD = Option("Measure the I-th of N equal parts of the cases", shard, metavar="I/N")
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of ``torchperf run``."""
+    """Measure workloads on this machine and write v3 records.
+
+    torchperf run --suite core --dtype bf16 --backend eager,inductor --out records
+    """
 
     suite: Sequence[str] = shared(SUITE, WHAT)
     filter: Sequence[str] = shared(FILTER)
@@ -123,7 +115,6 @@ class RunOptions:
     batch_size: int | None = shared(BATCH_SIZE)
     shard: tuple[int, int] | None = shared(SHARD)
     costs: str | None = option(
-        "--costs",
         "File from `torchperf plan --costs`, the same for all shards, so that they take equally long",
         metavar="FILE",
         otherwise="none; all shards have the same number of cases",
@@ -132,67 +123,56 @@ class RunOptions:
     device: str | None = shared(DEVICE, WHERE)
     python: str | None = shared(PYTHON)
     anchor: str | None = option(
-        "--anchor",
         "Python with a fixed torch, such as the last release; each case is also measured against it, in pairs",
         metavar="PATH",
         otherwise="none",
     )
     threads: int | None = shared(THREADS)
-    no_pin: bool = option(
-        "--no-pin", "Do not pin workers to CPUs, for workloads with threads of their own", truth
-    )
-    tune: bool = option(
-        "--tune", "Reduce noise on the machine as far as permitted, and restore it afterward", truth
-    )
+    no_pin: bool = switch("Do not pin workers to CPUs, for workloads with threads of their own")
+    tune: bool = switch("Reduce noise on the machine as far as permitted, and restore it afterward")
     processes: int = option(
-        "--processes",
         "Fresh worker processes per case, and pairs with the anchor",
         positive_int,
-        metavar="N",
         default="3",
         heading=HOW_LONG,
     )
     target_ci: float = option(
-        "--target-ci",
         "Sample until the relative half-width of the median's 95% interval is this small",
         share,
-        metavar="X",
         default="0.01",
     )
     budget: float = option(
-        "--budget",
         "Maximum seconds of sampling per process, in addition to starting, compiling and warming up",
         seconds,
-        metavar="SECONDS",
         default="3",
     )
     timeout: float = shared(TIMEOUT)
     out: str | None = option(
-        "--out",
         "Directory for the records, one file per case",
         local_directory,
-        metavar="DIR",
         otherwise="torchperf-records, then torchperf-records-2 and so on; with --resume, the last one",
         heading=RECORDS,
     )
-    resume: bool = option("--resume", "Continue the interrupted run in --out", truth)
+    resume: bool = switch("Continue the interrupted run in --out")
     benchmark_name: str | None = option(
-        "--benchmark-name", "benchmark.name of the records", metavar="NAME", otherwise="the config's name"
+        "benchmark.name of the records", metavar="NAME", otherwise="the config's name"
     )
     repo: str | None = option(
-        "--repo",
         "Checkout that is measured; provides the repository, branch and commit",
         metavar="DIR",
         otherwise="what the job runs on",
     )
-    dry_run: bool = option("--dry-run", "Show what would be measured, and exit", truth, heading=OUTCOME)
+    dry_run: bool = switch("Show what would be measured, and exit", heading=OUTCOME)
     json: bool = shared(JSON)
     on_failure: str = failure_option("workloads failed")
 
 
 @dataclass(frozen=True)
 class ListOptions:
-    """The options of ``torchperf list``."""
+    """Show what can be run, what cannot, and why.
+
+    torchperf list --suite all --filter 'vision/*'
+    """
 
     config: str | None = shared(CONFIG)
     suite: Sequence[str] = shared(replace(SUITE, help=f"What to list: {_SUITES}", otherwise="every workload"))
@@ -200,7 +180,6 @@ class ListOptions:
     device: str | None = shared(DEVICE)
     python: str | None = shared(PYTHON)
     torchbench: str | None = option(
-        "--torchbench",
         "Show instead whether each model of the TorchBench paper is available here, in this TorchBench checkout, or "
         "not at all",
         metavar="DIR",
@@ -210,13 +189,15 @@ class ListOptions:
 
 @dataclass(frozen=True)
 class CoverageOptions:
-    """The options of ``torchperf suite coverage``."""
+    """Count the PyTorch functions and operators that the workloads use, and what candidates would add.
+
+    torchperf suite coverage --suite core --candidate my_models.py
+    """
 
     config: str | None = shared(CONFIG)
     suite: Sequence[str] = shared(replace(SUITE, help=f"What to count: {_SUITES}", otherwise="all"))
     filter: Sequence[str] = shared(FILTER)
     candidate: Sequence[str] = option(
-        "--candidate",
         "Workloads to rate by what they would add to the suite: names, globs, suites or Python files",
         metavar="NAME",
         many=True,
@@ -229,7 +210,10 @@ class CoverageOptions:
 
 @dataclass(frozen=True)
 class DiscoverOptions:
-    """The options of ``torchperf suite discover``."""
+    """Try architectures of the installed libraries, and write a suite of those that add coverage.
+
+    torchperf suite discover --filter 'vision/timm_*' --out discovered.py
+    """
 
     config: str | None = shared(CONFIG)
     suite: Sequence[str] = shared(replace(SUITE, help=f"Existing suite: {_SUITES}", otherwise="models"))
@@ -239,7 +223,6 @@ class DiscoverOptions:
     python: str | None = shared(PYTHON)
     timeout: float = shared(TIMEOUT)
     out: str = option(
-        "--out",
         "Python file to write the workloads to, as a suite; what it already has is kept",
         metavar="FILE",
         default="discovered.py",
@@ -248,9 +231,12 @@ class DiscoverOptions:
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """The options of ``torchperf doctor``."""
+    """Check whether this machine can produce trustworthy numbers, and say what to do about each finding.
+
+    torchperf doctor --device cuda
+    """
 
     device: str | None = shared(DEVICE)
     python: str | None = shared(PYTHON)
-    strict: bool = option("--strict", "Exit with 1 unless every check passes", truth)
+    strict: bool = switch("Exit with 1 unless every check passes")
     json: bool = shared(JSON)

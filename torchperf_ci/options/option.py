@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from textwrap import fill, wrap
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -123,6 +123,16 @@ def truth(value: str) -> bool:
     return {"true": True, "false": False, "1": True, "0": False}[value.lower()]
 
 
+_PLACEHOLDERS: Mapping[Callable[[str], Any], str] = {
+    positive_int: "N",
+    github_id: "N",
+    seconds: "SECONDS",
+    share: "X",
+    moment: "TIME",
+    local_directory: "DIR",
+}
+"""What stands for a value of a kind in the help."""
+
 Given = TypeVar("Given", bound="DataclassInstance")
 
 _OPTION = "option"
@@ -137,15 +147,15 @@ class Option:
     ``otherwise`` tells users what happens then.
 
     A ``many`` option may be repeated, accepts several values after one flag, and splits each at commas and newlines.
-    With ``whole``, what was split at commas is a value as well, as a name may hold some. A ``flag`` without dashes is a
-    positional argument, whose values on the command line are not split.
+    With ``whole``, what was split at commas is a value as well, as a name may hold some. The values of a ``positional``
+    argument, which has no flag, are not split on the command line.
 
     ``other_variables`` of the environment provide the value if :attr:`env` does not, as aliases of the flag may.
 
-    In the help, ``metavar`` stands for the value of a flag, by default the choices.
+    In the help, ``metavar`` stands for the value of a flag, by default the choices, or what stands for any value of the
+    ``kind``. Its ``name`` is that of the field that declares it.
     """
 
-    flag: str
     help: str
     kind: Callable[[str], Any] = str
     metavar: str = ""
@@ -156,21 +166,20 @@ class Option:
     whole: bool = False
     aliases: tuple[str, ...] = ()
     other_variables: tuple[str, ...] = ()
+    positional: bool = False
+    name: str = ""
 
     @property
-    def name(self) -> str:
-        """The flag as a Python name."""
-        return self.flag.removeprefix("--").replace("-", "_").lower()
-
-    @property
-    def is_positional(self) -> bool:
-        """Whether the option is a positional argument."""
-        return not self.flag.startswith("-")
+    def flag(self) -> str:
+        """The flag; of a positional argument, what stands for it."""
+        return self.name.upper() if self.positional else f"--{self.name.replace('_', '-')}"
 
     @property
     def placeholder(self) -> str:
         """What stands for the value of a flag in the help."""
-        return self.metavar or ("" if self.is_positional else "|".join(self.choices))
+        if self.positional:
+            return ""
+        return self.metavar or "|".join(self.choices) or _PLACEHOLDERS.get(self.kind, "")
 
     @property
     def env(self) -> str:
@@ -192,7 +201,7 @@ class Option:
         default = self.default or self.otherwise
         help_text = f"{self.help} [default: {default}]" if default else self.help
         help_text = help_text.replace("%", "%%")  # argparse formats it
-        if self.is_positional:
+        if self.positional:
             many = "*" if self.many else "?"
             parser.add_argument(self.name, nargs=many, default=None, metavar=self.flag, help=help_text)
         elif self.is_switch:
@@ -214,7 +223,7 @@ class Option:
             return None
         if not self.many:
             return self._convert(value, source)
-        if self.is_positional and not isinstance(value, str):
+        if self.positional and not isinstance(value, str):
             return [self._convert(item, source) for item in value]
         parts = [value] if isinstance(value, str) else value
         lines = [line for item in parts for line in item.splitlines()]
@@ -237,15 +246,20 @@ class Option:
             raise UsageError(msg) from None
 
 
-def option(flag: str, text: str, kind: Callable[[str], Any] = str, heading: str = "", **more: Any) -> Any:
+def option(text: str, kind: Callable[[str], Any] = str, heading: str = "", **more: Any) -> Any:
     """Return a dataclass field for a new :class:`Option` of a command; ``heading`` is as in :func:`shared`."""
-    return shared(Option(flag, text, kind, **more), heading)
+    return shared(Option(text, kind, **more), heading)
+
+
+def switch(text: str, heading: str = "") -> Any:
+    """Return a field for a flag without a value."""
+    return option(text, truth, heading)
 
 
 def failure_option(warn: str) -> Any:
     """Return a field for ``--on-failure``; ``warn`` describes the failures for which the exit code is then still 0."""
     about = f"warn: exit with 0 even if {warn}"
-    return option("--on-failure", about, default="error", choices=("error", "warn"))
+    return option(about, default="error", choices=("error", "warn"))
 
 
 def shared(declared: Option, heading: str = "") -> Any:
@@ -267,7 +281,7 @@ def is_given(options: DataclassInstance, name: str) -> bool:
 
 def options_of(command: type[DataclassInstance]) -> tuple[Option, ...]:
     """Return the options that a command's class declares, in the order of its help."""
-    return tuple(member.metadata[_OPTION] for member in fields(command))
+    return tuple(option for options in sections_of(command).values() for option in options)
 
 
 def sections_of(command: type[DataclassInstance]) -> Mapping[str, Sequence[Option]]:
@@ -276,7 +290,7 @@ def sections_of(command: type[DataclassInstance]) -> Mapping[str, Sequence[Optio
     heading = ""
     for member in fields(command):
         heading = member.metadata[_HEADING] or heading
-        sections.setdefault(heading, []).append(member.metadata[_OPTION])
+        sections.setdefault(heading, []).append(replace(member.metadata[_OPTION], name=member.name))
     return sections
 
 
@@ -307,20 +321,16 @@ def _wrapped(line: str, width: int) -> str:
 _HANGING = " " * len("  130 ")
 
 
-CONFIG = Option(
-    "--config", "Project configuration file", metavar="FILE", otherwise="torchperf.yml, if it exists"
-)
-JSON = Option("--json", "Print JSON instead of a table", truth)
+CONFIG = Option("Project configuration file", metavar="FILE", otherwise="torchperf.yml, if it exists")
+JSON = Option("Print JSON instead of a table", truth)
 FORMAT = Option(
-    "--format",
     "Which direction is better in results in github-action-benchmark's own format; other tools' formats are "
     "recognized by their content",
     otherwise="none; such results are refused",
     choices=("customSmallerIsBetter", "customBiggerIsBetter"),
 )
-REGION = Option("--region", "Region of the bucket and of STS", metavar="NAME", otherwise="AWS's own settings")
+REGION = Option("Region of the bucket and of STS", metavar="NAME", otherwise="AWS's own settings")
 STORE = Option(
-    "--store",
     "chdb://PATH (embedded) or clickhouse://USER@HOST[:PORT]/DATABASE[?secure=true]; the password is read from the "
     "environment variable TORCHPERF_STORE_PASSWORD",
     metavar="DSN",

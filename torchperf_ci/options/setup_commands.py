@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from torchperf_ci.options.option import option, truth
+from torchperf_ci.options.option import option, switch
 
 
 def action_reference(value: str) -> str:
@@ -17,20 +17,25 @@ def action_reference(value: str) -> str:
 
 @dataclass(frozen=True)
 class InitOptions:
-    """The options of ``torchperf init``."""
+    """Set up this repository: torchperf.yml, workflows and a working suite. Overwrites nothing.
+
+    torchperf init --dry-run
+    """
 
     uses: str | None = option(
-        "--uses",
         "Repository and ref of torchperf's actions in the workflows",
         action_reference,
         metavar="OWNER/NAME@REF",
         otherwise="the GitHub commit that this torchperf was installed from, else OWNER/torchperf-ci@v1",
     )
-    dry_run: bool = option("--dry-run", "Print the files without writing them", truth)
+    dry_run: bool = switch("Print the files without writing them")
 
 
 @dataclass(frozen=True)
 class CompletionOptions:
-    """The options of ``torchperf completion``."""
+    """Print a shell completion script for torchperf's commands, options and values.
 
-    shell: str | None = option("SHELL", "bash, zsh or fish", choices=("bash", "zsh", "fish"))
+    torchperf completion bash >> ~/.bashrc
+    """
+
+    shell: str | None = option("bash, zsh or fish", choices=("bash", "zsh", "fish"), positional=True)

@@ -6,16 +6,13 @@ of work, and no step has to copy them to the device. All losses are computed in 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Residual(nn.Module):
@@ -26,8 +23,7 @@ class Residual(nn.Module):
         self.body = nn.Sequential(*body)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = x + self.body(x)
-        return out
+        return x + self.body(x)
 
 
 class Transpose(nn.Module):
@@ -50,8 +46,7 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         queries, keys, values = self.project_in(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         mixed = functional.scaled_dot_product_attention(queries, keys, values, is_causal=self.causal)
-        out: Tensor = self.project_out(mixed.transpose(1, 2).flatten(2))
-        return out
+        return self.project_out(mixed.transpose(1, 2).flatten(2))
 
 
 def mlp(*widths: int, activation: Callable[[], nn.Module] = nn.ReLU) -> nn.Sequential:

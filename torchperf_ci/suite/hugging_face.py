@@ -80,7 +80,7 @@ def _loss(output: Any) -> torch.Tensor:
     loss = getattr(output, "loss", None)
     if loss is None:
         loss = output[0].float().square().mean()
-    return loss.float()  # type: ignore[no-any-return]  # a type of a library that may not be installed
+    return loss.float()
 
 
 def _prepared(config: object, settings: Mapping[str, object]) -> Any:

@@ -85,8 +85,7 @@ class _Translator(nn.Module):
         return functional.linear(decoded, self.tokens.weight)
 
     def _embed(self, tokens: Tensor) -> Tensor:
-        embedded: Tensor = self.tokens(tokens) + self.positions[: tokens.shape[1]]
-        return embedded
+        return self.tokens(tokens) + self.positions[: tokens.shape[1]]
 
 
 @workload("language/attention_is_all_you_need_pytorch", "translation", batch=per_device(1, 256))
@@ -104,8 +103,7 @@ class _RecurrentLanguageModel(nn.Module):
         self.head = nn.Linear(width, vocabulary)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.lstm(self.tokens(tokens))[0])
-        return logits
+        return self.head(self.lstm(self.tokens(tokens))[0])
 
 
 @workload("language/lstm_language_model", "causal language modelling", batch=per_device(4, 256))

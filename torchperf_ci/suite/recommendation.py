@@ -28,8 +28,7 @@ class _Dlrm(nn.Module):
         vectors = torch.stack((bottom, *embedded), dim=1)
         products = torch.bmm(vectors, vectors.transpose(1, 2))
         interactions = products[:, self.pairs[0], self.pairs[1]]
-        logits: Tensor = self.top(torch.cat((bottom, interactions), dim=1))
-        return logits
+        return self.top(torch.cat((bottom, interactions), dim=1))
 
 
 @workload("recommendation/dlrm", "click-through prediction", batch=per_device(256, 16384))
@@ -63,8 +62,7 @@ class _TwoTower(nn.Module):
         self.item = _Tower(rows)
 
     def forward(self, user: Tensor, history: Tensor, item: Tensor, tags: Tensor) -> Tensor:
-        similarity: Tensor = self.query(user, history) @ self.item(item, tags).T
-        return similarity / 0.05
+        return self.query(user, history) @ self.item(item, tags).T / 0.05
 
 
 def _in_batch_softmax(similarity: Tensor) -> Tensor:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,6 @@ from torch.nn import functional
 
 from torchperf_ci.suite.building_blocks import adamw, mean, mlp
 from torchperf_ci.suite.workload import Task, per_device, workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _OBSERVATION, _ACTION = 17, 6  # HalfCheetah
 _DISCOUNT = 0.99
@@ -80,23 +77,21 @@ class _SoftActorCritic(nn.Module):
         next_noise: Tensor,
     ) -> Tensor:
         goal = self._goal(reward, following, next_noise)
-        values: Tensor = self.critics(observation, action)
+        values = self.critics(observation, action)
         return (values - goal).square().mean(0) + self._actor_loss(observation, noise)
 
     def _goal(self, reward: Tensor, following: Tensor, noise: Tensor) -> Tensor:
         with torch.no_grad():
             action, log_probability = self.actor(following, noise)
-            values: Tensor = self.target(following, action)[:2].amin(0)
-            goal: Tensor = reward + _DISCOUNT * (values - self.temperature * log_probability)
-        return goal
+            values = self.target(following, action)[:2].amin(0)
+            return reward + _DISCOUNT * (values - self.temperature * log_probability)
 
     def _actor_loss(self, observation: Tensor, noise: Tensor) -> Tensor:
         action, log_probability = self.actor(observation, noise)
         # The actor's loss must not train the critics.
         constants = {name: value.detach() for name, value in self.critics.named_parameters()}
-        values: Tensor = functional_call(self.critics, constants, (observation, action))
-        loss: Tensor = self.temperature * log_probability - self.actor_value(values, 0)
-        return loss
+        values = functional_call(self.critics, constants, (observation, action))
+        return self.temperature * log_probability - self.actor_value(values, 0)
 
 
 def _transitions(batch: int) -> tuple[Tensor, ...]:

@@ -185,7 +185,7 @@ class _SpectralConv(nn.Module):
         gap = x.shape[-2] - 2 * modes
         negative = functional.pad(padded[..., modes:, :], (0, 0, gap, 0))
         full = torch.cat((padded[..., :modes, :], negative), dim=-2)
-        field: Tensor = torch.fft.irfft2(full, s=x.shape[-2:])
+        field = torch.fft.irfft2(full, s=x.shape[-2:])
         return field.to(x.dtype)
 
 
@@ -196,8 +196,7 @@ class _FourierLayer(nn.Module):
         self.local = nn.Conv2d(width, width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        mixed: Tensor = self.spectral(x) + self.local(x)
-        return functional.gelu(mixed)
+        return functional.gelu(self.spectral(x) + self.local(x))
 
 
 @workload("scientific/fourier_neural_operator", "partial differential equations", batch=per_device(1, 128))
@@ -226,7 +225,7 @@ class _GraphConv(nn.Module):
         ones = torch.ones_like(source, dtype=nodes.dtype)
         degree = nodes.new_ones(len(nodes)).index_add(0, target, ones)  # a node is its own neighbor
         scale = degree.rsqrt().unsqueeze(-1)
-        features: Tensor = self.linear(nodes) * scale
+        features = self.linear(nodes) * scale
         return scale * features.index_add(0, target, features[source])
 
 

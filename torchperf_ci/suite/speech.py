@@ -29,8 +29,7 @@ class _Halved(nn.Module):
         self.body = body
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = 0.5 * self.body(x)
-        return out
+        return 0.5 * self.body(x)
 
 
 def _conformer_block(width: int, heads: int, kernel: int) -> nn.Sequential:
@@ -66,8 +65,7 @@ class _Conformer(nn.Module):
 
     def forward(self, spectrogram: Tensor) -> Tensor:
         frames = self.subsample(spectrogram.unsqueeze(1)).transpose(1, 2).flatten(2)
-        logits: Tensor = self.head(self.blocks(self.project(frames)))
-        return logits
+        return self.head(self.blocks(self.project(frames)))
 
 
 @workload("speech/conformer", "speech recognition", batch=per_device(1, 128))
@@ -111,8 +109,7 @@ class _ConvTasNet(nn.Module):
         encoded = functional.relu(self.encoder(mixture))
         masks = self.separator(encoded).unflatten(1, (self.speakers, -1))
         separated = (masks * encoded.unsqueeze(1)).flatten(0, 1)
-        waves: Tensor = self.decoder(separated)
-        return waves.view(len(mixture), self.speakers, -1)
+        return self.decoder(separated).view(len(mixture), self.speakers, -1)
 
 
 @workload("speech/conv_tasnet", "speech separation", batch=per_device(1, 64))
@@ -222,8 +219,8 @@ class _Tacotron2(nn.Module):
 
     def forward(self, text: Tensor, frames: Tensor) -> Tensor:
         convolved = self.convs(self.characters(text).transpose(1, 2)).transpose(1, 2)
-        coarse: Tensor = self.decoder(self.lstm(convolved)[0], frames)
-        details: Tensor = self.postnet(coarse.transpose(1, 2))
+        coarse = self.decoder(self.lstm(convolved)[0], frames)
+        details = self.postnet(coarse.transpose(1, 2))
         return coarse + details.transpose(1, 2)
 
 

@@ -10,19 +10,17 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from torchperf_ci.machine.devices.system_files import program_output
 from torchperf_ci.suite.library_model import import_torchvision
 from torchperf_ci.suite.workload import Task, Workload
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 PREFIX = "torchbench:"
 """Prefix of a suite's name, before the path of the checkout."""

@@ -6,16 +6,13 @@ two builds may draw different numbers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, rand, randint, randn
 from torch.nn import functional
 
 from torchperf_ci.suite.operators import Row, operator_workloads, with_backward
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _all_of(*functions: Callable[[Tensor], Tensor]) -> Callable[[Tensor], list[Tensor]]:

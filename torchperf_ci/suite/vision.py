@@ -141,8 +141,7 @@ class _UNet(nn.Module):
             skips.append(x)
         for enlarge, stage, skip in zip(self.enlarge, self.up, reversed(skips[:-1]), strict=True):
             x = stage(torch.cat((skip, enlarge(x)), dim=1))
-        logits: Tensor = self.head(x)
-        return logits.movedim(1, -1)
+        return self.head(x).movedim(1, -1)
 
 
 @workload("vision/pytorch_unet", "image segmentation", batch=per_device(1, 64))
@@ -202,8 +201,7 @@ class _VisionTransformer(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         patches = self.embed(images).flatten(2).transpose(1, 2)
         tokens = torch.cat((self.summary.expand(len(images), -1, -1), patches), dim=1) + self.position
-        logits: Tensor = self.head(self.blocks(tokens)[:, 0])
-        return logits
+        return self.head(self.blocks(tokens)[:, 0])
 
 
 @workload("vision/vision_transformer", "image classification", batch=per_device(1, 128))
@@ -216,7 +214,7 @@ def vision_transformer(batch: int) -> Task:
 def _classification_loss(
     net: nn.Module, parameters: dict[str, Tensor], images: Tensor, labels: Tensor
 ) -> Tensor:
-    logits: Tensor = functional_call(net, parameters, (images,))
+    logits = functional_call(net, parameters, (images,))
     return functional.cross_entropy(logits.float(), labels)
 
 
@@ -267,8 +265,7 @@ class _MetaLearner(nn.Module):
         self.rate = rate
 
     def forward(self, support: Tensor, support_labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor:
-        losses: Tensor = vmap(self._adapted_loss)(support, support_labels, query, query_labels)
-        return losses
+        return vmap(self._adapted_loss)(support, support_labels, query, query_labels)
 
     def _adapted_loss(self, support: Tensor, labels: Tensor, query: Tensor, query_labels: Tensor) -> Tensor:
         loss = partial(_classification_loss, self.net)

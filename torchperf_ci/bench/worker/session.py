@@ -16,20 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchperf_ci.bench.worker import profiling, protocol, step, timing, traces
-from torchperf_ci.bench.worker.correctness import (
-    after_first_step,
-    agreement_with_eager,
-    check_dtype,
-    check_training,
-    custom_step_agreement,
-    observe,
-    parameter_versions,
-    parameters_of,
-)
+from torchperf_ci.bench.worker import correctness, profiling, protocol, step, timing, traces
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
-from torchperf_ci.bench.worker.timing import phase_seconds, time_equal_blocks
 from torchperf_ci.bench.worker.torch_environment import (
     COMPILER,
     UnsupportedError,
@@ -174,7 +163,7 @@ class WorkerSession:
 
     def exercise(self, device: str) -> Mapping[str, Sequence[float]]:
         """Time equal blocks of work on the device, without any workload."""
-        return time_equal_blocks(device_of(device, hip=torch.version.hip is not None))
+        return timing.time_equal_blocks(device_of(device, hip=torch.version.hip is not None))
 
     def build(
         self, workload: str, files: list[str], device: str, threads: int, **request: Any
@@ -191,27 +180,29 @@ class WorkerSession:
         torch.set_num_threads(threads)  # after the suite files, which may have set it
         self._step = build_step(self._workload, self._request, self._device)
         task, is_function = self._step.task, not isinstance(self._step.model, torch.nn.Module)
-        parameters = sum(parameter.numel() for parameter in parameters_of(self._step.model))
+        parameters = sum(parameter.numel() for parameter in correctness.parameters_of(self._step.model))
         return protocol.Built(parameters, is_function, self._step.moved, task.config_digest())
 
     def first_step(self) -> protocol.FirstStep:
-        model, versions = self._step.model, parameter_versions(self._step.model)
+        model, versions = self._step.model, correctness.parameter_versions(self._step.model)
         answer, returned = step.time_first_step(self._device, self._step.run)
         if not self._step.task.step:
             if self._request.mode == "training":
-                check_training(model, versions)
+                correctness.check_training(model, versions)
         elif self._request.backend != "eager":
-            self._after_first = after_first_step(self._step, returned)
+            self._after_first = correctness.after_first_step(self._step, returned)
         return answer
 
     def dtype_check(self) -> None:
         """Run the uncompiled step; fails if a function does not run on the case's device and in its dtype."""
-        check_dtype(self._eager_step(), self._request.dtype, self._device.torch_type)
+        correctness.check_dtype(self._eager_step(), self._request.dtype, self._device.torch_type)
 
     def agreement(self) -> protocol.Agreement:
         if self._step.task.step:
-            return custom_step_agreement(self._step, self._after_first, self._eager_twin, self._request.dtype)
-        return agreement_with_eager(self._step, self._request.mode, self._request.dtype)
+            return correctness.custom_step_agreement(
+                self._step, self._after_first, self._eager_twin, self._request.dtype
+            )
+        return correctness.agreement_with_eager(self._step, self._request.mode, self._request.dtype)
 
     def warm_up(self, budget: float) -> protocol.WarmUp:
         warm = timing.warm_up(self._device, self._step.run, budget)
@@ -233,7 +224,7 @@ class WorkerSession:
         return profiling.leak(self._device, self._step.run, budget)
 
     def phases(self, budget: float) -> Mapping[str, float]:
-        return phase_seconds(self._device, self._step, budget)
+        return timing.phase_seconds(self._device, self._step, budget)
 
     def flops(self) -> protocol.CountedFlops:
         """Count FLOPs on the eager model, because kernels of a compiled graph are not operators to count."""
@@ -244,7 +235,7 @@ class WorkerSession:
         step = self._step
         if step.task.step:
             return self._eager_twin(self._request.dtype).run
-        return lambda: observe(step.task, step.model, self._request.mode, step.precision)
+        return lambda: correctness.observe(step.task, step.model, self._request.mode, step.precision)
 
     def _eager_twin(self, dtype: str) -> BuiltStep:
         return build_step(self._workload, replace(self._request, backend="eager", dtype=dtype), self._device)

@@ -17,11 +17,12 @@ import resource
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode, get_testing_overrides, resolve_name
@@ -30,10 +31,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, OperatorsRun
 from torchperf_ci.bench.worker.torch_environment import running_profiler, without_compiler
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
 
 PROGRAMS = {
     "subprocess.Popen": 0,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchperf_ci.machine.devices.interface import (
     UNKNOWN_GPU,
@@ -18,9 +19,6 @@ from torchperf_ci.machine.devices.interface import (
     VendorReadings,
     VendorToolError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 
 def visible_indices(choice: str | None, uuids: Sequence[str]) -> list[int]:

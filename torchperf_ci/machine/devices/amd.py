@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
 from torchperf_ci.machine.devices.interface import (
@@ -21,10 +22,6 @@ from torchperf_ci.machine.devices.interface import (
     VendorToolError,
 )
 from torchperf_ci.machine.devices.system_files import program_output
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 MICROJOULE = 1e-6
 MICROWATT = 1e-6

@@ -7,10 +7,10 @@ import os
 import platform
 import re
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from torchperf_ci.machine.devices.interface import Device, DeviceIdentity, VendorReadings
 from torchperf_ci.machine.devices.system_files import (
@@ -24,10 +24,6 @@ from torchperf_ci.machine.devices.system_files import (
     siblings,
     text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
 
 DECORATION = ("Intel(R)", "(R)", "(TM)", "CPU", "Processor")
 

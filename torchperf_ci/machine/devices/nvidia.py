@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
 from torchperf_ci.machine.devices.interface import (
@@ -16,10 +17,6 @@ from torchperf_ci.machine.devices.interface import (
     TuningChange,
     VendorToolError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 MIB = 2**20
 MILLIJOULE = 1e-3
