@@ -244,7 +244,9 @@ def _check_plan(file: IO[bytes], first: JournalEntry, header: JournalEntry, othe
 
 
 def _without(value: object, other: object) -> object:
-    """Of two objects, the members of ``value`` that differ; any other ``value`` as it is."""
+    """Of two objects or lists, the members of ``value`` that differ; any other ``value`` as it is."""
+    if isinstance(value, list) and isinstance(other, list):
+        return [member for member in value if member not in other] or value
     if not (isinstance(value, dict) and isinstance(other, dict)):
         return value
     return {name: member for name, member in value.items() if other.get(name) != member}

@@ -17,7 +17,7 @@ NIGHTLY = ("--builder", "nightly", "--wheels", ".")
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "nothing to bisect: name workloads with --workload, or give a --command or a --verdicts file"),
+        ((), "nothing to bisect: give a --suite, a --workload, a --command or a --verdicts file"),
         (("--workload", "x"), "the range is incomplete: give both --good and --bad"),
         (("--workload", "x", "--good", "HEAD~1"), "give both --good and --bad"),
         (("--workload", "x", "--command", "y"), "--command and --workload exclude each other"),

@@ -103,7 +103,7 @@ def test_a_checkout_of_another_owner_is_named_with_what_git_says_to_do(checkout:
         ("branch:", r"names no branch .* give branch:NAME"),
         ("branch:a b", r"names no branch .* ' '"),
         *((f"branch:{name}@origin", r"git refuses it") for name in ("a..b", "a/.b", "a.", "a.lock")),
-        ("branch:x", "no remote"),
+        ("branch:x", "no remote .* `git remote add`"),
         ("branch:x@--upload-pack=touch", "no remote"),
         ("branch:x@nowhere", "no remote"),
         ("branch:x@https://me:secret@host/r", "holds a credential"),

@@ -257,6 +257,8 @@ def test_the_table_is_for_people_and_the_count_beside_it(
     shown = capsys.readouterr()
     assert "NVIDIA H100 80GB HBM3  latency(ms)      2" in shown.out
     assert shown.err == "1 point\n"
+    assert query(path, "--metrics", "latency") == 0
+    assert capsys.readouterr().err == "0 points; names such as 'latency(ms)' must be whole\n"
 
 
 def test_many_rows_are_laid_out_as_few_ones_are(path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,7 +122,7 @@ def test_how_little_was_judged_is_the_last_to_be_read(judgement, tmp_path: Path,
     shown = capsys.readouterr()
     assert shown.out.splitlines()[-3:] == [
         "Only 1 of 4 series were judged: 3 missing (no job).",
-        "Judging the rest takes what the reasons of the missing series call for.",
+        "Judging the rest takes a run that measures what is missing.",
         "⚠ load 9",
     ]
     assert shown.err.startswith("too little could be judged: 1 unchanged, 3 missing; ")

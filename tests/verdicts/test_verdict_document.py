@@ -126,7 +126,7 @@ def test_where_little_was_judged_the_next_step_is_what_it_takes(verdict: Callabl
     text = verdicts_markdown([Judgement("compare", "a", "b", few)], ROOM)
     shown, _ = text.split("<details>", 1)
     assert shown.startswith("### ⚪ Performance: too little could be judged: 1 unchanged, ")
-    assert "**Next step:** to judge the rest, provide what the reasons of the missing" in shown
+    assert "**Next step:** to judge the rest, provide a run that measures what is missing" in shown
     assert "Only 1 of 50 series were judged: 44 missing (no job); 5 noisy (5 pairs)." in shown
     assert "none" not in shown
 

@@ -176,8 +176,9 @@ class RunPlan:
 
 
 def _digests(files: Sequence[str]) -> list[str]:
-    """Return the digests of files. A suite may also be a folder, a checkout of TorchBench."""
-    return [hashlib.sha256(path.read_bytes()).hexdigest()[:12] for path in map(Path, files) if path.is_file()]
+    """Return the names and digests of files. A suite may also be a folder, a checkout of TorchBench."""
+    paths = [path for path in map(Path, files) if path.is_file()]
+    return [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()[:12]}" for path in paths]
 
 
 def run(plan: RunPlan) -> list[CaseResult]:

@@ -206,7 +206,7 @@ def _check_options(options: BisectOptions) -> None:
     values = vars(options)
     ways = [flag for flag in ("workload", "command", "verdicts") if values[flag]]
     if not ways and not options.suite:
-        msg = "nothing to bisect: name workloads with --workload, or give a --command or a --verdicts file"
+        msg = "nothing to bisect: give a --suite, a --workload, a --command or a --verdicts file"
         raise UsageError(msg)
     if options.command and len(ways) > 1:
         other = next(way for way in ways if way != "command")

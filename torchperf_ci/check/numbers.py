@@ -96,11 +96,8 @@ def is_too_short(judged: Judged, row: int, past: int) -> bool:
 def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     """Return "unchanged" if that is certain, or "noisy" if a change that matters may be hidden by noise."""
     low, high, least = judged.low[row], judged.high[row], log1p(rule.min_effect)
-    changed = (
-        GateFinding("noisy", _unproven_change(judged, row, rule)) if low > least or high < -least else None
-    )
-    if changed and (judged.up.candidate[row] or judged.down.candidate[row]):
-        return changed
+    if low > least or high < -least:
+        return GateFinding("noisy", _unproven_change(judged, row, rule))
     detectable = share_of_log(judged.detectable[row])
     if rule.kind == "ratio" and detectable > MAX_DETECTABLE:
         noise = share_of_log(judged.sigma[row])
@@ -110,8 +107,6 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
         return GateFinding("noisy", f"too noisy to tell: a change {change} would probably go unseen")
     if low <= 0 <= high:
         return GateFinding("unchanged", "within the noise")
-    if changed:
-        return changed
     is_less = "is" if -least < low and high < least else "may be"
     matters = f"the {rule.min_effect:.1%} that matters" if rule.kind == "ratio" else "what matters"
     return GateFinding("unchanged", f"the change {is_less} smaller than {matters}")
@@ -121,10 +116,8 @@ def _unproven_change(judged: Judged, row: int, rule: MetricRule) -> str:
     """Describe a change that would matter but is not proven."""
     change = change_text(share_of_log(judged.change[row])) if rule.kind == "ratio" else "a change"
     runs = int(judged.runs[row])
-    newest, single = (f"the last {runs} runs", "") if runs > 1 else ("the newest run", "single ")
-    if judged.up.candidate[row] or judged.down.candidate[row]:
-        return f"{change} in {newest}, not proven yet: measure again"
-    return f"{change} in {newest}, within the usual variation of {single}runs of this series: measure again"
+    newest = f"the last {runs} runs" if runs > 1 else "the newest run"
+    return f"{change} in {newest}, not proven yet: measure again"
 
 
 def _proof(judged: Judged, side: GateSide, row: int) -> str:

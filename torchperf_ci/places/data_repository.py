@@ -91,8 +91,8 @@ def _address(here: Git, value: str) -> str:
         return str(Path(value).absolute())
     if not _ADDRESS.match(value):
         msg = (
-            f"{value!r} is no remote of a git checkout here, no repository's URL and no directory; run in a checkout, "
-            "or name the repository: branch:NAME@URL"
+            f"{value!r} is no remote of a git checkout here, no repository's URL and no directory; add the remote to "
+            "the checkout with `git remote add`, or name the repository: branch:NAME@URL"
         )
         try:
             here("rev-parse", "--git-dir")

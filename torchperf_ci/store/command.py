@@ -277,7 +277,7 @@ def _print_table(points: Iterable[QueriedPoint]) -> None:
         print_table(table.columns, rows, sys.stdout)
     elif rows:
         sys.stdout.writelines(f"{line}\n" for line in plain_lines(table.columns, rows))
-    say(counted(len(rows), "point"))
+    say(counted(len(rows), "point") if rows else "0 points; names such as 'latency(ms)' must be whole")
 
 
 def plain_lines(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> Iterator[str]:
