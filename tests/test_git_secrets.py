@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         ("https://me:s3@cret@host/r", "https://***host/r"),
         ("https://me:s3/cr/et@host/r", "https://***host/r"),
         ("https://s3cret@host/r", "https://***host/r"),
+        ("https:/me:s3cret@host/r", "https:/***host/r"),
+        ("--store clickhouse://me@host/db and ssh://git@host/r",) * 2,
         ("https://host/r?token=s3cret&x=1", "https://host/r?token=***&x=1"),
         ("https://host/{sha}.whl?sv=1&sig=s3cret&x=1", "https://host/{sha}.whl?sv=1&sig=***&x=1"),
         ("https://host/r?X-Amz-Signature=s3cret", "https://host/r?X-Amz-Signature=***"),
