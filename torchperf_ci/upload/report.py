@@ -141,7 +141,7 @@ class UploadReport:
                 f"{_files_of_judged(self.judged_left_out)} not sent: an upload API takes none",
             ),
             (self.missing, self.missing),
-            (self.unread, f"{counted(self.unread, 'file')} of .jsonl not read: rename to .json"),
+            (self.unread, f"{counted(self.unread, 'file')} of .jsonl or .JSON not read: rename to .json"),
             (self.has_below, "what lies in folders below is not read: name each to upload it"),
             (self.without_records, f"no record in {counted(len(self.without_records), 'file')}"),
             (self.left_out, self.left_out),
