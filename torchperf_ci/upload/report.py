@@ -26,6 +26,7 @@ from torchperf_ci.document import (
     facts,
 )
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
+from torchperf_ci.git import without_secrets
 from torchperf_ci.places.place import PutOutcome, unpacked
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class UploadReport:
     def resume(self) -> str:
         """The command that sends the objects left in the spool."""
         where = ("--to", self.target, *self.reaching, "--spool", str(self.spool))
-        return shlex.join(["torchperf", "upload", *where, "--resume"])
+        return without_secrets(shlex.join(["torchperf", "upload", *where, "--resume"]))
 
     @property
     def set_aside(self) -> str:
