@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
     _prepare_streams()
     if "_ARGCOMPLETE" in os.environ:
-        _answer_shell(os.environ["COMP_LINE"].split()[1:])
+        _answer_shell(os.environ["COMP_LINE"].split())
     try:
         try:
             return _run(argv)
@@ -129,10 +130,14 @@ def _run(argv: Sequence[str] | None) -> int:
         return BUG
 
 
-def _answer_shell(words: Sequence[str]) -> None:
-    """Answer a shell's request for completions, and end the process."""
+def _answer_shell(line: Sequence[str]) -> None:
+    """Answer a shell's request for completions, and end the process; zsh passes what stands before the command, too."""
     from torchperf_ci.shell_completion import answer_shell
 
+    starts = [at for at, word in enumerate(line) if word.endswith(interruption.COMMAND_NAME)]
+    begin = max((at for at in starts if at and re.search(r"=|[;&|(]$", line[at - 1])), default=0)
+    os.environ["_ARGCOMPLETE"] = str(begin + 1)
+    words = line[begin + 1 :]
     named = [command for command in COMMANDS if command.is_named_by(words)]
     options = [option for command in named for option in options_of(command.options_class)]
     answer_shell(_parser(words), options)
