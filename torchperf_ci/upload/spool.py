@@ -57,7 +57,7 @@ class SentRequests:
 
     def note(self, key: str, body: bytes, event: Event) -> None:
         """Record an event for ``body`` under ``key``."""
-        line = {"url": self._url, "key": key, "content": _body_digest(body), "event": event}
+        line = {"url": self._url, "key": key, "content": hashlib.sha256(body).hexdigest(), "event": event}
         make_own_folder(self._path.parent)
         with open_journal(self._path) as file:
             append_entry(file, line)
@@ -65,7 +65,7 @@ class SentRequests:
 
     def may_be_there(self, key: str, body: bytes) -> bool:
         """Whether this content was sent to this key before, and not refused."""
-        return self._last.get((key, _body_digest(body))) in {"sending", "kept"}
+        return self._last.get((key, hashlib.sha256(body).hexdigest())) in {"sending", "kept"}
 
     def _read(self) -> list[tuple[tuple[str, str], str]]:
         try:
@@ -85,10 +85,6 @@ def _decoded(line: str) -> dict[str, str]:
     event = parsed_json(line)
     whole = isinstance(event, dict) and all(isinstance(event.get(name), str) for name in _MEMBERS)
     return event if whole else {}
-
-
-def _body_digest(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
 
 
 QUARANTINE = "quarantine.jsonl"
