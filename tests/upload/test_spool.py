@@ -87,7 +87,12 @@ def damage(spool: Spool) -> str:
 def test_a_damaged_batch_is_named(spool: Spool) -> None:
     batch = spool.keep("source", [ONE, TWO])
     batch.path.write_bytes(batch.path.read_bytes().replace(b"one", b"two"))
-    assert f"{batch.path}: is not a batch of torchperf, or damaged" in damage(spool)
+    assert f"{batch.path}: is not a batch, or damaged" in damage(spool)
+
+
+def test_a_batch_whose_key_leads_out_is_named_and_not_sent(spool: Spool) -> None:
+    spool.keep("source", [Payload("../../v3/a.json", b"one", 1)])
+    assert "'..' cannot be a part of it" in damage(spool)
 
 
 def test_a_batch_with_wrong_facts_is_named(spool: Spool) -> None:

@@ -94,7 +94,7 @@ def test_a_damaged_batch_stops_no_other(
     Path(".torchperf/spool/0.zip").write_bytes(b"PK")
     capsys.readouterr()
     assert upload("--to", api.url, "--resume") == 2
-    told = "5 records in 1 object kept at {}, .torchperf/spool/0.zip: is not a batch of torchperf, or damaged"
+    told = "5 records in 1 object kept at {}, .torchperf/spool/0.zip: is not a batch, or damaged"
     assert told.format(api.url) in capsys.readouterr().err
     assert len(kept(tmp_path / "kept")) == 1
 

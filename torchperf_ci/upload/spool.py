@@ -19,8 +19,9 @@ from typing import IO, TYPE_CHECKING, Literal
 import msgspec
 
 from torchperf_ci.document import counted
-from torchperf_ci.errors import OutputDirectoryError, RecordsError
+from torchperf_ci.errors import OutputDirectoryError, RecordsError, UnsafeKeyError
 from torchperf_ci.json_files import append_entry, write_json_file
+from torchperf_ci.places.place import check_keys
 from torchperf_ci.records.files import (
     MAX_BYTES,
     is_irregular,
@@ -91,6 +92,7 @@ QUARANTINE = "quarantine.jsonl"
 _ABOUT = "about.json"
 _DELIVERED = "delivered"
 _NAME_LENGTH = 16
+_DAMAGED = (OSError, EOFError, zipfile.BadZipFile, ValueError, KeyError, RuntimeError, UnsafeKeyError)
 
 
 @dataclass(frozen=True)
@@ -209,15 +211,15 @@ class Spool:
                 about = msgspec.convert(parsed_json(_content(packed, _ABOUT)), _About)
                 if about.target != self.target:
                     return None
+                check_keys(about.records)
                 payloads = [
                     Payload(key, _content(packed, key), count) for key, count in about.records.items()
                 ]
         except FileNotFoundError:
             return None
-        except (OSError, EOFError, zipfile.BadZipFile, ValueError, KeyError, RuntimeError) as error:
+        except _DAMAGED as error:
             why = str(error) or "it ends too early"
-            problem = f"is not a batch of torchperf, or damaged ({why}); move it out of the spool"
-            self.damaged[path] = f"{path}: {problem}"
+            self.damaged[path] = f"{path}: is not a batch, or damaged ({why}); move it out of the spool"
             return None
         return SpooledBatch(path, about.source, tuple(payloads))
 
