@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ("HF_TOKEN=s3cret python b.py", "HF_TOKEN=*** python b.py"),
         ("export API_KEY='s3 cr et'; make", "export API_KEY=***; make"),
         ("login --token s3cret && make", "login --token *** && make"),
+        ("PATH=/usr/bin:/bin:/opt/python@3.12/bin make",) * 2,
         ("HF_TOKEN=$HF python b.py", "HF_TOKEN=$HF python b.py"),
         ("b.py --max-tokens=5 --sort-key=name", "b.py --max-tokens=5 --sort-key=name"),
         ("of a basic block", "of a basic block"),
