@@ -210,7 +210,7 @@ class S3Place(RecordPlace):
         bucket, _, prefix = target.removeprefix("s3://").partition("/")
         prefix = prefix.strip("/")
         if not _BUCKET.fullmatch(bucket):
-            msg = f"{target!r} does not name a bucket; give s3://BUCKET[/PREFIX]"
+            msg = f"{without_secrets(target)!r} does not name a bucket; give s3://BUCKET[/PREFIX]"
             raise UsageError(msg)
         if prefix:
             check_keys([prefix])
