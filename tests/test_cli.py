@@ -209,6 +209,13 @@ def test_in_a_job_an_error_is_an_annotation() -> None:
     assert "::error title=torchperf::unknown value for --dtype 'fp31'" in done.stderr
 
 
+def test_an_error_quotes_no_password_of_a_url_in_the_place_of_a_name() -> None:
+    done = torchperf("check", "https://me:s3cret@host/records", GITHUB_ACTIONS="true")
+    assert done.returncode == 2
+    assert done.stderr.count("https:/***host/records: there is no such file or directory") == 2
+    assert "s3cret" not in done.stderr
+
+
 def test_no_command_is_a_usage_error() -> None:
     assert torchperf().returncode == 2
 

@@ -32,6 +32,9 @@ printf '%s\\n' "${COMPREPLY[@]}"
         ("torchperf run --dtype fp32,b", ["fp32,bf16 "]),
         ("torchperf query --metrics throu", [r"throughput\(samples/s\) "]),
         ("torchperf check ", ["mine.py", "torchperf.yml"]),
+        ("CUDA_VISIBLE_DEVICES=0 torchperf run --bu", ["--budget "]),  # as zsh passes it
+        ("cd torchperf && A=1 B=2 torchperf baseline ", ["update "]),
+        ("torchperf report --repo torchperf --verd", ["--verdicts "]),
     ],
 )
 def test_bash_is_offered_what_may_follow(line: str, offered: list[str], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the only place that prints errors and decides the exit code."""
     _prepare_streams()
     if "_ARGCOMPLETE" in os.environ:
-        _answer_shell(os.environ["COMP_LINE"].split()[1:])
+        _answer_shell(os.environ["COMP_LINE"].split())
     try:
         try:
             return _run(argv)
@@ -129,27 +130,27 @@ def _run(argv: Sequence[str] | None) -> int:
     except TorchperfError as error:
         if isinstance(error, errors.SystemRefusalError):
             print(end="", flush=True)  # if that fails, it was the output that the system refused
-        _print_error(str(error))
-        if not isinstance(error, WorkloadsFailedError):  # each has its annotation already
-            _annotate(str(error))
+        # Each workload has its annotation already.
+        _print_error(str(error), "" if isinstance(error, WorkloadsFailedError) else str(error))
         return error.exit_code
     except Exception as error:  # whatever is left is our own bug
         if isinstance(error, BrokenPipeError) and output_is_closed():
             raise
         import traceback
 
-        from torchperf_ci.git import without_secrets
-
-        told = without_secrets(traceback.format_exc())  # as it is going to be reported
-        _print_error(f"{told}this is a bug of torchperf: please report it with the lines above")
-        _annotate("a bug of torchperf: the log has its traceback")
+        told = f"{traceback.format_exc()}this is a bug of torchperf: please report it with the lines above"
+        _print_error(told, "a bug of torchperf: the log has its traceback")
         return BUG
 
 
-def _answer_shell(words: Sequence[str]) -> None:
-    """Answer a shell's request for completions, and end the process."""
+def _answer_shell(line: Sequence[str]) -> None:
+    """Answer a shell's request for completions, and end the process; zsh passes what stands before the command, too."""
     from torchperf_ci.shell_completion import answer_shell
 
+    starts = [at for at, word in enumerate(line) if word.endswith(interruption.COMMAND_NAME)]
+    begin = max((at for at in starts if at and re.search(r"=|[;&|(]$", line[at - 1])), default=0)
+    os.environ["_ARGCOMPLETE"] = str(begin + 1)
+    words = line[begin + 1 :]
     named = [command for command in COMMANDS if command.is_named_by(words)]
     options = [option for command in named for option in options_of(command.options_class)]
     answer_shell(_parser(words), options)
@@ -158,20 +159,18 @@ def _answer_shell(words: Sequence[str]) -> None:
 def _print_how_to_continue(stopped: Stopped, options: Sequence[Option]) -> None:
     command = interruption.command_line(options, interruption.program(), stopped.resume)
     message = f"{stopped}; {stopped.outcome}: {command}"
-    _print_error(message)
-    _annotate(message)
+    _print_error(message, message)
 
 
-def _print_error(message: str) -> None:
-    from torchperf_ci.console import say
-
-    say(*f"torchperf: error: {message}".split("\n"))
-
-
-def _annotate(message: str) -> None:
+def _print_error(message: str, annotation: str = "") -> None:
+    """Print an error, and annotate the job if ``annotation`` is not empty; a message may quote what was given."""
     from torchperf_ci.actions import Annotation, annotate
+    from torchperf_ci.console import say
+    from torchperf_ci.git import without_secrets
 
-    annotate([Annotation("error", message, title="torchperf")])
+    say(*f"torchperf: error: {without_secrets(message)}".split("\n"))
+    if annotation:
+        annotate([Annotation("error", without_secrets(annotation), title="torchperf")])
 
 
 def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:

@@ -282,11 +282,10 @@ class BugReporting:
             pass  # there is no client to answer
         except Exception:  # noqa: BLE001  # a bug of ours: the client gets an answer all the same
             log_bug(client_of(scope))
-            if not has_begun:
-                sorry = message_response(
-                    500, "this is a bug of torchperf; the server's log has its traceback"
-                )
-                await sorry(scope, receive, send)
+            if has_begun:
+                return
+            sorry = message_response(500, "this is a bug of torchperf; the server's log has its traceback")
+            await sorry(scope, receive, send)
 
 
 def client_of(scope: Scope) -> str:

@@ -152,6 +152,14 @@ def test_what_else_asv_keeps_is_neither_a_result_nor_a_bad_one(name: str) -> Non
     assert not reading.refused
 
 
+def test_a_track_of_asv_may_tell_yes_or_no() -> None:
+    source = made(ASV)
+    source["results"]["speed.track_length"][0] = [True]
+    assert values_of(parse_results(json.dumps(source).encode(), "x"))[
+        "speed.track_length", "track_length"
+    ] == [1]
+
+
 def test_a_combination_that_asv_has_no_number_for_costs_no_other_one() -> None:
     """A ``track_…`` benchmark may return infinity, or a text, for one value of its parameter."""
     source = made(ASV)

@@ -53,6 +53,15 @@ def test_a_token_for_another_audience_is_refused(
     assert all(isinstance(outcome, CredentialsError) for outcome in outcomes.values())
 
 
+def test_the_password_in_the_address_of_sts_is_not_told(
+    identified: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", "http://me:s3cret@127.0.0.1:1")
+    with pytest.raises(CredentialsError, match=r"cannot be assumed: .*http://\*\*\*127\.0\.0\.1:1") as caught:
+        granted(PlaceAccess(role=ROLE)).put("key", b"x")
+    assert "s3cret" not in str(caught.value)
+
+
 def test_a_role_that_is_not_there(identified: S3Server) -> None:
     with pytest.raises(CredentialsError, match="Nobody cannot be assumed"):
         granted(PlaceAccess(role=f"{ROLE}Nobody")).put("key", b"x")

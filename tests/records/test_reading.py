@@ -48,8 +48,13 @@ FORMS = {
 }
 
 
+def utf16(content: bytes) -> bytes:
+    """What the redirection of Windows PowerShell writes."""
+    return content.decode("utf-8-sig").encode("utf-16")
+
+
 @pytest.mark.parametrize(("text", "expected"), FORMS.values(), ids=FORMS)
-@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, utf16], ids=["plain", "gzip", "UTF-16"])
 def test_every_form_is_read_without_a_complaint(text, expected, pack):
     reading = parse_records(pack(text.encode()), "records.json")
     assert names(reading) == expected

@@ -81,11 +81,11 @@ def test_files_of_json_lines_that_are_not_read_are_told(
     others: list[str],
     code: int,
 ) -> None:
-    for name in ("r.jsonl", *others):
+    for name in ("r.jsonl", "R.JSON", *others):
         (tmp_path / "given").mkdir(exist_ok=True)
         shutil.copy(folder / "a.json", tmp_path / "given" / name)
     assert upload(tmp_path / "given", "--to", tmp_path / "kept", "--job-id", "9") == code
-    told = "1 file of .jsonl not read: rename to .json"
+    told = "2 files of .jsonl or .JSON not read: rename to .json"
     assert f"{told}\n::" in capsys.readouterr().err
     assert told in Path(job["GITHUB_STEP_SUMMARY"]).read_text()
 

@@ -48,6 +48,14 @@ def test_a_password(
     assert not any(secret in text for secret in [*masked, TOKEN])
 
 
+def test_a_password_in_an_endpoint(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ("--to", "s3://bucket", "--endpoint", "http://me:s3cret@127.0.0.1:1", "--job-id", "9")
+    assert cli.main(["upload", str(folder), *given, "--deadline", "1"]) == 4
+    _, text = told(capsys, tmp_path)
+    assert "--endpoint http://***127.0.0.1:1 " in text
+    assert "s3cret" not in text
+
+
 def test_a_role(
     folder: Path,
     tmp_path: Path,

@@ -81,6 +81,35 @@ def test_what_an_earlier_upload_left_is_told_until_it_is_sent(
         assert (waiting in capsys.readouterr().err) == is_told
 
 
+def test_a_damaged_batch_stops_no_other(
+    folder: Path,
+    tmp_path: Path,
+    api: HttpServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as another_day:
+        another_day.setenv("UPLOADER_PASSWORD", "wrong")
+        assert upload(folder, *CHANGE, "--to", api.url) == 4
+    Path(".torchperf/spool/0.zip").write_bytes(b"PK")
+    capsys.readouterr()
+    assert upload("--to", api.url, "--resume") == 2
+    told = "5 records in 1 object kept at {}, .torchperf/spool/0.zip: is not a batch, or damaged"
+    assert told.format(api.url) in capsys.readouterr().err
+    assert len(kept(tmp_path / "kept")) == 1
+
+
+def test_what_was_sent_is_reported_though_the_spool_has_no_room_for_its_receipt(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool, to = tmp_path / "spool", tmp_path / "kept"
+    spool.mkdir()
+    (spool / "delivered").touch()
+    for already in ("", ", 2 objects of them there already"):
+        assert upload(folder, *CHANGE, "--to", to, "--spool", spool, "--resume") == 0
+        assert f"5 records in 2 objects kept at {to}{already}\n" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("moment", range(4))
 def test_an_upload_that_ends_between_any_two_objects_is_completed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int

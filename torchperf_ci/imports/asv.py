@@ -119,7 +119,8 @@ def _metrics(metric: tuple[str, float], result: object, samples: object, path: s
     if isinstance(result, float) and math.isnan(result):
         return [status("asv says that it was skipped", "skipped")]
     name, scale = metric
-    return [Metric(name, numbers(samples or [result], path, scale)), status()]
+    single = float(result) if isinstance(result, bool) else result  # of a track_ that tells yes or no
+    return [Metric(name, numbers(samples or [single], path, scale)), status()]
 
 
 def _metric(name: str, unit: str) -> tuple[str, float]:

@@ -31,13 +31,6 @@ if TYPE_CHECKING:
 _REMOTE_SETTING = re.compile(r"(?i)(http|credential|url|ssh|protocol)\.|core\.(sshcommand|gitproxy)\n")
 
 
-def reaching_settings(listing: bytes) -> list[GitSetting]:
-    """Select the settings needed to reach a checkout's remotes from the output of ``git config --list -z``."""
-    entries = listing.decode(errors="surrogateescape").split("\0")
-    parts = (entry.partition("\n") for entry in entries if _REMOTE_SETTING.match(entry))
-    return [(key, value) for key, _, value in parts]
-
-
 def token_settings(token: str, server: str) -> list[GitSetting]:
     """Return the git settings that send ``token`` to ``server`` (``https://github.com``) and to no other server."""
     credentials = base64.b64encode(f"x-access-token:{token}".encode()).decode()
@@ -119,10 +112,14 @@ def _split(url: str) -> SplitResult:
 
 
 def _checkout_settings(here: Git) -> list[GitSetting]:
+    """Return the settings of the checkout that are needed to reach its remotes."""
     try:
-        return reaching_settings(here("config", "--local", "--includes", "--list", "-z"))
+        listing = here("config", "--local", "--includes", "--list", "-z")
     except GitError:  # there is no checkout, and the remote may not need one
         return []
+    entries = listing.decode(errors="surrogateescape").split("\0")
+    parts = (entry.partition("\n") for entry in entries if _REMOTE_SETTING.match(entry))
+    return [(key, value) for key, _, value in parts]
 
 
 def _token_for(urls: Iterable[str], access: PlaceAccess) -> list[GitSetting]:

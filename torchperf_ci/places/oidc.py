@@ -23,6 +23,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import CredentialsError
+from torchperf_ci.git import without_secrets
 from torchperf_ci.http_client import failure_reason, json_answer
 
 if TYPE_CHECKING:
@@ -71,8 +72,8 @@ class WebIdentity(CredentialProvider):
             credentials = fetcher.fetch_credentials()
         except (ClientError, BotoCoreError) as error:
             msg = (
-                f"the role {self._role} cannot be assumed: {error}; check the role, its longest session, and that its "
-                f"trust policy admits this repository and the audience {AUDIENCE}"
+                f"the role {self._role} cannot be assumed: {without_secrets(str(error))}; check the role, its longest "
+                f"session, and that its trust policy admits this repository and the audience {AUDIENCE}"
             )
             raise CredentialsError(msg) from error
         for secret in (credentials["access_key"], credentials["secret_key"], credentials["token"]):

@@ -121,7 +121,8 @@ def read_pack(where: str, content: bytes) -> Iterator[PlacedObject]:
             limited = _LimitedReader(stream)
             with tarfile.open(fileobj=limited, mode="r|") as archive:
                 yield from _members(archive)
-            limited.read_to_end()
+            while limited.read(2**20):  # to the end, because gzip verifies the checksum there only
+                pass
     except OverLimitError as error:
         raise InvalidObjectError(where, str(error)) from error
     except (*_DAMAGED, UnsafeKeyError) as error:
@@ -163,11 +164,6 @@ class _LimitedReader(io.RawIOBase):
             raise OverLimitError(msg)
         return data
 
-    def read_to_end(self) -> None:
-        """Read the rest, because gzip verifies the checksum at the end only."""
-        while self.read(2**20):
-            pass
-
 
 def folder_of(key: str) -> str:
     """Return the folder of an object, which holds the files of one job."""
@@ -182,12 +178,6 @@ def read_index(content: bytes) -> dict[str, set[str]]:
         if is_pack(pack):
             packs[folder].add(pack)
     return packs
-
-
-def write_index(packs: Mapping[str, Iterable[str]]) -> bytes:
-    """Return the content of the index, from the packs by folder."""
-    lines = sorted(f"{pack} {folder}\n" for folder, names in packs.items() for pack in names)
-    return "".join(lines).encode()
 
 
 @dataclass(frozen=True)
@@ -269,7 +259,8 @@ class BranchPacking:
             for name, of_pack in month.folders.items():
                 for folder in of_pack:
                     folders.setdefault(folder, set()).add(name)
-        return write_index(folders)
+        lines = sorted(f"{pack} {folder}\n" for folder, names in folders.items() for pack in names)
+        return "".join(lines).encode()
 
     def _old(self) -> dict[str, list[str]]:
         """Return the paths of old files by month.

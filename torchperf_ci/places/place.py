@@ -34,10 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
-def _ignore_secret(_secret: str) -> None:
-    """Do nothing: outside of a job there is no log that could expose secrets."""
-
-
 @dataclass(frozen=True)
 class PlaceAccess:
     """Credentials and limits. The default is the machine's own credentials, or anonymous access if it has none.
@@ -62,7 +58,8 @@ class PlaceAccess:
     git_token: str = field(default="", repr=False)
     """Token for the job's own GitHub server; without one git looks for credentials as usual."""
 
-    mask: Callable[[str], None] = field(default=_ignore_secret, repr=False)
+    mask: Callable[[str], None] = field(default=lambda _secret: None, repr=False)
+    """By default nothing: outside of a job there is no log that could expose secrets."""
 
 
 @dataclass(frozen=True)

@@ -211,9 +211,6 @@ def keep(request: UploadRequest, place: RecordPlace) -> UploadResponse:
     if put == "already there":
         message = f"{request.key}: the same content is already kept there"
         return UploadResponse(HTTPStatus.CONFLICT, {"message": message, "same": True})
-    return UploadResponse(HTTPStatus.OK, {"message": f"kept as {request.key}", "etag": _etag(body)})
-
-
-def _etag(body: bytes) -> str:
-    """Return the ETag that S3 gives to an object that is put in one piece and not encrypted by KMS."""
-    return f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+    # As S3 gives to an object that is put in one piece and not encrypted by KMS.
+    etag = f'"{hashlib.md5(body, usedforsecurity=False).hexdigest()}"'
+    return UploadResponse(HTTPStatus.OK, {"message": f"kept as {request.key}", "etag": etag})

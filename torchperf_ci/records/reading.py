@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import io
 import json
@@ -180,7 +181,8 @@ def text_of(content: bytes) -> tuple[str, str | None]:
     """
     check_bytes(len(content))
     unpacked, damage = _unpack(content)
-    text = unpacked.decode("utf-8-sig", "surrogateescape")
+    is_utf16 = unpacked.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # PowerShell's `>`
+    text = unpacked.decode(*(("utf-16", "replace") if is_utf16 else ("utf-8-sig", "surrogateescape")))
     check_values(text)
     return text, damage
 

@@ -77,7 +77,7 @@ def upload_command(options: UploadOptions) -> int:
     elif actions.in_actions():  # elsewhere nobody publishes the folder, and what is in it is the user's own
         for path in route.spool.remove_irregular():
             say(f"{path}: was a link or a pipe, which no spool holds; removed")
-    error = _error(report, options)
+    error = _error(report, options) or (RecordsError(report.headline()) if route.spool.damaged else None)
     missing_matters = options.if_no_files_found == "warn"
     print_report(report, error, json_output=options.json, missing_matters=missing_matters)
     if error:

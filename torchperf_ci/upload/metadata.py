@@ -113,14 +113,10 @@ def _run_of_job(options: UploadOptions, environ: Mapping[str, str]) -> tuple[int
     try:
         return workflow, attempt, find_job(environ, workflow, attempt), ""
     except UnknownIdentityError as error:
-        job = JobIdentity(_job_id_of_ours(workflow, attempt, environ), name)
-        return workflow, attempt, job, str(error)
-
-
-def _job_id_of_ours(workflow: int, attempt: int, environ: Mapping[str, str]) -> int:
-    """Make up a job id from variables that together differ between jobs; the jobs of a matrix share their name."""
-    names = ("GITHUB_JOB", "TORCHPERF_MATRIX", "RUNNER_NAME", "RUNNER_TRACKING_ID")
-    return synthetic_id(str(workflow), str(attempt), *(environ.get(name, "") for name in names))
+        # Together they differ between jobs; the jobs of a matrix share their name.
+        names = ("GITHUB_JOB", "TORCHPERF_MATRIX", "RUNNER_NAME", "RUNNER_TRACKING_ID")
+        own = synthetic_id(str(workflow), str(attempt), *(environ.get(name, "") for name in names))
+        return workflow, attempt, JobIdentity(own, name), str(error)
 
 
 def _change(

@@ -65,8 +65,8 @@ class ResultFile:
 class RecordsSource:
     """All record files of a directory, a digest of their names and bytes, and verdicts and culprits (``judged``).
 
-    ``unread`` is the number of its files of JSON lines, which are not read because of their names, and ``has_below``
-    whether files in folders below are named as records; these are not read, either.
+    ``unread`` is the number of its files that are not read because of their suffix, ``.jsonl`` or ``.JSON``, and
+    ``has_below`` whether files in folders below are named as records; these are not read, either.
     """
 
     files: tuple[RecordsFile, ...]
@@ -158,8 +158,9 @@ def _paths(folder: Path) -> Iterator[Path]:
 
 
 def _is_unread(path: Path) -> bool:
-    """Whether a file may hold records, but has the suffix of JSON lines; the state of a bisection has it, too."""
-    return path.name.endswith((".jsonl", ".jsonl.gz")) and not path.name.endswith("state.jsonl")
+    """Whether a file may hold records, but its suffix is in capitals or of JSON lines, as a bisection's state is."""
+    named = path.name.lower().endswith((*SUFFIXES, ".jsonl", ".jsonl.gz"))
+    return named and not path.name.endswith((*SUFFIXES, "state.jsonl"))
 
 
 def _is_below(path: Path) -> bool:
@@ -275,7 +276,7 @@ def pack_objects(files: Mapping[str, Sequence[CompleteRecord]]) -> list[Payload]
     A file becomes several objects if with what completes its records it is beyond the limits of whoever reads it.
     """
     return [
-        Payload(file_key(chunk[0], _part_name(name, part)), _gzipped(_rows(chunk)), len(chunk))
+        Payload(file_key(chunk[0], _part_name(name, part)), gzip.compress(_rows(chunk), mtime=0), len(chunk))
         for name, records in files.items()
         for part, chunk in enumerate(
             _chunks((_SizedRecord(each, _share(_row(each))) for each in records), 1), start=1
@@ -325,13 +326,12 @@ def _oversized(item: _SizedRecord) -> RecordsFile:
 
 def pack_judged(files: Iterable[ResultFile], repo: str, run: int) -> list[Payload]:
     """Pack each distinct file under its own key below ``judged/{repo}/{run}``: one run may bisect several times."""
-    bodies = {f"{file.kind}-{_text_mark(file.text)}.json": file.text for file in files}
+    texts = {hashlib.sha256(file.text.encode()).hexdigest()[:16]: file for file in files}
     below = f"judged/{_path(repo)}/{safe(run)}"
-    return [Payload(f"{below}/{name}", _gzipped(text.encode()), 0) for name, text in bodies.items()]
-
-
-def _text_mark(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return [
+        Payload(f"{below}/{file.kind}-{mark}.json", gzip.compress(file.text.encode(), mtime=0), 0)
+        for mark, file in texts.items()
+    ]
 
 
 class _SizedRecord(NamedTuple):
@@ -355,7 +355,3 @@ def _rows(records: Iterable[CompleteRecord]) -> bytes:
 
 def _row(record: CompleteRecord) -> str:
     return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-
-
-def _gzipped(content: bytes) -> bytes:
-    return gzip.compress(content, mtime=0)

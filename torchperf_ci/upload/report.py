@@ -26,6 +26,7 @@ from torchperf_ci.document import (
     facts,
 )
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
+from torchperf_ci.git import without_secrets
 from torchperf_ci.places.place import PutOutcome, unpacked
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class UploadReport:
     def resume(self) -> str:
         """The command that sends the objects left in the spool."""
         where = ("--to", self.target, *self.reaching, "--spool", str(self.spool))
-        return shlex.join(["torchperf", "upload", *where, "--resume"])
+        return without_secrets(shlex.join(["torchperf", "upload", *where, "--resume"]))
 
     @property
     def set_aside(self) -> str:
@@ -141,7 +142,7 @@ class UploadReport:
                 f"{_files_of_judged(self.judged_left_out)} not sent: an upload API takes none",
             ),
             (self.missing, self.missing),
-            (self.unread, f"{counted(self.unread, 'file')} of .jsonl not read: rename to .json"),
+            (self.unread, f"{counted(self.unread, 'file')} of .jsonl or .JSON not read: rename to .json"),
             (self.has_below, "what lies in folders below is not read: name each to upload it"),
             (self.without_records, f"no record in {counted(len(self.without_records), 'file')}"),
             (self.left_out, self.left_out),

@@ -12,14 +12,16 @@ import json
 import os
 import time
 import zipfile
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING, Literal
 
 import msgspec
 
 from torchperf_ci.document import counted
-from torchperf_ci.errors import OutputDirectoryError, RecordsError
+from torchperf_ci.errors import OutputDirectoryError, RecordsError, UnsafeKeyError
 from torchperf_ci.json_files import append_entry, write_json_file
+from torchperf_ci.places.place import check_keys
 from torchperf_ci.records.files import (
     MAX_BYTES,
     is_irregular,
@@ -34,7 +36,7 @@ from torchperf_ci.records.record import parsed_json
 from torchperf_ci.upload.payload import Payload
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 
@@ -56,7 +58,7 @@ class SentRequests:
 
     def note(self, key: str, body: bytes, event: Event) -> None:
         """Record an event for ``body`` under ``key``."""
-        line = {"url": self._url, "key": key, "content": _body_digest(body), "event": event}
+        line = {"url": self._url, "key": key, "content": hashlib.sha256(body).hexdigest(), "event": event}
         make_own_folder(self._path.parent)
         with open_journal(self._path) as file:
             append_entry(file, line)
@@ -64,7 +66,7 @@ class SentRequests:
 
     def may_be_there(self, key: str, body: bytes) -> bool:
         """Whether this content was sent to this key before, and not refused."""
-        return self._last.get((key, _body_digest(body))) in {"sending", "kept"}
+        return self._last.get((key, hashlib.sha256(body).hexdigest())) in {"sending", "kept"}
 
     def _read(self) -> list[tuple[tuple[str, str], str]]:
         try:
@@ -86,14 +88,11 @@ def _decoded(line: str) -> dict[str, str]:
     return event if whole else {}
 
 
-def _body_digest(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
-
-
 QUARANTINE = "quarantine.jsonl"
 _ABOUT = "about.json"
 _DELIVERED = "delivered"
 _NAME_LENGTH = 16
+_DAMAGED = (OSError, EOFError, zipfile.BadZipFile, ValueError, KeyError, RuntimeError, UnsafeKeyError)
 
 
 @dataclass(frozen=True)
@@ -126,17 +125,18 @@ class Spool:
         self.root = root
         self.target = target
         self.quarantine = root / QUARANTINE
+        self.damaged: dict[Path, str] = {}
         self._taken: set[Path] = set()
 
     def set_aside(self, refused: Iterable[RefusedElement]) -> None:
         """Add refused elements to the quarantine. Raises :class:`OutputDirectoryError` or :class:`RecordsError`."""
-        self._make_root()
-        folder = os.open(self.root, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)  # the quarantine is written anew each time
-            add_to_quarantine(self.quarantine, refused)
-        finally:
-            os.close(folder)
+        with self._for_writing():
+            folder = os.open(self.root, os.O_RDONLY)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX)  # the quarantine is written anew each time
+                add_to_quarantine(self.quarantine, refused)
+            finally:
+                os.close(folder)
 
     def keep(self, source: str, payloads: Sequence[Payload]) -> SpooledBatch:
         """Write a new batch to disk atomically. Raises :class:`OutputDirectoryError`."""
@@ -148,28 +148,32 @@ class Spool:
         return batch
 
     def pending(self) -> list[SpooledBatch]:
-        """Return the batches for this target, by name. Raises :class:`RecordsError` for an unreadable one."""
+        """Return the batches for this target, by name; others may be :attr:`damaged`."""
         batches = [batch for path in sorted(self.root.glob("*.zip")) if (batch := self._read(path))]
-        self._taken.update(batch.path for batch in batches)
+        self._taken.update(self.damaged, (batch.path for batch in batches))
         return batches
 
     def left_out(self) -> str:
-        """Say which batches neither :meth:`keep` nor :meth:`pending` has returned; empty if none."""
+        """Say which batches are damaged or neither :meth:`keep` nor :meth:`pending` has returned; empty if none."""
         others = sum(path not in self._taken for path in self.root.rglob("*.zip"))
         why = "without --resume, for another --to, or in a folder below"
-        return f"{counted(others, 'upload')} in {self.root} not sent: {why}" if others else ""
+        told = [f"{counted(others, 'upload')} in {self.root} not sent: {why}"] if others else []
+        return ", ".join([*told, *self.damaged.values()])
 
     def settle(self, batch: SpooledBatch, kept: Iterable[str]) -> None:
-        """Remove the objects that were ``kept``; if none is left, note that ``batch.source`` has been delivered."""
+        """Remove the objects that were ``kept``; if none is left, note that ``batch.source`` has been delivered.
+
+        On a full disk the batch stays as it is: what is sent once more is found to be there already.
+        """
         done = set(kept)
         left = tuple(payload for payload in batch.payloads if payload.key not in done)
-        if left:
-            if done:
+        with suppress(OutputDirectoryError):
+            if not left:
+                receipt = json.dumps({"target": self.target, "time": int(time.time())})
+                write_json_file(self._receipt(batch.source), receipt)
+                batch.path.unlink(missing_ok=True)
+            elif done:
                 self._write(SpooledBatch(batch.path, batch.source, left))
-            return
-        receipt = json.dumps({"target": self.target, "time": int(time.time())})
-        write_json_file(self._receipt(batch.source), receipt)
-        batch.path.unlink(missing_ok=True)
 
     def knows(self, source: str) -> bool:
         """Whether the files with this digest have been delivered to this target, or are in a batch for it."""
@@ -188,36 +192,35 @@ class Spool:
     def _write(self, batch: SpooledBatch) -> None:
         records = {payload.key: payload.records for payload in batch.payloads}
         about = _About(self.target, batch.source, records)
-        self._make_root()
-        try:
+        with self._for_writing():
             replace_by(batch.path, lambda file: _pack(file, about, batch.bodies))
-        except OSError as error:
-            msg = f"{batch.path}: cannot be written: {error.strerror}; name a writable directory with --spool"
-            raise OutputDirectoryError(msg) from error
 
-    def _make_root(self) -> None:
+    @contextmanager
+    def _for_writing(self) -> Iterator[None]:
         try:
             make_own_folder(self.root)
+            yield
         except OSError as error:
-            msg = f"{self.root}: cannot be made: {error.strerror}; name a writable directory with --spool"
+            msg = f"{self.root}: cannot be written: {error.strerror}; name a writable directory with --spool"
             raise OutputDirectoryError(msg) from error
 
     def _read(self, path: Path) -> SpooledBatch | None:
-        """Return the batch; None if it is for another target, or was just delivered by another uploader."""
+        """Return the batch; None if it is for another target, damaged, or just delivered by another uploader."""
         try:
             with open_regular(path) as file, zipfile.ZipFile(file) as packed:
                 about = msgspec.convert(parsed_json(_content(packed, _ABOUT)), _About)
                 if about.target != self.target:
                     return None
+                check_keys(about.records)
                 payloads = [
                     Payload(key, _content(packed, key), count) for key, count in about.records.items()
                 ]
         except FileNotFoundError:
             return None
-        except (OSError, EOFError, zipfile.BadZipFile, ValueError, KeyError, RuntimeError) as error:
+        except _DAMAGED as error:
             why = str(error) or "it ends too early"
-            msg = f"{path}: is not a batch of torchperf, or damaged ({why}); move it out of the spool"
-            raise RecordsError(msg) from error
+            self.damaged[path] = f"{path}: is not a batch, or damaged ({why}); move it out of the spool"
+            return None
         return SpooledBatch(path, about.source, tuple(payloads))
 
 
