@@ -230,7 +230,7 @@ def swap(machine: MachineState) -> DoctorFinding:
     """Is memory swapped out?"""
     why = "swapped-out memory comes back in the middle of a measurement"
     used = machine.host.swap_used // MIB
-    return finding("swap", not used, f"{used:,} MiB are used", why, "free memory, then: swapoff -a")
+    return finding("swap", not used, f"{used:,} MiB are used", why, "free memory, then, on Linux: swapoff -a")
 
 
 def disk(machine: MachineState) -> DoctorFinding:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,6 +154,7 @@ def throttle_events(root: Path) -> int | None:
 
 
 def _read_apple() -> Host:
+    swapped = re.search(r"used = ([\d.]+)M", sysctl("vm.swapusage"))
     return Host(
         processor=read_processor(),
         system="Darwin",
@@ -160,6 +162,7 @@ def _read_apple() -> Host:
         boot_id=sysctl("kern.bootsessionuuid"),
         hypervisor="Apple Virtualization" if sysctl("kern.hv_vmm_present") == "1" else "",
         memory_total=int(sysctl("hw.memsize") or 0),
+        swap_used=int(float(swapped[1]) * MIB) if swapped else 0,
         load=load(Path("/")) or 0.0,
     )
 
