@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -16,10 +17,11 @@ import pytest
 from hangups import HEEDING_HANGUPS
 
 from torchperf_ci.cli import COMMANDS, main
-from torchperf_ci.interruption import Stopped, command_line, stoppable
+from torchperf_ci.interruption import Stopped, command_line, output_is_closed, stoppable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import TextIO
 
 AT_AN_IMPORT = """
 import os, signal, sys
@@ -215,6 +217,30 @@ def test_a_reader_that_has_seen_enough_ends_a_command_without_a_word() -> None:
     os.close(reading)
     done = printed_to(writing)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+def test_on_macos_too_a_reader_that_is_gone_is_noticed(monkeypatch) -> None:
+    """There, what is polled for nothing is not even said to be closed."""
+
+    class Poll:
+        def __init__(self) -> None:
+            self._poll = polls()
+
+        def register(self, stream: TextIO, events: int) -> None:
+            if events:
+                self._poll.register(stream, events)
+
+        def poll(self, *arguments: int) -> list[tuple[int, int]]:
+            return self._poll.poll(*arguments)
+
+    polls = select.poll
+    monkeypatch.setattr(select, "poll", Poll)
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert not output_is_closed()
+        os.close(reading)
+        assert output_is_closed()
 
 
 def test_an_output_that_cannot_be_written_is_told() -> None:

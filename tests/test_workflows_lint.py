@@ -29,11 +29,12 @@ WORKFLOWS = [*sorted((PROJECT / ".github/workflows").glob("*.yml")), *TEMPLATES]
 METADATA = [PROJECT / "action.yml", *sorted((PROJECT / "actions").glob("*/action.yml"))]
 SCRIPTS = [PROJECT / ".ci/run", *sorted((PROJECT / "actions").glob("*/*.sh"))]
 
-# What macOS lacks: its bash is 3.2, its userland BSD.
+# What macOS lacks: its bash is 3.2, which goes on after a (( )) or [[ ]] that fails, its userland BSD.
 NOT_PORTABLE = re.compile(
     r"\b(mapfile|readarray|coproc)\b|\bdeclare -[A-Zn]|\blocal -[An]|\$\{\w+(,,?|\^\^?|@\w)\}|&>>|\|&|;;&|"
     r"\breadlink -f|\brealpath\b|\bsed -[a-zE]*[ir]|\bdate -d|\bgrep -[a-zA-Z]*P|\bcp -[a-zA-Z]*[at]|\btimeout \d|"
-    r"\bstat -c|\bmktemp --|\bsort -[a-zA-Z]*V|\bxargs -[a-zA-Z]*[rd]|\bhead -n -|\b(sha256sum|md5sum|nproc|tac)\b"
+    r"\bstat -c|\bmktemp --|\bsort -[a-zA-Z]*V|\bxargs -[a-zA-Z]*[rd]|\bhead -n -|\b(sha256sum|md5sum|nproc|tac)\b|"
+    r"(^|[|&;]) *(\(\(.*\)\)|\[\[.*\]\])\s*(#.*)?$"
 )
 
 

@@ -192,9 +192,12 @@ def _listening(host: str, port: int) -> socket.socket:
 def _allow_many_files() -> None:
     """Raise the limit of open files, of which each connection needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
-    if resource.RLIM_INFINITY != soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    most = min(hard, _MANY_FILES)
+    while soft < most:
+        with suppress(ValueError):  # macOS, whose hard limit is infinite, allows a process fewer
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            break
+        most //= 2
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytearray:

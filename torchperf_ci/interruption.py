@@ -69,8 +69,8 @@ def output_is_closed() -> bool:
     """Whether the reader of our output has ended, as ``head`` does early."""
     outputs = select.poll()
     for stream in (sys.stdout, sys.stderr):
-        outputs.register(stream, 0)  # polls for errors only
-    return bool(outputs.poll(0))
+        outputs.register(stream, select.POLLOUT)  # of what it is asked nothing, macOS tells nothing
+    return any(event != select.POLLOUT for _, event in outputs.poll(0))
 
 
 def print_nothing_more() -> None:

@@ -65,12 +65,11 @@ def _guard() -> subprocess.Popen[bytes]:
     """Return this process's guard, starting it if needed; it runs by path, so nothing of the package is imported."""
     me = os.getpid()
     if me not in _guards:
-        environment = {name: value for name, value in os.environ.items() if name not in MARKS}
         _guards[me] = subprocess.Popen(
             [sys.executable, "-I", "-S", __file__],
             stdin=subprocess.PIPE,
             bufsize=0,
-            env=environment,
+            env={name: value for name, value in os.environ.items() if name not in MARKS},
             start_new_session=True,
         )
         atexit.register(_let_guard_go, me)
@@ -80,8 +79,7 @@ def _guard() -> subprocess.Popen[bytes]:
 def _let_guard_go(process: int) -> None:
     """Let the guard end at exit; not at the exit of a fork, which inherits the registration."""
     if process == os.getpid():
-        ended = _guards.pop(process)
-        ended.communicate()
+        _guards.pop(process).communicate()
 
 
 def end_group(group: int) -> None:

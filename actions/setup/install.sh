@@ -64,7 +64,8 @@ download() {
   with_deadline "$pip" -I -m pip download --quiet --disable-pip-version-check \
     --timeout "${PIP_DEFAULT_TIMEOUT:-30}" --retries "${PIP_RETRIES:-3}" --require-hashes --only-binary :all: \
     --requirement "$requirements" --requirement "$installer" --dest "$new" ||
-    fail "pip failed or took more than ${deadline} s, see the log above. Can the runner reach a package index?"
+    fail "pip failed or took more than ${deadline} s, see the log above. Can the runner reach a package index? \
+Is it Linux with glibc, or macOS on Apple silicon?"
   chmod -R a+rX "$new" # for jobs of other users, too: those in a container are root's
   rm -rf "$home/pip"
   if [[ -e $wheels ]] || ! mv "$new" "$wheels" 2>/dev/null; then

@@ -11,7 +11,7 @@ if [[ -z ${TORCHPERF_DIR:-} ]]; then
   TORCHPERF_DIR=$(mktemp -d "$RUNNER_TEMP/torchperf-site.XXXXXX")/site # what mktemp makes is closed to GitHub Pages
 fi
 export TORCHPERF_DIR
-"$TORCHPERF" ingest || (($? == 3)) # some records were refused, which it has reported
+"$TORCHPERF" ingest || [ $? = 3 ] # some records were refused, which it has reported
 "$TORCHPERF" site
 delimiter=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') # nobody can guess it
 printf 'dir<<%s\n%s\n%s\n' "$delimiter" "$(cd -- "$TORCHPERF_DIR" && pwd)" "$delimiter" >>"$GITHUB_OUTPUT"

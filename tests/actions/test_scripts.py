@@ -72,6 +72,7 @@ def test_no_python_is_an_empty_answer(job) -> None:
         "sys.version_info = (3, 15)",
         "sys.implementation.name = 'pypy'",
         "import sysconfig; sysconfig.get_config_var = lambda name: name == 'Py_GIL_DISABLED'",
+        "import ensurepip, os, venv; sys.platform, os.uname = 'darwin', lambda: os.uname_result([*'1234', 'x86_64'])",
     ],
 )
 def test_a_python_that_cannot_hold_the_toolkit_is_passed_by(job, fact) -> None:

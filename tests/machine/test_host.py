@@ -5,6 +5,7 @@ import platform
 
 import pytest
 
+from torchperf_ci.machine.devices import cpu
 from torchperf_ci.machine.host import available_memory, oom_kills, quota_stalled, read_host
 
 CPU = "sys/devices/system/cpu"
@@ -30,6 +31,20 @@ def test_everything_is_read(server):
     assert host.clock_source == "tsc"
     assert host.hypervisor == ""
     assert host.cpu_quota is None
+
+
+def test_a_mac_is_read(monkeypatch):
+    told = {
+        "machdep.cpu.brand_string": "Apple M2\n",
+        "hw.physicalcpu": "8\n",
+        "hw.memsize": f"{24 << 30}\n",
+        "vm.swapusage": "total = 3072.00M  used = 1969.50M  free = 1102.50M  (encrypted)\n",
+    }
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(cpu, "program_output", lambda *command: told.get(command[-1], ""))
+    host = read_host()
+    assert (host.processor.model, host.processor.cores, host.memory_total) == ("Apple M2", 8, 24 << 30)
+    assert host.swap_used == 1969.5 * 2**20
 
 
 def test_a_machine_that_tells_nothing_is_read_all_the_same(tmp_path):

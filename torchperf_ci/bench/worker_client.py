@@ -20,7 +20,7 @@ from torchperf_ci.git import without_secrets
 from torchperf_ci.machine.devices.system_files import resident_memory
 from torchperf_ci.machine.host import oom_kills
 from torchperf_ci.machine.tuning import pin
-from torchperf_ci.processes import ProcessGroup
+from torchperf_ci.processes import GRACE_SECONDS, ProcessGroup
 
 _T = TypeVar("_T")
 
@@ -72,7 +72,6 @@ def forget_choices(cache: Path, *, keep_graphs: bool = False) -> bool:
 BOOTSTRAP = Path(__file__).parent / "worker" / "bootstrap.py"
 LOOK_SECONDS = 0.25
 """Time between two checks of a busy worker's memory."""
-GRACE_SECONDS = 3.0
 MAX_LINE_LENGTH = 16 * 2**20
 """Most bytes of an answer; the longest valid one, all samples of a process, is a hundredth of it."""
 MAX_LOG_BYTES = 64 * 2**20

@@ -105,7 +105,7 @@ def isolation(machine: MachineState) -> DoctorFinding:
     isolated, tickless = set(machine.host.isolated), set(machine.host.tickless)
     tick = "free of the tick" if isolated <= tickless else "but not free of the tick (nohz_full)"
     state = f"CPUs isolated: {len(isolated)}, {tick}" if isolated else "no CPU is isolated"
-    do = "boot a dedicated runner with isolcpus= and nohz_full="
+    do = "boot a dedicated Linux runner with isolcpus= and nohz_full="
     return finding("isolation", bool(isolated), state, why, do)
 
 
@@ -230,7 +230,7 @@ def swap(machine: MachineState) -> DoctorFinding:
     """Is memory swapped out?"""
     why = "swapped-out memory comes back in the middle of a measurement"
     used = machine.host.swap_used // MIB
-    return finding("swap", not used, f"{used:,} MiB are used", why, "free memory, then: swapoff -a")
+    return finding("swap", not used, f"{used:,} MiB are used", why, "free memory, then, on Linux: swapoff -a")
 
 
 def disk(machine: MachineState) -> DoctorFinding:

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import platform
+import re
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,6 +95,7 @@ def read_host(root: Path = Path("/")) -> Host:
     memory = text(root / "proc/meminfo")
     ticks = cpu_ticks(root)
     pressure = text(root / "proc/pressure/cpu").partition("avg10=")[2].split(" ")[0]
+    huge_pages = text(root / "sys/kernel/mm/transparent_hugepage/enabled")  # always [madvise] never
     return Host(
         processor=read_processor(root),
         system="Linux",
@@ -114,7 +116,7 @@ def read_host(root: Path = Path("/")) -> Host:
         steal=ticks[STEAL] / sum(ticks) if sum(ticks) else None,
         throttle_events=throttle_events(root),
         clock_source=text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        huge_pages=_chosen(text(root / "sys/kernel/mm/transparent_hugepage/enabled")),
+        huge_pages=huge_pages.partition("[")[2].partition("]")[0],
     )
 
 
@@ -153,6 +155,7 @@ def throttle_events(root: Path) -> int | None:
 
 
 def _read_apple() -> Host:
+    swapped = re.search(r"used = ([\d.]+)M", sysctl("vm.swapusage"))
     return Host(
         processor=read_processor(),
         system="Darwin",
@@ -160,13 +163,9 @@ def _read_apple() -> Host:
         boot_id=sysctl("kern.bootsessionuuid"),
         hypervisor="Apple Virtualization" if sysctl("kern.hv_vmm_present") == "1" else "",
         memory_total=int(sysctl("hw.memsize") or 0),
+        swap_used=int(float(swapped[1]) * MIB) if swapped else 0,
         load=load(Path("/")) or 0.0,
     )
-
-
-def _chosen(words: str) -> str:
-    """The word in brackets: ``madvise`` from ``always [madvise] never``."""
-    return words.partition("[")[2].partition("]")[0]
 
 
 def _turbo(root: Path) -> bool | None:

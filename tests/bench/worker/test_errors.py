@@ -135,6 +135,7 @@ def test_what_only_says_so_has_failed(run: Callable[[], object]) -> None:
         raising(MemoryError()),
         raising(torch.OutOfMemoryError("CUDA out of memory")),
         raising(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")),
+        raising(RuntimeError("Invalid buffer size: 19.45 GiB")),
     ],
 )
 def test_out_of_memory_is_told_apart(run: Callable[[], object]) -> None:

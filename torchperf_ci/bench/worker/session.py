@@ -54,9 +54,7 @@ def serve(channel_fd: int) -> None:
         if os.getpid() != owner:
             os._exit(1)
         channel.sendall(answer.encode() + b"\n")
-    # There is nothing to save, and shutting torch down takes longer than starting the next worker.
-    sys.stdout.flush()
-    sys.stderr.flush()
+    # There is nothing to save, also in the log, and shutting torch down takes longer than starting the next worker.
     os._exit(0)
 
 

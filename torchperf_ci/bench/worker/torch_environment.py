@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "_status_alloc_failed")
-"""Parts of out-of-memory messages; the last is from cuBLAS and cuDNN."""
+OUT_OF_MEMORY = ("out of memory", "t allocate memory", "_status_alloc_failed", "invalid buffer size: ")
+"""Parts of out-of-memory messages; the last are from cuBLAS and cuDNN, and from MPS if one tensor is too large."""
 
 _NO_KERNEL = re.compile(r"""\"\w+\" not implemented for \\?'\w+""")
 """Message of torch's kernels for a dtype that they are not compiled for. Compilers quote it in their own messages."""
