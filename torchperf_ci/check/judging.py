@@ -102,12 +102,12 @@ def _beyond(past: Sequence[float], now: Sequence[float], rule: MetricRule) -> Ve
 
 
 def _compared(past: Sequence[float]) -> Sequence[float]:
-    """Return the last counts of the past, to which new ones are compared; fewer if it changed only once, and is back.
+    """Return the last counts of the past, to which new ones are compared; fewer if it changed only once, or is back.
 
     Such a count does not flicker: what made it worse is fixed, and may be back a few nights later.
     """
-    is_back = _changes(past[-RECENT_FLICKER:]) == 2
-    return past[-(RUNS_TO_SETTLE if is_back else RECENT_COUNTS) :]
+    flickers = _changes(past[-RECENT_FLICKER:]) > 2
+    return past[-(RECENT_COUNTS if flickers else RUNS_TO_SETTLE) :]
 
 
 def _changes(values: Iterable[float | bool | None]) -> int:
