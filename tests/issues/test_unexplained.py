@@ -91,6 +91,8 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
     (bisected,) = found([*slow, *fast[:3]], [INCONCLUSIVE])
     assert suspected not in bisected.why
     assert len(found([*slow, *fast[:3], ON_MI300_TOO], [])) == 2, "of other machines it says nothing"
+    times = [replace(verdict, series=replace(verdict.series, metric="time(ms)")) for verdict in slow]
+    assert suspect_machines(times), "those of other tools"
     for few in ([*slow, *fast], slow[:3], [*slow, *anchored], memory):
         assert not suspect_machines(few)
 

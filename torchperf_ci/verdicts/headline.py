@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal, get_args
 
 from torchperf_ci.document import change_text, counted
-from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_latency, kind_of
+from torchperf_ci.metrics import ANCHORED, STATUS, is_latency, kind_of
 from torchperf_ci.verdicts.verdict import all_verdicts
 
 if TYPE_CHECKING:
@@ -276,8 +276,8 @@ def suspect_machines(verdicts: Iterable[Verdict]) -> Mapping[SeriesGroup, str]:
     anchored = {verdict.series.case for verdict in known if verdict.series.metric == ANCHORED}
     latencies: dict[SeriesGroup, list[tuple[bool, float]]] = defaultdict(list)
     for verdict in known:
-        is_latency = verdict.series.metric == LATENCY and verdict.series.case not in anchored
-        if is_latency and verdict.effect and not verdict.effect.pairs:
+        is_of_machine = is_latency(verdict.series.metric) and verdict.series.case not in anchored
+        if is_of_machine and verdict.effect and not verdict.effect.pairs:
             is_worse = verdict.is_red or verdict.candidate
             latencies[verdict.series.group].append((is_worse, verdict.effect.ratio))
     sentences = {}
@@ -297,7 +297,7 @@ def with_ranges_of_machines(verdicts: Sequence[Verdict], suspect: Container[Seri
 
     By its noise, a series may seem to change a run early or late.
     """
-    latencies = [it for it in verdicts if it.series.metric == LATENCY and it.series.group in suspect]
+    latencies = [it for it in verdicts if is_latency(it.series.metric) and it.series.group in suspect]
     counts: dict[SeriesGroup, Counter[CommitRange]] = defaultdict(Counter)
     for verdict in latencies:
         counts[verdict.series.group][verdict.evidence.commits] += 1
