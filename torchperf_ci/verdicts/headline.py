@@ -1,18 +1,19 @@
 """The sign and the headline of judgements in every report: verdict counts, and whether enough was judged.
 
-Enough means at least half of all series and at least half of the latencies: memory that stays the same says nothing
-about speed that could not be judged. Next to them it says of which machines most latencies look worse.
+Enough means at least half of all series and at least half of the timings: memory that stays the same says nothing
+about speed that could not be judged. Next to them it says of which machines most timings look worse.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from math import expm1
 from statistics import median
 from typing import TYPE_CHECKING, Literal, get_args
 
 from torchperf_ci.document import change_text, counted
-from torchperf_ci.metrics import ANCHORED, STATUS, is_latency, kind_of
+from torchperf_ci.metrics import ANCHORED, STATUS, is_timing, kind_of
 from torchperf_ci.verdicts.verdict import all_verdicts
 
 if TYPE_CHECKING:
@@ -124,11 +125,11 @@ def coverage(judgement: Judgement) -> Coverage:
 
 
 def _timings(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The latencies and, beside these, the cases that have none because they ran on neither side, or fail as before.
+    """The timings and, beside these, the cases that have none because they ran on neither side, or fail as before.
 
     Such a case has a single verdict, while each of the others has one for each of its metrics.
     """
-    times = [verdict for verdict in verdicts if is_latency(verdict.series.metric)]
+    times = [verdict for verdict in verdicts if is_timing(verdict.series.metric)]
     timed = {verdict.series.case for verdict in times}
     untimed = [
         verdict
@@ -264,45 +265,45 @@ def _are_new(count: int, *, judged: bool) -> str:
 
 
 _WHOLE_MACHINE = 4
-"""Fewest latencies of a machine of which more than half must look worse for the machine to be suspected, too."""
+"""Fewest timings of a machine of which more than half must look worse for the machine to be suspected, too."""
 
 
 def suspect_machines(verdicts: Iterable[Verdict]) -> Mapping[SeriesGroup, str]:
-    """A sentence on each kind of machine of which most latencies look worse, by history alone, at once.
+    """A sentence on each kind of machine of which most timings look worse, by history alone, at once.
 
     Pairs and anchored series do not count, because both sides are measured on the same machine.
     """
     known = list(verdicts)
     anchored = {verdict.series.case for verdict in known if verdict.series.metric == ANCHORED}
-    latencies: dict[SeriesGroup, list[tuple[bool, float]]] = defaultdict(list)
+    timings: dict[SeriesGroup, list[tuple[bool, float]]] = defaultdict(list)
     for verdict in known:
-        is_of_machine = is_latency(verdict.series.metric) and verdict.series.case not in anchored
+        is_of_machine = is_timing(verdict.series.metric) and verdict.series.case not in anchored
         if is_of_machine and verdict.effect and not verdict.effect.pairs:
             is_worse = verdict.is_red or verdict.candidate
-            latencies[verdict.series.group].append((is_worse, verdict.effect.ratio))
+            timings[verdict.series.group].append((is_worse, verdict.effect.size))
     sentences = {}
-    for group, some in latencies.items():
-        worse = [ratio for is_worse, ratio in some if is_worse]
+    for group, some in timings.items():
+        worse = [size for is_worse, size in some if is_worse]
         if len(worse) >= _WHOLE_MACHINE and 2 * len(worse) > len(some):
-            slower = change_text(median(worse) - 1)
+            slower = change_text(expm1(median(worse)))
             sentences[group] = (
-                f"{len(worse):,} of {len(some):,} latencies on {group.arch or group.device} look worse at once, by "
+                f"{len(worse):,} of {len(some):,} timings on {group.arch or group.device} look worse at once, by "
                 f"{slower} in the median: perhaps the machine changed, which only pairs can tell"
             )
     return sentences
 
 
 def with_ranges_of_machines(verdicts: Sequence[Verdict], suspect: Container[SeriesGroup]) -> list[Verdict]:
-    """The verdicts; latencies of a ``suspect`` machine have the commits of most of them if theirs are next to these.
+    """The verdicts; timings of a ``suspect`` machine have the commits of most of them if theirs are next to these.
 
     By its noise, a series may seem to change a run early or late.
     """
-    latencies = [it for it in verdicts if is_latency(it.series.metric) and it.series.group in suspect]
+    timings = [it for it in verdicts if is_timing(it.series.metric) and it.series.group in suspect]
     counts: dict[SeriesGroup, Counter[CommitRange]] = defaultdict(Counter)
-    for verdict in latencies:
+    for verdict in timings:
         counts[verdict.series.group][verdict.evidence.commits] += 1
     moved = {}
-    for verdict in latencies:
+    for verdict in timings:
         own, known = verdict.evidence.commits, counts[verdict.series.group]
         most = max(known, key=known.__getitem__)
         if own.last_old == most.first_new or own.first_new == most.last_old:
