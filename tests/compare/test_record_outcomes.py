@@ -31,6 +31,8 @@ def judged(base: Path, head: Path, policy: ComparisonPolicy = POLICY):
         ("pass", "pass", "unchanged"),
         ("oom", "oom", "unchanged"),
         ("pass", "unsupported", "missing"),
+        ("unsupported", "pass", "missing"),
+        ("oom", "unsupported", "missing"),
     ],
 )
 def test_outcomes(folder, old, new, word) -> None:
@@ -43,6 +45,7 @@ def test_outcomes(folder, old, new, word) -> None:
 
     verdict = judged(folder("base", status=status(old)), folder("head", status=status(new)))
     assert verdict.verdict == word
+    assert verdict.candidate == ((old, new) == ("pass", "unsupported")), "head may lack a kernel"
     assert (verdict.old, verdict.new) == (
         (None, None) if word == "missing" else (float(old == "pass"), float(new == "pass"))
     )

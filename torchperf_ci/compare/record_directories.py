@@ -301,9 +301,8 @@ def _judge_outcome(series: Series, base: Sequence[Point], head: Sequence[Point])
     old, new = _last_outcome(base), _last_outcome(head)
     before, after = passed(old), passed(new)
     if after is None or before is None:
-        return Verdict(
-            series, "missing", f"nothing to measure: {outcome_text(new if after is None else old)}"
-        )
+        why = f"nothing to measure: {outcome_text(new if after is None else old)}"
+        return Verdict(series, "missing", why, candidate=bool(before))
     if before == after:
         word, why = "unchanged", "passes on both" if after else "fails on both"
     elif after:
