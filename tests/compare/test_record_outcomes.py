@@ -102,7 +102,7 @@ def test_a_case_that_fails_has_no_number_to_judge(folder) -> None:
 @pytest.mark.parametrize(
     ("status", "why"),
     [
-        ({"values": [0.0], "status": "oom", "reason": "too large"}, "status of its case: oom: too large"),
+        ({"values": [0.0], "status": "oom", "reason": "too large"}, "not measured: oom: too large"),
         (
             {"values": [1.0], "status": "pass", "not_measured": '{"latency(ms)": "no clock"}'},
             "not measured: no clock",

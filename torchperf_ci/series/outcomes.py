@@ -106,6 +106,13 @@ def not_measured(status: Point) -> Mapping[str, str]:
     return {str(metric): str(why) for metric, why in reasons.items()} if isinstance(reasons, dict) else {}
 
 
+def why_absent(metric: str, status: Point | None) -> str:
+    """Return why a case of this status has no result for a metric; empty if that is unknown."""
+    if status is None:
+        return ""
+    return not_measured(status).get(metric) or ("" if passed(status) else outcome_text(status))
+
+
 def without_failed(points: Points) -> Points:
     """Remove the values of cases that did not pass in the same run, and give their points the status and its reason.
 

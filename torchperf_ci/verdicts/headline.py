@@ -80,24 +80,19 @@ _OPEN = ("missing", "failing", "candidate", "noisy", "not-comparable", "new")
 _QUIETER = "a quieter machine (torchperf doctor shows what disturbs it)"
 _MORE_PAIRS = f"{_QUIETER}, or more pairs: a longer --budget, or fewer cases"
 _MORE_VALUES = f"more values on both sides, or {_QUIETER}"
-_PASSING = "a run in which the failing cases pass"
-_TAKES: Mapping[str, Mapping[str, str]] = {
-    "check": {
-        "candidate": "another run, which shows whether what looks worse is",
-        "noisy": f"more runs or, if a dozen are not enough, {_QUIETER}",
-        "not-comparable": "this run on the machine of the earlier ones, or an earlier build on this one",
-        "missing": "what the reasons of the missing series call for",
-        "failing": _PASSING,
-        "new": "more runs of the new series",
-    },
-    "compare": {
-        "candidate": _MORE_PAIRS,
-        "noisy": _MORE_PAIRS,
-        "not-comparable": "both sides measured under the same conditions",
-        "missing": "what the reasons of the missing series call for",
-        "failing": _PASSING,
-        "new": "a base that has the new workloads",
-    },
+_TAKES: Mapping[str, str] = {
+    "candidate": "another run, which shows whether what looks worse is",
+    "noisy": f"more runs or, if a dozen are not enough, {_QUIETER}",
+    "not-comparable": "this run on the machine of the earlier ones, or an earlier build on this one",
+    "missing": "what the reasons of the missing series call for",
+    "failing": "a run in which the failing cases pass",
+    "new": "more runs of the new series",
+}
+_TAKES_IN_PAIRS = {
+    "candidate": _MORE_PAIRS,
+    "noisy": _MORE_PAIRS,
+    "not-comparable": "both sides measured under the same conditions",
+    "new": "a base that has the new workloads",
 }
 
 
@@ -174,7 +169,7 @@ def shortfall(judgement: Judgement) -> str:
 
 def what_it_takes(judgement: Judgement) -> str:
     """What it would take to judge the rest."""
-    known = _TAKES.get(judgement.command, _TAKES["check"])
+    known = {**_TAKES, **(_TAKES_IN_PAIRS if judgement.command == "compare" else {})}
     if any("old_values" in verdict.evidence.others for verdict in judgement.verdicts):  # two directories
         known = {**known, "candidate": _MORE_VALUES, "noisy": _MORE_VALUES}
     counted = Counter(word for verdict in judgement.verdicts if (word := _open_word(verdict)) in _OPEN)
