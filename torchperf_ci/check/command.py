@@ -115,12 +115,18 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     if not new:
         msg = f"{options.dir}: no record has a number or an outcome, so {path} stays as it is"
         raise RecordsError(msg)
-    baselines.write_baselines(
-        path, updated_baselines(baselines.read_baselines(path) if path.exists() else [], new)
-    )
+    old = baselines.read_baselines(path) if path.exists() else []
+    updated = updated_baselines(old, new)
+    baselines.write_baselines(path, updated)
     _show_refused(collected.refused)
     for baseline in new:
         say(f"{path}: {_baseline_line(baseline)}")
+    before, after = (
+        {(one.digest, row.series) for one in some for row in one.series} for some in (old, updated)
+    )
+    if gone := len(before - after):
+        removed = counted(gone, "series is", "series are")
+        say(f"{path}: {removed} gone that these records do not have: give all records of a machine at once")
     _raise_refused(collected, "the rest is in the baseline")
     return 0
 
