@@ -39,7 +39,7 @@ def outcome_word(point: Point) -> str:
     """Return the record's word for the outcome, such as ``oom``."""
     words = _outcome_words(point)
     bad = next((word for word in words if not word.startswith("pass")), None)
-    return bad or next(iter(words), "pass" if passed(point) else "failed")
+    return bad or next(iter(words), {True: "pass", False: "failed", None: "no outcome"}[passed(point)])
 
 
 def outcomes_of_cases(points: Mapping[Series, Point]) -> Mapping[Series, Point]:
