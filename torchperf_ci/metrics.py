@@ -142,11 +142,6 @@ def bisected_as(metric: str) -> str:
     return METRICS[metric].bisected_as if metric in METRICS else ""
 
 
-def is_latency(metric: str) -> bool:
-    """Whether an increase of the metric is called slower rather than larger."""
-    return metric.startswith(("latency", "time"))
-
-
 @lru_cache(maxsize=1024)
 def is_timing(metric: str) -> bool:
     """Whether the metric says how fast something runs; how long compiling takes does not."""

@@ -62,6 +62,7 @@ def missing_jobs(root: Path, files: Iterable[Path], expected: Collection[str]) -
 _SHOWN = 20
 _UPLOAD_TO = "TORCHPERF_UPLOAD_TO"
 """Variable with the destination of the root action's upload, empty if it has none; unset outside that action."""
+_NOTHING_COMPARED = "nothing is compared: the history has no other runs than the new ones themselves"
 _NAME_A_PAST = "say what the past is with --against (input against) or --store"
 
 
@@ -161,7 +162,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
         unseen_between(verdicts),
         crept_up(verdicts),
         *suspect_machines(verdicts).values(),
-        _nothing_compared_note(past.points, others),
+        _NOTHING_COMPARED if past.points and not any(others.values()) else "",
         *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
     ]
@@ -268,13 +269,6 @@ def _left_out(past: RecordedPast) -> str:
 def _refused_text(count: int, where: str = "") -> str:
     kind = "is not a valid record" if count == 1 else "are not valid records"
     return f"{counted(count, 'element')}{where} {kind}"
-
-
-def _nothing_compared_note(past: Points, others: Points) -> str:
-    """Return a note if all runs of the past are considered to be the new runs themselves; else empty."""
-    if not past or any(others.values()):
-        return ""
-    return "nothing is compared: the history has no other runs than the new ones themselves"
 
 
 def _show_refused(refused: Sequence[Problem]) -> None:

@@ -1,7 +1,7 @@
 """The sign and the headline of judgements in every report: verdict counts, and whether enough was judged.
 
 Enough means at least half of all series and at least half of the timings: memory that stays the same says nothing
-about speed that could not be judged. Next to them it says of which machines most timings look worse.
+about speed that could not be judged. Next to them it says on which machines most cases look slower.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torchperf_ci.verdicts.verdict import all_verdicts
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.series.points import SeriesGroup
+    from torchperf_ci.series.points import Series, SeriesGroup
     from torchperf_ci.verdicts.verdict import CommitRange, Judgement, Verdict, VerdictWord
 
 
@@ -260,30 +260,30 @@ def _are_new(count: int, *, judged: bool) -> str:
 
 
 _WHOLE_MACHINE = 4
-"""Fewest timings of a machine of which more than half must look worse for the machine to be suspected, too."""
+"""Fewest cases of a machine of which more than half must look slower for the machine to be suspected, too."""
 
 
 def suspect_machines(verdicts: Iterable[Verdict]) -> Mapping[SeriesGroup, str]:
-    """A sentence on each kind of machine of which most timings look worse, by history alone, at once.
+    """A sentence on each kind of machine on which most cases look slower, by history alone, at once.
 
     Pairs and anchored series do not count, because both sides are measured on the same machine.
     """
     known = list(verdicts)
     anchored = {verdict.series.case for verdict in known if verdict.series.metric == ANCHORED}
-    timings: dict[SeriesGroup, list[tuple[bool, float]]] = defaultdict(list)
+    slower: dict[SeriesGroup, dict[Series, float]] = defaultdict(dict)
     for verdict in known:
-        is_of_machine = is_timing(verdict.series.metric) and verdict.series.case not in anchored
-        if is_of_machine and verdict.effect and not verdict.effect.pairs:
-            is_worse = verdict.is_red or verdict.candidate
-            timings[verdict.series.group].append((is_worse, verdict.effect.size))
+        case, effect, cases = verdict.series.case, verdict.effect, slower[verdict.series.group]
+        if is_timing(verdict.series.metric) and case not in anchored and effect and not effect.pairs:
+            by = effect.size if verdict.is_red or verdict.candidate else 0.0
+            cases[case] = max(by, cases.get(case, 0.0))
     sentences = {}
-    for group, some in timings.items():
-        worse = [size for is_worse, size in some if is_worse]
-        if len(worse) >= _WHOLE_MACHINE and 2 * len(worse) > len(some):
-            slower = change_text(expm1(median(worse)))
+    for group, cases in slower.items():
+        sizes = [size for size in cases.values() if size]
+        if len(sizes) >= _WHOLE_MACHINE and 2 * len(sizes) > len(cases):
             sentences[group] = (
-                f"{len(worse):,} of {len(some):,} timings on {group.arch or group.device} look worse at once, by "
-                f"{slower} in the median: perhaps the machine changed, which only pairs can tell"
+                f"{len(sizes):,} of {len(cases):,} cases on {group.arch or group.device} look slower at once, "
+                f"by {change_text(expm1(median(sizes)))} in the median: perhaps the machine changed, which only "
+                "pairs can tell"
             )
     return sentences
 
