@@ -10,7 +10,7 @@ from made_points import MACHINE, noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.pairing import crept_up, unseen_between
+from torchperf_ci.check.pairing import crept_up, subtracted, unseen_between
 from torchperf_ci.config import default_policy
 
 if TYPE_CHECKING:
@@ -217,3 +217,25 @@ def test_what_creeps_by_steps_too_small_to_judge_is_told() -> None:
         "2 series have become worse than 60 runs before by steps too small to be judged, the most bert throughput("
     )
     assert crept_up([verdict for verdict in verdicts if verdict.series in faster]) == ""
+
+
+@pytest.mark.parametrize(("slower", "says"), [(1.04, True), (1.0, False)])
+def test_what_is_subtracted_from_all_series_of_a_job_is_told(slower: float, says: bool) -> None:
+    """Of a past of eight runs and five new ones, the new ones themselves make a step of all series look ordinary."""
+    names = [series(model=f"model{place}") for place in range(40)]
+    nights = [1.0] * 8 + [slower] * 5
+    common = noisy(1, 13, 0.005, seed=2)
+    values = [
+        [
+            value * night * job
+            for value, night, job in zip(noisy(10, 13, 0.005, place), nights, common, strict=True)
+        ]
+        for place in range(40)
+    ]
+    past = {name: row(own[:8]) for name, own in zip(names, values, strict=True)}
+    new = {name: row(own[8:], 8) for name, own in zip(names, values, strict=True)}
+    verdicts = judge_all(past, new, default_policy())
+    assert not any(verdict.is_red for verdict in verdicts)
+    note = subtracted(verdicts)
+    assert ("is subtracted from 40 series because their whole job shows it" in note) == says
+    assert says == all("which the whole job shows, is subtracted" in verdict.why for verdict in verdicts)

@@ -11,7 +11,7 @@ from torchperf_ci import actions
 from torchperf_ci.check import baselines
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.pairing import crept_up, several_machines, several_numbers, unseen_between
+from torchperf_ci.check.pairing import crept_up, several_machines, several_numbers, subtracted, unseen_between
 from torchperf_ci.check.recorded_past import (
     STORE,
     PastSource,
@@ -161,6 +161,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
         several_numbers(others, new),
         unseen_between(verdicts),
         crept_up(verdicts),
+        subtracted(verdicts),
         *suspect_machines(verdicts).values(),
         _NOTHING_COMPARED if past.points and not any(others.values()) else "",
         *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
-from torchperf_ci.metrics import kind_of
+from torchperf_ci.metrics import MIN_EFFECT, kind_of
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
 from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
@@ -103,12 +103,7 @@ def _series_have(number: int) -> str:
 def _differing_names(points: Iterable[Point]) -> set[str]:
     """Return the names of the facts that differ between points with a number."""
     telling = [point.fingerprint for point in points if point.value is not None]
-    return {
-        name
-        for facts in telling
-        for name in {*facts, *telling[-1]}
-        if facts.get(name) != telling[-1].get(name)
-    }
+    return {name for facts in telling for name, _ in facts.items() ^ telling[-1].items()}
 
 
 def several_numbers(old: Points, new: Points) -> str:
@@ -164,6 +159,21 @@ def crept_up(verdicts: Iterable[Verdict]) -> str:
     return (
         f"{_series_have(len(shares))} become worse than {CREEP_RUNS} runs before by steps too small to be judged, "
         f"{'the most ' if len(shares) > 1 else ''}{worst} by {change_text(shares[worst])}: see `torchperf history`"
+    )
+
+
+def subtracted(verdicts: Iterable[Verdict]) -> str:
+    """Return a note if much is subtracted from series because their whole job shows it; empty if not.
+
+    A change that slows down the whole suite shows in the same way.
+    """
+    known = (verdict.evidence.others.get("machine_offset") for verdict in verdicts)
+    large = [share for share in known if isinstance(share, float) and abs(share) >= MIN_EFFECT / 2]
+    if not large:
+        return ""
+    return (
+        f"up to {change_text(max(large, key=abs))} is subtracted from {len(large):,} series because their whole job "
+        "shows it: ordinary for the machine, but a change of the whole suite would look the same"
     )
 
 

@@ -269,8 +269,7 @@ def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]
     """Describe the differences between two fingerprints, as in ``governor: powersave → performance``."""
     return [
         f"{name}: {old.get(name, 'not known')} → {new.get(name, 'not known')}"
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
+        for name in sorted({name for name, _ in old.items() ^ new.items()})
     ]
 
 
