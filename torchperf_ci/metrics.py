@@ -147,8 +147,8 @@ def is_timing(metric: str) -> bool:
     """Whether the metric says how fast something runs; how long compiling takes does not."""
     if metric in METRICS:
         return METRICS[metric].bisected_as in SPEEDS
-    is_compiling = "compil" in metric.lower()
-    return is_positive(metric) and _has(f"{_RATES}|{_TIMES}", _words(metric)) and not is_compiling
+    words = _words(metric)
+    return is_positive(metric) and "compil" not in words and _has(f"{_RATES}|{_TIMES}", words)
 
 
 @lru_cache(maxsize=1024)

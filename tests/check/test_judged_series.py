@@ -15,6 +15,7 @@ from torchperf_ci.config import default_policy
 
 if TYPE_CHECKING:
     from torchperf_ci.series.points import Points
+    from torchperf_ci.verdicts.verdict import Verdict
 
 THROUGHPUT = series("throughput(samples/s)")
 
@@ -219,23 +220,28 @@ def test_what_creeps_by_steps_too_small_to_judge_is_told() -> None:
     assert crept_up([verdict for verdict in verdicts if verdict.series in faster]) == ""
 
 
-@pytest.mark.parametrize(("slower", "says"), [(1.04, True), (1.0, False)])
-def test_what_is_subtracted_from_all_series_of_a_job_is_told(slower: float, says: bool) -> None:
-    """Of a past of eight runs and five new ones, the new ones themselves make a step of all series look ordinary."""
+def suite(nights: list[float], new: int) -> list[Verdict]:
+    """The verdicts on the ``new`` nights of 40 series, which all have these factors in common."""
     names = [series(model=f"model{place}") for place in range(40)]
-    nights = [1.0] * 8 + [slower] * 5
-    common = noisy(1, 13, 0.005, seed=2)
     values = [
-        [
-            value * night * job
-            for value, night, job in zip(noisy(10, 13, 0.005, place), nights, common, strict=True)
-        ]
+        [value * night for value, night in zip(noisy(10, len(nights), 0.005, place), nights, strict=True)]
         for place in range(40)
     ]
-    past = {name: row(own[:8]) for name, own in zip(names, values, strict=True)}
-    new = {name: row(own[8:], 8) for name, own in zip(names, values, strict=True)}
-    verdicts = judge_all(past, new, default_policy())
-    assert not any(verdict.is_red for verdict in verdicts)
+    first = len(nights) - new
+    past = {name: row(own[:first]) for name, own in zip(names, values, strict=True)}
+    now = {name: row(own[first:], first) for name, own in zip(names, values, strict=True)}
+    return judge_all(past, now, default_policy())
+
+
+@pytest.mark.parametrize(("last", "says"), [(1.03, True), (1.0, False)])
+def test_what_is_subtracted_from_all_series_of_a_job_is_told(last: float, says: bool) -> None:
+    verdicts = suite([*noisy(1, 30, 0.02), last], 1)
     note = subtracted(verdicts)
     assert ("is subtracted from 40 series because their whole job shows it" in note) == says
     assert says == all("which the whole job shows, is subtracted" in verdict.why for verdict in verdicts)
+
+
+def test_a_step_of_all_series_does_not_make_itself_ordinary() -> None:
+    """Of a past of eight runs and five new ones, it was in five of thirteen."""
+    verdicts = suite([*noisy(1, 8, 0.005, 3), *(1.04 * night for night in noisy(1, 5, 0.005, 4))], 5)
+    assert sum(verdict.is_red or verdict.candidate for verdict in verdicts) >= 30

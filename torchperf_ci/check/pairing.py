@@ -14,7 +14,6 @@ from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.verdicts.verdict import (
     CommitRange,
     MeasuredPoint,
-    RangeEnd,
     commit_ends_of,
     measured_commit,
 )
@@ -185,7 +184,8 @@ def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:
 
 def commits_around(old: Sequence[Point], new: Sequence[Point]) -> CommitRange:
     """Return the commits of the last point at the old level and the first point at the new level."""
-    return CommitRange(*(_commit_of(points[0]) if points else RangeEnd() for points in (old[-1:], new[:1])))
+    ends = [points[0] if points else Point(None) for points in (old[-1:], new[:1])]
+    return CommitRange(*(measured_commit(end.commit, end.torch, end.timestamp) for end in ends))
 
 
 def chart_points(pairing: SeriesPairing) -> Sequence[MeasuredPoint]:
@@ -196,7 +196,3 @@ def chart_points(pairing: SeriesPairing) -> Sequence[MeasuredPoint]:
         for point in points[-MAX_CHARTED:]
         if point.value is not None
     )
-
-
-def _commit_of(point: Point) -> RangeEnd:
-    return measured_commit(point.commit, point.torch, point.timestamp)

@@ -60,12 +60,9 @@ def outcome_text(point: Point) -> str:
     return f"{text}: {reason}" if reason else text
 
 
-_RANKS = {False: 0, True: 1, None: 2}
-
-
 def worse_outcome(first: Point, second: Point) -> Point:
     """Return the outcome that is a failure, else the one that is a pass; the first of two alike."""
-    return min(first, second, key=lambda point: _RANKS[passed(point)])
+    return min(first, second, key=lambda point: (False, True, None).index(passed(point)))
 
 
 def results_of_runs(points: Points) -> RunResults:
