@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from torchperf_ci import metrics
-from torchperf_ci.metrics import METRICS, PAIRED, bisected_as, is_positive, name_and_unit
+from torchperf_ci.metrics import METRICS, PAIRED, bisected_as, is_positive, is_timing, name_and_unit
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -80,3 +80,23 @@ def test_what_is_positive_by_nature_is_known(metric: str) -> None:
 )
 def test_what_may_be_zero_is_not(metric: str) -> None:
     assert not is_positive(metric)
+
+
+def test_what_says_how_fast_something_runs_is_known() -> None:
+    known = (
+        "latency(ms)",
+        "latency_vs_anchor(ratio)",
+        "time(ms)",
+        "median_itl_ms",
+        "token_per_sec",
+        "speedup",
+    )
+    others = (
+        "compile_time(s)",
+        "compilation_latency",
+        "std_ttft_ms",
+        "flops(GFLOP)",
+        "memory(GB)",
+        "time_diff",
+    )
+    assert [metric for metric in (*known, *others) if is_timing(metric)] == [*known]

@@ -95,17 +95,18 @@ _KINDS: Mapping[MetricKind, str] = {
     "count": r"graph_breaks?|recompiles?|recompilations?",
     "amount": r"memory_leak",
 }
+_RATES = (
+    r"throughput|bandwidth|gbps|[gt]?flops|flops_utilization|mfu|hfu|speedup|qps|rps|tps|"
+    r"(tokens?|samples?|requests?|images?|iterations?|steps?)_per_sec(ond)?s?"
+)
+_TIMES = r"latency|time|runtime|duration|ttft|tpot|itl|e2el"
 # "Up" is matched first: memory bandwidth is not an amount of memory.
 _BETTER: Mapping[str, str] = {
     UP: (
-        r"throughput|bandwidth|gbps|[gt]?flops|flops_utilization|mfu|hfu|speedup|compression_ratio|pass_?rate|qps|rps|"
-        r"tps|(tokens?|samples?|requests?|images?|iterations?|steps?)_per_sec(ond)?s?|status|accuracy|"
+        rf"{_RATES}|compression_ratio|pass_?rate|status|accuracy|"
         r"(free|avail(able)?)(_(gpu|cuda|device|host|system))?_mem(ory)?|mem(ory)?_(free|avail(able)?)"
     ),
-    DOWN: (
-        r"latency|time|runtime|duration|ttft|tpot|itl|e2el|memory|mem|memory_leak|instruction_count|"
-        r"graph_breaks?|recompiles?|recompilations?"
-    ),
+    DOWN: rf"{_TIMES}|memory|mem|memory_leak|instruction_count|graph_breaks?|recompiles?|recompilations?",
 }
 _REVERSING = r"loss|drop|degradation|savings?|saved|reduction|improvement|efficiency|error"
 """Words of names such as ``accuracy_drop`` or ``memory_savings``, whose other words do not tell what is better."""
@@ -139,9 +140,13 @@ def bisected_as(metric: str) -> str:
     return METRICS[metric].bisected_as if metric in METRICS else ""
 
 
-def is_latency(metric: str) -> bool:
-    """Whether an increase of the metric is called slower rather than larger."""
-    return metric.startswith(("latency", "time"))
+@lru_cache(maxsize=1024)
+def is_timing(metric: str) -> bool:
+    """Whether the metric says how fast something runs; how long compiling takes does not."""
+    if metric in METRICS:
+        return METRICS[metric].bisected_as in SPEEDS
+    words = _words(metric)
+    return is_positive(metric) and "compil" not in words and _has(f"{_RATES}|{_TIMES}", words)
 
 
 @lru_cache(maxsize=1024)

@@ -150,6 +150,19 @@ def test_machines_of_one_fingerprint_are_told_apart_by_their_name(tmp_path: Path
     assert kept == {"A100": [20.0], "H100": [11.0]}
 
 
+def test_series_that_an_update_removes_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shard-1").mkdir()
+    both = [record("latency(ms)", [10.0]), record("peak_memory(MiB)", [10.0])]
+    (tmp_path / "shard-1" / "a.json").write_text(json.dumps(both))
+    update(tmp_path / "shard-1")
+    assert "gone" not in capsys.readouterr().err
+    (tmp_path / "shard-1" / "a.json").write_text(json.dumps(both[1:]))
+    update(tmp_path / "shard-1")
+    assert "1 series is gone that these records do not have" in capsys.readouterr().err
+
+
 def test_few_runs_are_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     update(measure(tmp_path / "runs", [10.0] * 2))
     assert "at least 5 runs to estimate the noise" in capsys.readouterr().err

@@ -220,7 +220,7 @@ def test_where_most_latencies_look_worse_the_machine_is_suspected(tmp_path: Path
         run(tmp_path / folder, str(day), records)
     assert check(tmp_path / "now", "--against", tmp_path / "past") == 1
     (note,) = notes(tmp_path)
-    assert note.startswith("4 of 4 latencies on H100 look worse at once, by +19.9% in the median: ")
+    assert note.startswith("4 of 4 cases on H100 look slower at once, by +19.9% in the median: ")
 
 
 @pytest.mark.parametrize("tonight", [[1.0, 10.0], [10.0]])

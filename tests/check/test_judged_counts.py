@@ -9,6 +9,7 @@ from made_verdicts import one
 
 from torchperf_ci.check.judging import judge_all
 from torchperf_ci.config import default_policy
+from torchperf_ci.series.points import measured_values
 
 
 @pytest.mark.parametrize(
@@ -104,6 +105,19 @@ def test_a_count_that_was_fixed_and_is_worse_again_is_found(worse: int, fixed: i
     assert [verdict.candidate for verdict in verdicts] == [True] * 2 + [False] * 4
     assert [bool(verdict.evidence.points) for verdict in verdicts] == [True] * 5 + [False]
     assert {int(verdict.evidence.commits.last_old.commit) for verdict in verdicts[2:5]} == {len(past) - 1}
+
+
+@pytest.mark.parametrize("fixed", [3, 4, 8])
+@pytest.mark.parametrize("worse", [37, 60])
+def test_so_is_one_that_had_been_worse_for_all_runs_that_count(worse: int, fixed: int) -> None:
+    past = [*[2.0] * 20, *[3.0] * worse, *[2.0] * fixed]
+    verdicts = [one([*past, *[3.0] * nights], [3.0], "graph_breaks") for nights in range(6)]
+    assert [verdict.verdict for verdict in verdicts] == ["regressed"] * 5 + ["unchanged"]
+
+
+def test_a_count_below_zero_is_none() -> None:
+    assert measured_values("graph_breaks", {}, [-1.0, 0.0, 2.0]) == (0.0, 2.0)
+    assert measured_values("memory_leak(KiB/iter)", {}, [-1.0]) == (-1.0,)
 
 
 def test_a_count_that_changes_more_often_has_to_be_back_for_longer() -> None:

@@ -10,11 +10,12 @@ from made_points import MACHINE, noisy, point, row, series
 from made_verdicts import LATENCY, OTHER, STATUS, judged, one
 
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.pairing import crept_up, unseen_between
+from torchperf_ci.check.pairing import crept_up, subtracted, unseen_between
 from torchperf_ci.config import default_policy
 
 if TYPE_CHECKING:
     from torchperf_ci.series.points import Points
+    from torchperf_ci.verdicts.verdict import Verdict
 
 THROUGHPUT = series("throughput(samples/s)")
 
@@ -217,3 +218,30 @@ def test_what_creeps_by_steps_too_small_to_judge_is_told() -> None:
         "2 series have become worse than 60 runs before by steps too small to be judged, the most bert throughput("
     )
     assert crept_up([verdict for verdict in verdicts if verdict.series in faster]) == ""
+
+
+def suite(nights: list[float], new: int) -> list[Verdict]:
+    """The verdicts on the ``new`` nights of 40 series, which all have these factors in common."""
+    names = [series(model=f"model{place}") for place in range(40)]
+    values = [
+        [value * night for value, night in zip(noisy(10, len(nights), 0.005, place), nights, strict=True)]
+        for place in range(40)
+    ]
+    first = len(nights) - new
+    past = {name: row(own[:first]) for name, own in zip(names, values, strict=True)}
+    now = {name: row(own[first:], first) for name, own in zip(names, values, strict=True)}
+    return judge_all(past, now, default_policy())
+
+
+@pytest.mark.parametrize(("last", "says"), [(1.03, True), (1.0, False)])
+def test_what_is_subtracted_from_all_series_of_a_job_is_told(last: float, says: bool) -> None:
+    verdicts = suite([*noisy(1, 30, 0.02), last], 1)
+    note = subtracted(verdicts)
+    assert ("is subtracted from 40 series because their whole job shows it" in note) == says
+    assert says == all("which the whole job shows, is subtracted" in verdict.why for verdict in verdicts)
+
+
+def test_a_step_of_all_series_does_not_make_itself_ordinary() -> None:
+    """Of a past of eight runs and five new ones, it was in five of thirteen."""
+    verdicts = suite([*noisy(1, 8, 0.005, 3), *(1.04 * night for night in noisy(1, 5, 0.005, 4))], 5)
+    assert sum(verdict.is_red or verdict.candidate for verdict in verdicts) >= 30

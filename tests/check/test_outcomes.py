@@ -109,9 +109,30 @@ def test_nor_is_it_fixed_when_it_passes_in_between() -> None:
 
 
 def test_what_is_not_supported_is_missing() -> None:
-    verdict = words([1.0], [0.0], status="unsupported", reason="no torchvision")
-    assert verdict.verdict == "missing"
+    verdict = words([0.0], [0.0], status="unsupported", reason="no torchvision")
+    assert (verdict.verdict, verdict.candidate) == ("missing", False)
     assert verdict.why == "nothing to measure: unsupported: no torchvision"
+
+
+@pytest.mark.parametrize("nights", range(1, 7))
+def test_what_is_no_longer_supported_is_a_candidate_for_five_nights(nights: int) -> None:
+    """A build may have lost a kernel, and all numbers of the case with it."""
+    past = [*row([1.0, 1.0]), *row([0.0] * (nights - 1), 2, info={"status": "unsupported"})]
+    now = row([0.0], len(past), info={"status": "unsupported"})
+    verdict = judged({STATUS: past}, {STATUS: now})["status"]
+    assert (verdict.verdict, verdict.candidate) == ("missing", nights <= 5)
+    if nights <= 5:
+        assert verdict.why == f"nothing to measure: unsupported; last passed: 2026-09-22 {0:010d}"
+        assert (verdict.old, verdict.new) == (1.0, None)
+        commits = verdict.evidence.commits
+        assert [end.commit for end in (commits.last_old, commits.first_new)] == [f"{1:040d}", f"{2:040d}"]
+
+
+def test_what_only_another_machine_supports_is_no_candidate() -> None:
+    old = [point(float(night % 2), night, fingerprint=OTHER if night % 2 else MACHINE) for night in range(6)]
+    old = [it if it.value else it._replace(info={"status": "unsupported"}) for it in old]
+    verdict = judged({STATUS: old}, {STATUS: row([0.0], 6, info={"status": "unsupported"})})["status"]
+    assert (verdict.verdict, verdict.candidate) == ("missing", False)
 
 
 def test_a_run_in_which_it_was_not_supported_counts_neither_way() -> None:

@@ -87,3 +87,9 @@ def test_a_run_that_differs_anywhere_is_another() -> None:
 def test_numbers_beyond_float32_are_compared_as_they_are() -> None:
     kept = {A: [measured(1e300, run="77.1")]}
     assert without_new_runs(kept, {A: [measured(1e300, run="new")]}) == kept
+
+
+def test_runs_whose_records_lie_in_no_folder_are_others() -> None:
+    """A bucket may hold them at its root; their run has no name."""
+    kept = {A: [measured(1.10001, 1.20002, run="")]}
+    assert without_new_runs(kept, {A: [measured(1.3, 1.4, run="records")]}, {}) == kept

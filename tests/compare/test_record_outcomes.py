@@ -31,6 +31,8 @@ def judged(base: Path, head: Path, policy: ComparisonPolicy = POLICY):
         ("pass", "pass", "unchanged"),
         ("oom", "oom", "unchanged"),
         ("pass", "unsupported", "missing"),
+        ("unsupported", "pass", "missing"),
+        ("oom", "unsupported", "missing"),
     ],
 )
 def test_outcomes(folder, old, new, word) -> None:
@@ -43,6 +45,7 @@ def test_outcomes(folder, old, new, word) -> None:
 
     verdict = judged(folder("base", status=status(old)), folder("head", status=status(new)))
     assert verdict.verdict == word
+    assert verdict.candidate == ((old, new) == ("pass", "unsupported")), "head may lack a kernel"
     assert (verdict.old, verdict.new) == (
         (None, None) if word == "missing" else (float(old == "pass"), float(new == "pass"))
     )
@@ -99,7 +102,7 @@ def test_a_case_that_fails_has_no_number_to_judge(folder) -> None:
 @pytest.mark.parametrize(
     ("status", "why"),
     [
-        ({"values": [0.0], "status": "oom", "reason": "too large"}, "status of its case: oom: too large"),
+        ({"values": [0.0], "status": "oom", "reason": "too large"}, "not measured: oom: too large"),
         (
             {"values": [1.0], "status": "pass", "not_measured": '{"latency(ms)": "no clock"}'},
             "not measured: no clock",

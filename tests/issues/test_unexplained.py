@@ -82,7 +82,7 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
         for verdict in slow
     ]
     memory = [replace(verdict, series=replace(verdict.series, metric="peak_memory(MiB)")) for verdict in slow]
-    suspected = "4 of 7 latencies on NVIDIA H100 80GB HBM3 look worse at once, by +4.0% in the median"
+    suspected = "4 of 7 cases on NVIDIA H100 80GB HBM3 look slower at once, by +4.0% in the median"
     (one,) = found([*slow, *fast[:3]], [])
     assert suspected in one.why
     assert one.why.endswith("which only pairs can tell.")
@@ -91,7 +91,18 @@ def test_where_most_of_a_machine_became_slower_the_machine_is_suspected_too() ->
     (bisected,) = found([*slow, *fast[:3]], [INCONCLUSIVE])
     assert suspected not in bisected.why
     assert len(found([*slow, *fast[:3], ON_MI300_TOO], [])) == 2, "of other machines it says nothing"
-    for few in ([*slow, *fast], slow[:3], [*slow, *anchored], memory):
+    rates = [
+        replace(verdict, series=replace(verdict.series, metric="tps"), effect=verdict.effect.inverse())
+        for verdict in slow
+        if verdict.effect
+    ]
+    (of_other_tools,) = suspect_machines(rates).values()
+    assert of_other_tools.startswith(suspected.replace("4 of 7", "4 of 4"))
+    of_one_case = [
+        replace(slow[0], series=replace(slow[0].series, metric=metric))
+        for metric in ("tps", "mean_ttft_ms", "mean_itl_ms", "speedup")
+    ]
+    for few in ([*slow, *fast], slow[:3], [*slow, *anchored], memory, of_one_case):
         assert not suspect_machines(few)
 
 
@@ -122,7 +133,7 @@ def test_a_machine_is_suspected_for_all_of_its_benchmarks() -> None:
     for verdicts in ([*slow, other], [other, *slow]):
         (one,) = found(verdicts, [])
         assert len(one.rows) == 5
-        assert "4 of 4 latencies on NVIDIA H100 80GB HBM3 look worse at once" in one.why
+        assert "4 of 4 cases on NVIDIA H100 80GB HBM3 look slower at once" in one.why
 
 
 def test_what_luck_of_builds_could_make_says_so_where_it_could_make_all_of_it() -> None:

@@ -32,8 +32,8 @@ def point(*values: float, **info: str) -> Point:
         (point(benchmark_values=json.dumps(["fail_accuracy"])), False, "fail_accuracy"),
         (point(benchmark_values=json.dumps(["pass", "OOM"])), False, "oom"),
         (point(benchmark_values="eager_1st_run_fail"), False, "eager_1st_run_fail"),
-        (point(0.87), None, "failed"),
-        (point(), None, "failed"),
+        (point(0.87), None, "no outcome"),
+        (point(), None, "no outcome"),
     ],
 )
 def test_numbers_and_words_tell_pass_from_fail(given: Point, expected: bool | None, called: str) -> None:

@@ -56,8 +56,9 @@ def test_enough_is_at_least_half(judged: Callable[..., Judgement], counts, expec
     assert coverage(judged(**counts)) == expected
 
 
-def test_memory_that_stays_the_same_makes_no_pass_of_times_that_nobody_could_tell(judged) -> None:
-    times, memory = judged(noisy=50), judged(metric="peak_memory(MiB)", unchanged=50)
+@pytest.mark.parametrize("metric", ["latency(ms)", "speedup", "mean_ttft_ms"])
+def test_memory_that_stays_the_same_makes_no_pass_of_times_that_nobody_could_tell(judged, metric) -> None:
+    times, memory = judged(metric=metric, noisy=50), judged(metric="peak_memory(MiB)", unchanged=50)
     both = Judgement("compare", "", "", [*times.verdicts, *memory.verdicts])
     assert coverage(both) == Coverage(50, 50, is_first=False, is_enough=False)
     assert shortfall(both).startswith("Only 50 of 100 series were judged, and 0 of 50 timings: 50 noisy (")

@@ -11,7 +11,7 @@ from torchperf_ci import actions
 from torchperf_ci.check import baselines
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.pairing import crept_up, several_machines, several_numbers, unseen_between
+from torchperf_ci.check.pairing import crept_up, several_machines, several_numbers, subtracted, unseen_between
 from torchperf_ci.check.recorded_past import (
     STORE,
     PastSource,
@@ -62,6 +62,7 @@ def missing_jobs(root: Path, files: Iterable[Path], expected: Collection[str]) -
 _SHOWN = 20
 _UPLOAD_TO = "TORCHPERF_UPLOAD_TO"
 """Variable with the destination of the root action's upload, empty if it has none; unset outside that action."""
+_NOTHING_COMPARED = "nothing is compared: the history has no other runs than the new ones themselves"
 _NAME_A_PAST = "say what the past is with --against (input against) or --store"
 
 
@@ -115,12 +116,18 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     if not new:
         msg = f"{options.dir}: no record has a number or an outcome, so {path} stays as it is"
         raise RecordsError(msg)
-    baselines.write_baselines(
-        path, updated_baselines(baselines.read_baselines(path) if path.exists() else [], new)
-    )
+    old = baselines.read_baselines(path) if path.exists() else []
+    updated = updated_baselines(old, new)
+    baselines.write_baselines(path, updated)
     _show_refused(collected.refused)
     for baseline in new:
         say(f"{path}: {_baseline_line(baseline)}")
+    before, after = (
+        {(one.digest, row.series) for one in some for row in one.series} for some in (old, updated)
+    )
+    if gone := len(before - after):
+        removed = counted(gone, "series is", "series are")
+        say(f"{path}: {removed} gone that these records do not have: give all records of a machine at once")
     _raise_refused(collected, "the rest is in the baseline")
     return 0
 
@@ -154,8 +161,9 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
         several_numbers(others, new),
         unseen_between(verdicts),
         crept_up(verdicts),
+        subtracted(verdicts),
         *suspect_machines(verdicts).values(),
-        _nothing_compared_note(past.points, others),
+        _NOTHING_COMPARED if past.points and not any(others.values()) else "",
         *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
     ]
@@ -262,13 +270,6 @@ def _left_out(past: RecordedPast) -> str:
 def _refused_text(count: int, where: str = "") -> str:
     kind = "is not a valid record" if count == 1 else "are not valid records"
     return f"{counted(count, 'element')}{where} {kind}"
-
-
-def _nothing_compared_note(past: Points, others: Points) -> str:
-    """Return a note if all runs of the past are considered to be the new runs themselves; else empty."""
-    if not past or any(others.values()):
-        return ""
-    return "nothing is compared: the history has no other runs than the new ones themselves"
 
 
 def _show_refused(refused: Sequence[Problem]) -> None:

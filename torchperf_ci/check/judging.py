@@ -102,12 +102,12 @@ def _beyond(past: Sequence[float], now: Sequence[float], rule: MetricRule) -> Ve
 
 
 def _compared(past: Sequence[float]) -> Sequence[float]:
-    """Return the last counts of the past, to which new ones are compared; fewer if it changed only once, and is back.
+    """Return the last counts of the past, to which new ones are compared; fewer if it changed only once, or is back.
 
     Such a count does not flicker: what made it worse is fixed, and may be back a few nights later.
     """
-    is_back = _changes(past[-RECENT_FLICKER:]) == 2
-    return past[-(RUNS_TO_SETTLE if is_back else RECENT_COUNTS) :]
+    flickers = _changes(past[-RECENT_FLICKER:]) > 2
+    return past[-(RECENT_COUNTS if flickers else RUNS_TO_SETTLE) :]
 
 
 def _changes(values: Iterable[float | bool | None]) -> int:
@@ -133,14 +133,14 @@ FLAPPING = 4
 def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Verdict:
     """Judge the newest outcome. Outcomes are compared across machines, which is mentioned, unless these take turns.
 
-    A case that could not be measured because it is unsupported is missing, not broken. One that several jobs of a run
-    have measured fails if it fails in any of them.
+    A case that could not be measured because it is unsupported is missing, not broken, and a candidate if it has passed
+    lately. One that several jobs of a run have measured fails if it fails in any of them.
     """
     new = _worst_of_runs(new)
     now = new[-1]
-    known = [point for point in _worst_of_runs(old) if passed(point) is not None]
     if passed(now) is None:
-        return Verdict(series, "missing", f"nothing to measure: {outcome_text(now)}")
+        return _judge_unmeasured(series, [*_unless_in_turns(_worst_of_runs(old), now), *new])
+    known = [point for point in _worst_of_runs(old) if passed(point) is not None]
     how = Evidence(failing=_runs_failing(new), batch_size=now.batch_size, threads=now.threads)
     if not known:
         why = "passes" if passed(now) else f"fails: {outcome_text(now)}"
@@ -162,6 +162,17 @@ def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) ->
             how, commits=commits_around(before, after), failing=failing, others={"history": len(known)}
         ),
     )
+
+
+def _judge_unmeasured(series: Series, runs: Sequence[Point]) -> Verdict:
+    """Judge a case that the last of the ``runs``, with one point each, found nothing to measure in."""
+    since = [*takewhile(lambda point: not passed(point), reversed(runs))][::-1]
+    before, why = runs[: -len(since)], f"nothing to measure: {outcome_text(runs[-1])}"
+    if not before or len(since) > RECENT_COUNTS:
+        return Verdict(series, "missing", why)
+    why += f"; last passed: {_day_and_commit(before[-1])}"
+    evidence = Evidence(commits_around(before, since))
+    return Verdict(series, "missing", why, old=1.0, candidate=True, evidence=evidence)
 
 
 def _unless_in_turns(old: list[Point], now: Point) -> list[Point]:

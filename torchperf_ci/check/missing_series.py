@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.check.pairing import commits_around
 from torchperf_ci.metrics import ANCHORED, STATUS
-from torchperf_ci.series.outcomes import not_measured
+from torchperf_ci.series.outcomes import why_absent
 from torchperf_ci.series.points import RECENT_RUNS, machine_facts, runs_of_groups
 from torchperf_ci.verdicts.verdict import Evidence, Verdict
 
@@ -70,7 +70,7 @@ def _take_turns(one: Sequence[Point], other: Sequence[Point]) -> bool:
 def _why_missing(series: Series, new: Points) -> str:
     """Return why the series is missing, using the status of its case if there is one."""
     status = new.get(replace(series, metric=STATUS))
-    reason = not_measured(status[-1]).get(series.metric, "") if status else ""
+    reason = why_absent(series.metric, status[-1] if status else None)
     gone = f"not measured in this run; if it is gone for good, it is listed for {RECENT_RUNS} runs"
     return f"not measured: {reason}" if reason else gone
 

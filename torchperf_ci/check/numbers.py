@@ -106,10 +106,10 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
         change = f"below {detectable:.1%}" if rule.kind == "ratio" else "of three times what matters"
         return GateFinding("noisy", f"too noisy to tell: a change {change} would probably go unseen")
     if low <= 0 <= high:
-        return GateFinding("unchanged", "within the noise")
+        return GateFinding("unchanged", f"within the noise{_offset(judged, row)}")
     is_less = "is" if -least < low and high < least else "may be"
     matters = f"the {rule.min_effect:.1%} that matters" if rule.kind == "ratio" else "what matters"
-    return GateFinding("unchanged", f"the change {is_less} smaller than {matters}")
+    return GateFinding("unchanged", f"the change {is_less} smaller than {matters}{_offset(judged, row)}")
 
 
 def _unproven_change(judged: Judged, row: int, rule: MetricRule) -> str:

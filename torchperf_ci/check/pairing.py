@@ -7,14 +7,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
-from torchperf_ci.metrics import kind_of
+from torchperf_ci.metrics import MIN_EFFECT, kind_of
 from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
 from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.verdicts.verdict import (
     CommitRange,
     MeasuredPoint,
-    RangeEnd,
     commit_ends_of,
     measured_commit,
 )
@@ -103,12 +102,7 @@ def _series_have(number: int) -> str:
 def _differing_names(points: Iterable[Point]) -> set[str]:
     """Return the names of the facts that differ between points with a number."""
     telling = [point.fingerprint for point in points if point.value is not None]
-    return {
-        name
-        for facts in telling
-        for name in {*facts, *telling[-1]}
-        if facts.get(name) != telling[-1].get(name)
-    }
+    return {name for facts in telling for name, _ in facts.items() ^ telling[-1].items()}
 
 
 def several_numbers(old: Points, new: Points) -> str:
@@ -167,6 +161,21 @@ def crept_up(verdicts: Iterable[Verdict]) -> str:
     )
 
 
+def subtracted(verdicts: Iterable[Verdict]) -> str:
+    """Return a note if much is subtracted from series because their whole job shows it; empty if not.
+
+    A change that slows down the whole suite shows in the same way.
+    """
+    known = (verdict.evidence.others.get("machine_offset") for verdict in verdicts)
+    large = [share for share in known if isinstance(share, float) and abs(share) >= MIN_EFFECT / 2]
+    if not large:
+        return ""
+    return (
+        f"up to {change_text(max(large, key=abs))} is subtracted from {len(large):,} series because their whole job "
+        "shows it: ordinary for the machine, but a change of the whole suite would look the same"
+    )
+
+
 def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:
     """Return the points of the last ``count`` runs."""
     newest = set(list(dict.fromkeys(point.run for point in points))[-count:])
@@ -175,7 +184,8 @@ def of_newest_runs(points: Sequence[Point], count: int) -> list[Point]:
 
 def commits_around(old: Sequence[Point], new: Sequence[Point]) -> CommitRange:
     """Return the commits of the last point at the old level and the first point at the new level."""
-    return CommitRange(*(_commit_of(points[0]) if points else RangeEnd() for points in (old[-1:], new[:1])))
+    ends = [points[0] if points else Point(None) for points in (old[-1:], new[:1])]
+    return CommitRange(*(measured_commit(end.commit, end.torch, end.timestamp) for end in ends))
 
 
 def chart_points(pairing: SeriesPairing) -> Sequence[MeasuredPoint]:
@@ -186,7 +196,3 @@ def chart_points(pairing: SeriesPairing) -> Sequence[MeasuredPoint]:
         for point in points[-MAX_CHARTED:]
         if point.value is not None
     )
-
-
-def _commit_of(point: Point) -> RangeEnd:
-    return measured_commit(point.commit, point.torch, point.timestamp)

@@ -153,7 +153,7 @@ def _points_where(points: Points, is_wanted: Callable[[Point], bool]) -> Points:
 def _run_of_this_job(environ: Mapping[str, str]) -> str:
     """Return the name of this job's run; outside of a job a name that no run has."""
     fields = fields_of_job(environ)
-    return run_of(0, "", int(fields.get("workflow_id", 0)), int(fields.get("run_attempt", 0)), "")
+    return run_of(0, "", int(fields.get("workflow_id", 0)), int(fields.get("run_attempt", 0)), "\0")
 
 
 def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:

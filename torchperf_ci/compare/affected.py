@@ -246,11 +246,9 @@ class ChangedOperators:
             return files.unknown[0]
         if ran := sorted(files.operators & self.operators):
             return f"runs {ran[0]}"
-        return next((f"reads {path}" for path in sorted(self.python) if _reads(files.paths, path)), "")
-
-
-def _reads(paths: Collection[str], changed: str) -> bool:
-    return any(f"/{path}".endswith(f"/{changed}") for path in paths)
+        read = [f"/{path}" for path in files.paths]
+        changed = (path for path in sorted(self.python) if any(one.endswith(f"/{path}") for one in read))
+        return next((f"reads {path}" for path in changed), "")
 
 
 def changed_operators(

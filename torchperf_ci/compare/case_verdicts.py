@@ -50,7 +50,6 @@ VERDICT_OF_DECISION: Mapping[sequential_test.Word, VerdictWord] = {
     "none": "unchanged",
     "open": "noisy",
 }
-CHANGED = ("regressed", "improved")
 MAX_TIMES = 1_000_000
 """Largest likelihood ratio that is printed. A larger one is not meaningful, because no machine is that reliable."""
 
@@ -119,7 +118,11 @@ def _unless_luck(verdict: Verdict, luck: float) -> Verdict:
     """
     if luck and verdict.detectable:
         verdict = replace(verdict, detectable=math.expm1(math.log1p(verdict.detectable) + luck))
-    if verdict.verdict not in CHANGED or not verdict.effect or is_beyond(verdict.effect, luck):
+    if (
+        verdict.verdict not in ("regressed", "improved")
+        or not verdict.effect
+        or is_beyond(verdict.effect, luck)
+    ):
         return verdict
     why = (
         f"{verdict.why}; but each commit was compiled once, and up to {math.expm1(luck):.1%} may be luck: "

@@ -6,7 +6,7 @@ import math
 import time
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from statistics import median, stdev
 from typing import TYPE_CHECKING
 
@@ -61,13 +61,9 @@ class BudgetAllocation:
         unsettled = [
             compared for compared in self.comparison.cases if not (compared.settled or compared.failed)
         ]
-        chosen: list[ComparedCase] = []
-        total = 0.0
-        for compared in sorted(unsettled, key=self._seconds_needed):
-            total += self._seconds_needed(compared)
-            if chosen and total > left:
-                break
-            chosen.append(compared)
+        quickest = sorted(unsettled, key=self._seconds_needed)
+        fitting = sum(end <= left for end in accumulate(map(self._seconds_needed, quickest)))
+        chosen = quickest[: max(fitting, 1)]
         return [compared for compared in unsettled if any(compared is case for case in chosen)]
 
     def wants_control(self, compared: ComparedCase) -> bool:

@@ -14,7 +14,7 @@ from torchperf_ci.errors import RecordsError, UsageError
 from torchperf_ci.metrics import STATUS, kind_of
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
-from torchperf_ci.series.outcomes import disturbances, not_measured, outcome_text, passed, worse_outcome
+from torchperf_ci.series.outcomes import disturbances, outcome_text, passed, why_absent, worse_outcome
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
     differing_facts,
@@ -73,9 +73,12 @@ def judge_numbers(
     )
     enough = min(len(old), len(new)) >= MIN_VALUES
     worse = found.direction * rule.worse > 0
+    word: VerdictWord = "unchanged" if found.none else "noisy"
+    if found.sure and enough and rule.direction:
+        word = "regressed" if worse else "improved"
     return Verdict(
         series,
-        _word_of_numbers(found, rule, enough=enough, worse=worse),
+        word,
         _why_numbers(found, rule, old, new, enough=enough),
         effect=found.effect,
         old=median(old),
@@ -127,12 +130,6 @@ def _difference(old: Sequence[float], new: Sequence[float], rule: MetricRule) ->
 def _are_several(old: Sequence[float], new: Sequence[float]) -> bool:
     """Whether there are enough values on each side to show how much they vary."""
     return min(len(old), len(new)) >= MIN_VALUES_ALIKE
-
-
-def _word_of_numbers(found: _NumbersFinding, rule: MetricRule, *, enough: bool, worse: bool) -> VerdictWord:
-    if found.sure and enough and rule.direction:
-        return "regressed" if worse else "improved"
-    return "unchanged" if found.none else "noisy"
 
 
 def _why_numbers(
@@ -241,7 +238,9 @@ def _judge_series(
     if not old:
         return _new(series, new[-1])
     if not new:
-        return Verdict(series, "missing", _absent(series, statuses.get(series.case)))
+        reason = why_absent(series.metric, statuses.get(series.case))
+        why = f"not measured: {reason}" if reason else "head has no such record"
+        return Verdict(series, "missing", why)
     judged_by = suited(policy.rule(series.metric, recorded_direction(new)), old, new)
     if judged_by.kind == "outcome":
         return _judge_outcome(series, old, new)
@@ -278,16 +277,6 @@ def _lacking(point: Point, judged_by: MetricRule) -> str:
     return " above zero" if judged_by.kind == "ratio" else ""
 
 
-def _absent(series: Series, status: Point | None) -> str:
-    """Return why head has no such record, using the status of the case if there is one."""
-    if status is None:
-        return "head has no such record"
-    if not passed(status):
-        return f"{STATUS} of its case: {outcome_text(status)}"
-    why = not_measured(status).get(series.metric)
-    return f"not measured: {why}" if why else "head has no such record"
-
-
 def _differences(old: Sequence[Point], new: Sequence[Point]) -> list[str]:
     reference = old[0].fingerprint
     return next(
@@ -301,9 +290,8 @@ def _judge_outcome(series: Series, base: Sequence[Point], head: Sequence[Point])
     old, new = _last_outcome(base), _last_outcome(head)
     before, after = passed(old), passed(new)
     if after is None or before is None:
-        return Verdict(
-            series, "missing", f"nothing to measure: {outcome_text(new if after is None else old)}"
-        )
+        why = f"nothing to measure: {outcome_text(new if after is None else old)}"
+        return Verdict(series, "missing", why, candidate=bool(before))
     if before == after:
         word, why = "unchanged", "passes on both" if after else "fails on both"
     elif after:

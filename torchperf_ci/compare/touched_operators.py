@@ -137,7 +137,7 @@ class _Search:
     def _runs(self, item: Item, name: str) -> bool:
         """Whether the item mentions the name other than by a call that is recorded."""
         recorded = _RECORDED_CALL if self.sources.functions.calls(name) else _MEMBER
-        return any(not _ends_with(recorded, before) for before in item.mentions(name))
+        return any(not re.search(rf"{recorded.pattern}$", before[-20:]) for before in item.mentions(name))
 
     def _called_by(self, item: Item, path: str, name: str) -> None:
         (macro, words), (statement, given) = item.macro, item.statement
@@ -190,10 +190,6 @@ class _Search:
             if skipping := sorted(self.sources.files_that_skip_dispatch(operator)):
                 msg = f"{skipping[0]} calls {operator} without the dispatcher"
                 raise UnknownEffectError(msg)
-
-
-def _ends_with(pattern: re.Pattern[str], text: str) -> bool:
-    return bool(re.search(rf"{pattern.pattern}$", text[-20:]))
 
 
 def _short(item: Item) -> str:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import MOST, Column, Folded, NoWrap, Replaceable, Table, Words, change_text, short
-from torchperf_ci.metrics import is_latency, kind_of, name_and_unit, rounded
+from torchperf_ci.metrics import is_timing, kind_of, name_and_unit, rounded
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Verdict
 from torchperf_ci.verdicts.verdict_document import difference_text, levels_text
@@ -33,7 +33,7 @@ def largest_first(rows: Iterable[IssueRow]) -> list[IssueRow]:
 
 def _order(row: IssueRow) -> tuple[float, bool, bool, float]:
     difference = abs(_as_verdict(row).difference)
-    return _size_shown(row), row.proven, is_latency(row.series.metric), difference
+    return _size_shown(row), row.proven, is_timing(row.series.metric), difference
 
 
 def _size_shown(row: IssueRow) -> float:
@@ -60,7 +60,7 @@ def change_in_words(row: IssueRow) -> str:
     if row.effect is None:
         return f"{_metric_name(row.series)} {levels_text(_as_verdict(row))}".strip()
     change = change_text(rounded(row.effect.ratio) - 1)
-    is_slower = is_latency(row.series.metric) and row.effect.ratio > 1
+    is_slower = is_timing(row.series.metric) and row.effect.ratio > 1
     return f"{change[1:]} slower" if is_slower else f"{_metric_name(row.series)} {change}"
 
 

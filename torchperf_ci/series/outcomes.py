@@ -39,7 +39,7 @@ def outcome_word(point: Point) -> str:
     """Return the record's word for the outcome, such as ``oom``."""
     words = _outcome_words(point)
     bad = next((word for word in words if not word.startswith("pass")), None)
-    return bad or next(iter(words), "pass" if passed(point) else "failed")
+    return bad or next(iter(words), {True: "pass", False: "failed", None: "no outcome"}[passed(point)])
 
 
 def outcomes_of_cases(points: Mapping[Series, Point]) -> Mapping[Series, Point]:
@@ -60,12 +60,9 @@ def outcome_text(point: Point) -> str:
     return f"{text}: {reason}" if reason else text
 
 
-_RANKS = {False: 0, True: 1, None: 2}
-
-
 def worse_outcome(first: Point, second: Point) -> Point:
     """Return the outcome that is a failure, else the one that is a pass; the first of two alike."""
-    return min(first, second, key=lambda point: _RANKS[passed(point)])
+    return min(first, second, key=lambda point: (False, True, None).index(passed(point)))
 
 
 def results_of_runs(points: Points) -> RunResults:
@@ -104,6 +101,13 @@ def not_measured(status: Point) -> Mapping[str, str]:
     """Return the metrics that a passed case has no value for, each with the reason."""
     reasons = parsed_json(status.info.get("not_measured", "{}"))
     return {str(metric): str(why) for metric, why in reasons.items()} if isinstance(reasons, dict) else {}
+
+
+def why_absent(metric: str, status: Point | None) -> str:
+    """Return why a case of this status has no result for a metric; empty if that is unknown."""
+    if status is None:
+        return ""
+    return not_measured(status).get(metric) or ("" if passed(status) else outcome_text(status))
 
 
 def without_failed(points: Points) -> Points:

@@ -134,16 +134,14 @@ class _Row(NamedTuple):
     @property
     def values(self) -> Sequence[float]:
         """The median of each record."""
-        return [*map(_middle, self.lower, self.upper)] if self.upper else self.lower
+        if not self.upper:
+            return self.lower
+        return [(low + high) / 2 for low, high in zip(self.lower, self.upper, strict=True)]
 
     @property
     def is_in_order(self) -> bool:
         """Whether the records are in order, and no two are the same."""
         return not self.ids and all(map(lt, self.times, self.times[1:]))
-
-
-def _middle(low: float, high: float) -> float:
-    return low if low == high else (low + high) / 2
 
 
 def _newest(rows: Sequence[_Row]) -> PastValues | None:

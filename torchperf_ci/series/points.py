@@ -269,8 +269,7 @@ def differing_facts(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]
     """Describe the differences between two fingerprints, as in ``governor: powersave → performance``."""
     return [
         f"{name}: {old.get(name, 'not known')} → {new.get(name, 'not known')}"
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
+        for name in sorted({name for name, _ in old.items() ^ new.items()})
     ]
 
 
@@ -308,12 +307,13 @@ def measured_values(metric: str, about_metric: Mapping[str, str], values: object
     """Return the values of a metric, in double precision where the record kept it.
 
     Values of zero and below are dropped from metrics that are positive by nature: harnesses report zero when they
-    fail, and the database turns null into zero.
+    fail, and the database turns null into zero. So are negative ones from counts, where -1 says that nobody counted.
     """
     exact = about_metric.get("benchmark_values_exact")  # if ``torchperf upload`` kept those of before Float32
     numbers = finite_numbers((parsed_json(exact) if exact else None) or values)
-    if numbers and min(numbers) <= 0 and is_positive(metric):
-        return tuple(number for number in numbers if number > 0)
+    if numbers and min(numbers) <= 0:
+        is_above_zero, is_count = is_positive(metric), kind_of(metric) == "count"
+        return tuple(it for it in numbers if it > 0 or not (is_above_zero or (is_count and it)))
     return tuple(numbers)
 
 

@@ -14,11 +14,10 @@ import numpy as np
 from torchperf_ci.metrics import LATENCY, STATUS, kind_of, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.outcomes import (
-    not_measured,
     number_of,
-    outcome_text,
     outcome_word,
     passed,
+    why_absent,
     why_without_number,
 )
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, machine_facts, restating
@@ -130,16 +129,10 @@ def _relevance(compared: SeriesComparison) -> tuple[int, int, float]:
 def _absent(series: Series, old: Mapping[Series, Point], new: Mapping[Series, Point]) -> SeriesComparison:
     """Return the comparison of a series that only one of the runs has; its status may say why the other has not."""
     side, run = ("new", new) if series in old else ("base", old)
-    status = run.get(replace(series, metric=STATUS))
-    reason = (not_measured(status).get(series.metric) or _failure(status)) if status else ""
+    reason = why_absent(series.metric, run.get(replace(series, metric=STATUS)))
     why = f"{side}: {reason}" if reason else f"not in the {side} run"
     before, now = (number_of(series, each[series]) if series in each else None for each in (old, new))
     return SeriesComparison(series, before, now, "not comparable", why=why)
-
-
-def _failure(status: Point) -> str:
-    """Return how and why a case failed or was not run; empty if it passed."""
-    return "" if passed(status) else outcome_text(status)
 
 
 def _compared(

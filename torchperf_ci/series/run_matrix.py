@@ -63,9 +63,7 @@ def sessions_of(points: Iterable[Point]) -> dict[str, int]:
 
 
 def _is_near(before: int, after: int) -> bool:
-    if not (before or after):
-        return True
-    return bool(before and after) and after - before < SESSION_GAP
+    return before == after or (min(before, after) > 0 and after - before < SESSION_GAP)
 
 
 @dataclass(frozen=True)

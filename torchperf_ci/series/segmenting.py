@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from torchperf_ci.series.policy import MetricRule
 
 
+_SETTLED = ("count", "outcome")
+"""Kinds of metrics without noise."""
+
+
 @dataclass(frozen=True)
 class _PartRuns:
     """The runs of one part of a series that have a value, oldest first; ``points`` are those of the whole series.
@@ -70,9 +74,10 @@ def segment_all(
     steps_of_rows = list(_steps(rows, min_effect))
     for row, steps in steps_of_rows:
         changes[row.name] += _with_recoveries([_change(row, step) for step in steps])
-    current = [(row, steps) for row, steps in steps_of_rows if _is_current(row)]
+    # Only the part that the newest run of the series belongs to.
+    current = [(row, steps) for row, steps in steps_of_rows if len(row.points) - 1 in row.lasts[-1:]]
     newest = _newest(current, min_effect)
-    examined = {row.name for row in rows if _is_long_enough(row)}
+    examined = {row.name for row in rows if row.rule.kind in _SETTLED or len(row.values) >= 2 * FEWEST}
     return [
         SeriesHistory(
             name,
@@ -113,7 +118,7 @@ def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: Sequ
 def _run(known: Sequence[tuple[float, int]], rule: MetricRule) -> tuple[float, Sequence[int]]:
     """Merge the points of a run; a count takes the value of one of them instead of an average, an outcome the worst."""
     values = [value for value, _ in known]
-    if rule.kind in ("count", "outcome"):
+    if rule.kind in _SETTLED:
         value = min(values) if rule.kind == "outcome" else median_low(values)
         return value, [index for other, index in known if other == value]
     return median(values), [index for _, index in known]
@@ -128,21 +133,10 @@ def _value(point: Point, rule: MetricRule) -> float | None:
     return point.value
 
 
-def _is_long_enough(row: _PartRuns) -> bool:
-    return row.rule.kind in ("count", "outcome") or len(row.values) >= 2 * FEWEST
-
-
-def _is_current(row: _PartRuns) -> bool:
-    """Whether the newest run of the series belongs to this part."""
-    return bool(row.lasts) and row.lasts[-1] == len(row.points) - 1
-
-
 def _newest(
     rows: Sequence[tuple[_PartRuns, Sequence[LevelStep]]], min_effect: float
 ) -> dict[SeriesName, NewestRuns | None]:
-    newest_by_name = {
-        row.name: newest_differing(row.values) for row, _ in rows if row.rule.kind in ("count", "outcome")
-    }
+    newest_by_name = {row.name: newest_differing(row.values) for row, _ in rows if row.rule.kind in _SETTLED}
     for kind in ("ratio", "amount"):
         some = [(row, steps) for row, steps in rows if row.rule.kind == kind]
         if not some:
@@ -168,7 +162,7 @@ def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_Part
         amounts, amount_steps([row.values for row in amounts], min_amounts, min_effect), strict=True
     )
     for row in rows:
-        if row.rule.kind in ("count", "outcome"):
+        if row.rule.kind in _SETTLED:
             yield row, settled_steps(row.values)
 
 

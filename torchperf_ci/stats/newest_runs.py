@@ -45,7 +45,8 @@ def machine_offsets(
     ``residuals``, shape (series, runs), are log values less the level of their series, NaN where there are none;
     ``sigma``, shape (series,), is its noise. ``jobs``, shape (series, runs), numbers the jobs, below 0 where unknown;
     ``groups``, shape (series,), the kinds of machine and metric. A job's offset is the weighted median (weights 1/σ) of
-    its residuals, clipped to 3 σ of its group's offsets, where σ is estimated from their median absolute value.
+    its residuals, clipped to 3 σ of its group's offsets, where σ is estimated from their median absolute value. The
+    newest jobs do not count for it if there are enough others: a change of all series would make itself look ordinary.
     """
     offsets = np.zeros(residuals.shape)
     usable = ~np.isnan(residuals) & (jobs >= 0) & ~np.isnan(sigma)[:, None]
@@ -57,7 +58,8 @@ def machine_offsets(
     weights = 1 / np.maximum(sigma, STEADIEST)[rows]
     median, count = _weighted_medians(residuals[usable], weights, pair, pairs.size)
     known = count >= MIN_SERIES
-    ordinary = _ordinary(np.where(known, median, np.nan), pairs // numbers)
+    is_new = np.isin(pairs % numbers, jobs[:, -NEWEST:])
+    ordinary = _ordinary(np.where(known, median, np.nan), pairs // numbers, is_new)
     offsets[usable] = np.where(known, np.clip(median, -ordinary, ordinary), 0.0)[pair]
     return offsets
 
@@ -73,14 +75,15 @@ def _weighted_medians(values: Floats, weights: Floats, label: Places, labels: in
     return values[order][np.minimum(middle, ends - 1)], count
 
 
-def _ordinary(medians: Floats, group: Ints) -> Floats:
+def _ordinary(medians: Floats, group: Ints, is_new: Flags) -> Floats:
     """Return the largest ordinary offset of each job's group, 0 where there are too few jobs."""
     largest = np.zeros(medians.shape)
     for one in np.unique(group):
         members = group == one
-        known = np.abs(medians[members & ~np.isnan(medians)])
+        known, earlier = (np.abs(medians[some & ~np.isnan(medians)]) for some in (members, members & ~is_new))
         if known.size >= MIN_JOBS:
-            largest[members] = ORDINARY * MAD_TO_SIGMA * np.median(known)
+            usual = earlier if earlier.size >= MIN_JOBS else known
+            largest[members] = ORDINARY * MAD_TO_SIGMA * np.median(usual)
     return largest
 
 

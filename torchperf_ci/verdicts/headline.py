@@ -1,24 +1,25 @@
 """The sign and the headline of judgements in every report: verdict counts, and whether enough was judged.
 
-Enough means at least half of all series and at least half of the latencies: memory that stays the same says nothing
-about speed that could not be judged. Next to them it says of which machines most latencies look worse.
+Enough means at least half of all series and at least half of the timings: memory that stays the same says nothing
+about speed that could not be judged. Next to them it says on which machines most cases look slower.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from math import expm1
 from statistics import median
 from typing import TYPE_CHECKING, Literal, get_args
 
 from torchperf_ci.document import change_text, counted
-from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_latency, kind_of
+from torchperf_ci.metrics import ANCHORED, STATUS, is_timing, kind_of
 from torchperf_ci.verdicts.verdict import all_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.series.points import SeriesGroup
+    from torchperf_ci.series.points import Series, SeriesGroup
     from torchperf_ci.verdicts.verdict import CommitRange, Judgement, Verdict, VerdictWord
 
 
@@ -79,24 +80,19 @@ _OPEN = ("missing", "failing", "candidate", "noisy", "not-comparable", "new")
 _QUIETER = "a quieter machine (torchperf doctor shows what disturbs it)"
 _MORE_PAIRS = f"{_QUIETER}, or more pairs: a longer --budget, or fewer cases"
 _MORE_VALUES = f"more values on both sides, or {_QUIETER}"
-_PASSING = "a run in which the failing cases pass"
-_TAKES: Mapping[str, Mapping[str, str]] = {
-    "check": {
-        "candidate": "another run, which shows whether what looks worse is",
-        "noisy": f"more runs or, if a dozen are not enough, {_QUIETER}",
-        "not-comparable": "this run on the machine of the earlier ones, or an earlier build on this one",
-        "missing": "a run that measures what is missing",
-        "failing": _PASSING,
-        "new": "more runs of the new series",
-    },
-    "compare": {
-        "candidate": _MORE_PAIRS,
-        "noisy": _MORE_PAIRS,
-        "not-comparable": "both sides measured under the same conditions",
-        "missing": "a run that measures what is missing",
-        "failing": _PASSING,
-        "new": "a base that has the new workloads",
-    },
+_TAKES: Mapping[str, str] = {
+    "candidate": "another run, which shows whether what looks worse is",
+    "noisy": f"more runs or, if a dozen are not enough, {_QUIETER}",
+    "not-comparable": "this run on the machine of the earlier ones, or an earlier build on this one",
+    "missing": "a run that measures what is missing",
+    "failing": "a run in which the failing cases pass",
+    "new": "more runs of the new series",
+}
+_TAKES_IN_PAIRS = {
+    "candidate": _MORE_PAIRS,
+    "noisy": _MORE_PAIRS,
+    "not-comparable": "both sides measured under the same conditions",
+    "new": "a base that has the new workloads",
 }
 
 
@@ -124,11 +120,11 @@ def coverage(judgement: Judgement) -> Coverage:
 
 
 def _timings(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """The latencies and, beside these, the cases that have none because they ran on neither side, or fail as before.
+    """The timings and, beside these, the cases that have none because they ran on neither side, or fail as before.
 
     Such a case has a single verdict, while each of the others has one for each of its metrics.
     """
-    times = [verdict for verdict in verdicts if is_latency(verdict.series.metric)]
+    times = [verdict for verdict in verdicts if is_timing(verdict.series.metric)]
     timed = {verdict.series.case for verdict in times}
     untimed = [
         verdict
@@ -173,7 +169,7 @@ def shortfall(judgement: Judgement) -> str:
 
 def what_it_takes(judgement: Judgement) -> str:
     """What it would take to judge the rest."""
-    known = _TAKES.get(judgement.command, _TAKES["check"])
+    known = {**_TAKES, **(_TAKES_IN_PAIRS if judgement.command == "compare" else {})}
     if any("old_values" in verdict.evidence.others for verdict in judgement.verdicts):  # two directories
         known = {**known, "candidate": _MORE_VALUES, "noisy": _MORE_VALUES}
     counted = Counter(word for verdict in judgement.verdicts if (word := _open_word(verdict)) in _OPEN)
@@ -264,45 +260,45 @@ def _are_new(count: int, *, judged: bool) -> str:
 
 
 _WHOLE_MACHINE = 4
-"""Fewest latencies of a machine of which more than half must look worse for the machine to be suspected, too."""
+"""Fewest cases of a machine of which more than half must look slower for the machine to be suspected, too."""
 
 
 def suspect_machines(verdicts: Iterable[Verdict]) -> Mapping[SeriesGroup, str]:
-    """A sentence on each kind of machine of which most latencies look worse, by history alone, at once.
+    """A sentence on each kind of machine on which most cases look slower, by history alone, at once.
 
     Pairs and anchored series do not count, because both sides are measured on the same machine.
     """
     known = list(verdicts)
     anchored = {verdict.series.case for verdict in known if verdict.series.metric == ANCHORED}
-    latencies: dict[SeriesGroup, list[tuple[bool, float]]] = defaultdict(list)
+    slower: dict[SeriesGroup, dict[Series, float]] = defaultdict(dict)
     for verdict in known:
-        is_latency = verdict.series.metric == LATENCY and verdict.series.case not in anchored
-        if is_latency and verdict.effect and not verdict.effect.pairs:
-            is_worse = verdict.is_red or verdict.candidate
-            latencies[verdict.series.group].append((is_worse, verdict.effect.ratio))
+        case, effect, cases = verdict.series.case, verdict.effect, slower[verdict.series.group]
+        if is_timing(verdict.series.metric) and case not in anchored and effect and not effect.pairs:
+            by = effect.size if verdict.is_red or verdict.candidate else 0.0
+            cases[case] = max(by, cases.get(case, 0.0))
     sentences = {}
-    for group, some in latencies.items():
-        worse = [ratio for is_worse, ratio in some if is_worse]
-        if len(worse) >= _WHOLE_MACHINE and 2 * len(worse) > len(some):
-            slower = change_text(median(worse) - 1)
+    for group, cases in slower.items():
+        sizes = [size for size in cases.values() if size]
+        if len(sizes) >= _WHOLE_MACHINE and 2 * len(sizes) > len(cases):
             sentences[group] = (
-                f"{len(worse):,} of {len(some):,} latencies on {group.arch or group.device} look worse at once, by "
-                f"{slower} in the median: perhaps the machine changed, which only pairs can tell"
+                f"{len(sizes):,} of {len(cases):,} cases on {group.arch or group.device} look slower at once, "
+                f"by {change_text(expm1(median(sizes)))} in the median: perhaps the machine changed, which only "
+                "pairs can tell"
             )
     return sentences
 
 
 def with_ranges_of_machines(verdicts: Sequence[Verdict], suspect: Container[SeriesGroup]) -> list[Verdict]:
-    """The verdicts; latencies of a ``suspect`` machine have the commits of most of them if theirs are next to these.
+    """The verdicts; timings of a ``suspect`` machine have the commits of most of them if theirs are next to these.
 
     By its noise, a series may seem to change a run early or late.
     """
-    latencies = [it for it in verdicts if it.series.metric == LATENCY and it.series.group in suspect]
+    timings = [it for it in verdicts if is_timing(it.series.metric) and it.series.group in suspect]
     counts: dict[SeriesGroup, Counter[CommitRange]] = defaultdict(Counter)
-    for verdict in latencies:
+    for verdict in timings:
         counts[verdict.series.group][verdict.evidence.commits] += 1
     moved = {}
-    for verdict in latencies:
+    for verdict in timings:
         own, known = verdict.evidence.commits, counts[verdict.series.group]
         most = max(known, key=known.__getitem__)
         if own.last_old == most.first_new or own.first_new == most.last_old:
