@@ -381,9 +381,11 @@ def _is_undone(row: IssueRow, level: float | None) -> bool:
 
 
 def _relapsed(finding: IssueFinding, issue: TrackedIssue) -> bool:
+    """Whether a series of the issue is back, and people have not accepted that in another issue."""
     if finding.kind in NAMED_KINDS:
         return True
-    known = {row.series: row for row in issue.memory.rows}
+    mine = series_of(finding.rows)
+    known = {row.series: row for row in issue.memory.rows if row.series in mine}
     return any(
         verdict.series in known and is_same_regression(known[verdict.series], verdict)
         for verdict in finding.verdicts
