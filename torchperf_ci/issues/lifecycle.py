@@ -137,7 +137,10 @@ def _as_people_left_it(issue: TrackedIssue) -> TrackedIssue:
 
 
 def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
-    """The matches, in which an issue becomes that of one more culprit at most; the others get issues of their own."""
+    """The matches, in which an issue becomes that of one more culprit at most.
+
+    The others get issues of their own, and so does what remains without a culprit.
+    """
     taking = [
         match
         for match in matches
@@ -146,6 +149,7 @@ def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
     taking.sort(key=lambda match: bool(match.finding.suspects))  # proven commits first
     owners = {match.issue: match for match in reversed(taking)}
     late = [match for match in taking if owners[match.issue] is not match]
+    late += [match for match in matches if match.finding.kind == "unlocated" and match.issue in owners]
     return [IssueMatch("new", match.finding) if match in late else match for match in matches]
 
 
@@ -199,7 +203,7 @@ def _updates(
     for match in matches:
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
-    kept = [_without_rows_of_other_culprits(issue, matches) for issue in issues if not issue.memory.accepted]
+    kept = [_without_rows_of_others(issue, matches) for issue in issues if not issue.memory.accepted]
     busy = {
         issue.number for issue in issues if findings[issue.number] or not is_closed_as_recovered(issue, rules)
     }
@@ -222,17 +226,16 @@ def _updates(
     return list(_without_taken_fingerprints([action for action in actions if action], taken))
 
 
-def _without_rows_of_other_culprits(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
-    """The issue; if it gets its culprit tonight, without the rows that only other culprits explain."""
-    culprits = [match for match in matches if match.finding.kind == "culprit"]
-    mine = [match.finding for match in culprits if match.issue is issue]
+def _without_rows_of_others(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
+    """The issue; if it gets its culprit tonight, without the rows that only other findings have."""
+    mine = [match.finding for match in matches if match.issue is issue and match.finding.kind == "culprit"]
     own = {row.series for finding in mine for row in finding.rows}
     is_open = issue.memory.kind == "unlocated" or (
         issue.memory.suspects and any(not finding.suspects for finding in mine)
     )
     if not is_open or not own:
         return issue
-    others = {row.series for match in culprits for row in match.finding.rows} - own
+    others = {row.series for match in matches for row in match.finding.rows} - own
     rows = tuple(row for row in issue.memory.rows if row.series not in others)
     return replace(issue, memory=replace(issue.memory, rows=rows))
 
