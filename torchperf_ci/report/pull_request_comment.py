@@ -341,6 +341,19 @@ def publish_to_comment(inputs: ReportInputs, options: ReportOptions) -> None:
             actions.annotate([actions.Annotation("notice", str(reason), title="No comment written")])
             return
         revised = None if judged else partial(after_nothing, measured=of)
-        urls = [url for pull in pulls if (url := put_comment(client, pull.number, text, revised=revised))]
-    say(f"commented: {', '.join(urls)}" if urls else "no comment written: there is no comment to update")
-    actions.set_output("comment-url", "\n".join(urls))
+        urls, failures = [], []
+        for pull in pulls:
+            try:
+                urls.append(put_comment(client, pull.number, text, revised=revised))
+            except TorchperfError as error:
+                failures.append(error)
+    written = [*filter(None, urls)]
+    if written or not failures:
+        say(
+            f"commented: {', '.join(written)}"
+            if written
+            else "no comment written: there is no comment to update"
+        )
+    actions.set_output("comment-url", "\n".join(written))
+    if failures:
+        raise NotDeliveredError("; ".join(map(str, failures))) from failures[0]
