@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from torchperf_ci.document import day_of
 from torchperf_ci.issues.matching import (
     IssueMatch,
+    followed,
     further_series,
     has_recovered,
     has_returned,
@@ -20,15 +21,22 @@ from torchperf_ci.issues.matching import (
     is_comparable,
     is_same_regression,
     match_finding,
-    one_row_per_series,
+    rows_out_of_sight,
     rows_that_count,
     what_is_back,
+)
+from torchperf_ci.issues.memory import (
+    IssueMemory,
+    IssueRow,
+    memory_line,
+    one_row_per_series,
+    parse_memory,
+    series_of,
     with_comparable_levels,
 )
-from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory, series_of
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.document import Words
     from torchperf_ci.issues.findings import IssueFinding
@@ -259,7 +267,7 @@ def _update(
 ) -> IssueAction | None:
     """What tonight means for an issue that was not accepted; ``findings`` are those that belong to it."""
     before = issue.memory
-    if rules.night < max((before.reported, *before.recovered)):
+    if rules.night < before.last_night:
         return None  # an earlier night, repeated after later ones, adds nothing
     in_order = tuple(sorted(findings, key=lambda it: (it.kind != "culprit", bool(it.suspects))))
     known = what_is_back(before, in_order) if is_closed_as_recovered(issue, rules) else before
@@ -311,9 +319,7 @@ def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
     """The memory with tonight added to the nights of recovery, or with these cleared if a series had not recovered."""
-    recovered = {
-        row.series: has_recovered(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows
-    }
+    recovered = {row.series: has_recovered(*followed(row, tonight), memory.kind) for row in memory.rows}
     measured = {series: answer for series, answer in recovered.items() if answer is not None}
     # What has recovered keeps no issue open, unless nothing is measured that makes a night count.
     open_rows = [row for row in rows_that_count(memory) if row.night or not measured]
@@ -331,16 +337,6 @@ def _with_recovery(
     return replace(memory, rows=rows, recovered=nights)
 
 
-_DAYS_OUT_OF_SIGHT = 35
-"""Days without a verdict until a series counts as no longer measured: a monthly benchmark has one in between."""
-
-
-def rows_out_of_sight(memory: IssueMemory, judged: Container[Series], night: str) -> list[IssueRow]:
-    """The rows that keep the issue open although no night has ``judged`` them for long."""
-    since = (date.fromisoformat(night) - timedelta(_DAYS_OUT_OF_SIGHT)).isoformat()
-    return [row for row in rows_that_count(memory) if row.series not in judged and "" < row.night <= since]
-
-
 _DAYS_AWAY = 7
 """Days for which only other machines of a kind measure a series until its own counts as gone."""
 
@@ -348,7 +344,7 @@ _DAYS_AWAY = 7
 def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory, night: str) -> bool:
     """Whether the machine of the row's levels is another now, or has been away for long, where others measure, too."""
     week_ago = (date.fromisoformat(night) - timedelta(_DAYS_AWAY)).isoformat()
-    is_long = (row.night or max((memory.reported, *memory.recovered))) <= week_ago
+    is_long = (row.night or memory.last_night) <= week_ago
     return any(
         verdict.verdict == "not-comparable" or (is_long and not is_comparable(row, verdict))
         for verdict in verdicts

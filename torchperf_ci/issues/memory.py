@@ -9,7 +9,7 @@ import json
 import re
 from dataclasses import astuple, dataclass, replace
 from functools import partial
-from math import inf
+from math import inf, log
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +18,7 @@ from torchperf_ci.document import Hidden
 from torchperf_ci.errors import JsonFileError
 from torchperf_ci.json_files import JsonFormat, typed
 from torchperf_ci.markdown import fitted
+from torchperf_ci.metrics import ANCHORED, LATENCY, kind_of
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 
@@ -88,6 +89,73 @@ class IssueMemory:
     stranded: str = ""
     suspects: tuple[str, ...] = ()
     closed: str = ""
+
+    @property
+    def last_night(self) -> str:
+        """The last night that measured one of its series, as far as is known."""
+        return max((self.reported, *self.recovered))
+
+
+def has_levels(row: IssueRow) -> bool:
+    """Whether a row has an old and a new level that differ."""
+    return share_left(row, row.new) is not None
+
+
+def share_left(row: IssueRow, now: float | None) -> float | None:
+    """The share of the row's change that remains at the level ``now``: 0 at the old level, 1 at the regressed one.
+
+    Computed on logarithms, or linearly for amounts, and if a level is 0 or less, as counts may be. None unless all
+    levels are known and those of the row differ.
+    """
+    if row.old is None or row.new is None or now is None:
+        return None
+    levels = row.old, row.new, now
+    old, new, level = map(log, levels) if _has_ratio(row, *levels) else levels
+    return None if old == new else (level - old) / (new - old)
+
+
+def _has_ratio(row: IssueRow, *levels: float) -> bool:
+    return min(levels) > 0 and kind_of(row.series.metric) != "amount"
+
+
+def levels_apart(row: IssueRow) -> float | None:
+    """|ln(new/old)|, or the difference as a share of the larger level; None unless both are known and differ."""
+    if row.old is None or row.new is None or row.old == row.new:
+        return None
+    if _has_ratio(row, row.old, row.new):
+        return abs(log(row.new) - log(row.old))
+    return abs(row.new - row.old) / max(abs(row.old), abs(row.new))
+
+
+def with_comparable_levels(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
+    """The rows, of which latencies beside their ratio to an anchor have no levels.
+
+    Their verdicts follow the ratio, because the machine may be another each night, so its speed would pass for a
+    recovery or for a further regression.
+    """
+    rows = tuple(rows)
+    anchored = {row.series.case for row in rows if row.series.metric == ANCHORED}
+    return tuple(
+        replace(row, old=None, new=None, machine="")
+        if row.series.metric == LATENCY and row.series.case in anchored
+        else row
+        for row in rows
+    )
+
+
+def one_row_per_series(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
+    """The first row of each series, or the last proven one, with the last night on which it was regressed.
+
+    A proven row of which no verdict told the levels gets those of the other.
+    """
+    known: dict[Series, IssueRow] = {}
+    for row in rows:
+        before = known.get(row.series, row)
+        kept, other = (row, before) if row.proven else (before, row)
+        if has_levels(other) and not has_levels(kept):
+            kept = replace(kept, old=other.old, new=other.new, machine=other.machine)
+        known[row.series] = replace(kept, night=max(row.night, before.night))
+    return with_comparable_levels(known.values())
 
 
 MEMORY_ROOM = 30_000
