@@ -228,7 +228,7 @@ def test_another_range_of_other_series_is_another_issue(desk: Desk) -> None:
 def test_what_a_memory_has_no_room_for_is_no_news_every_night(desk: Desk) -> None:
     slow = [
         regressed(series(f"a model with a long name, number {number}"), 1.1 + number / 1e4)
-        for number in range(900)
+        for number in range(300)
     ]
     assert desk.night(1, judged(*slow), located(*slow)) == ["open 1"]
     assert len(desk.issues[1].memory.rows) < len(slow)
@@ -283,3 +283,16 @@ def test_a_count_has_room_before_all_others_since_it_is_told_once() -> None:
     as_before = replace(breaks, verdict="unchanged", old=4.0)
     assert desk.night(2, judged(slow, as_before)) == ["open 2"]
     assert len(desk.open) == 2
+
+
+def test_of_more_series_than_an_issue_remembers_only_those_that_began_later_are_news(desk: Desk) -> None:
+    """Which of them are the largest differs from night to night."""
+    names = [f"vision/model-with-a-long-name/{number}" for number in range(300)]
+    old, late = (datetime(2026, 11, day, tzinfo=timezone.utc).timestamp() for day in (1, 5))
+    for day in (3, 4):
+        sizes = [1.1 + 0.0001 * abs(number - 300 * (day == 4)) for number in range(300)]
+        slow = [
+            regressed(series(name), size, times=(old, old)) for name, size in zip(names, sizes, strict=True)
+        ]
+        assert desk.night(day, judged(*slow)) == ["open 1"] * (day == 3)
+    assert desk.night(6, judged(*slow, regressed(NET, 1.5, times=(late, late)))) == ["extend 1"]

@@ -275,7 +275,10 @@ def _update(
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:
         memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
-    told = series_of(before.rows) - _back_again(in_order, before)
+    told = series_of(before.rows)
+    if any(not series_of(finding.rows) <= series_of(memory.rows) for finding in in_order):
+        told |= series_of(memory.rows)  # too many to be remembered: which of them are the largest is no news
+    told -= _back_again(in_order, before)
     rows = tuple(row for row in memory.rows if row.series not in told)
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
