@@ -296,3 +296,9 @@ def test_of_more_series_than_an_issue_remembers_only_those_that_began_later_are_
         ]
         assert desk.night(day, judged(*slow)) == ["open 1"] * (day == 3)
     assert desk.night(6, judged(*slow, regressed(NET, 1.5, times=(late, late)))) == ["extend 1"]
+
+
+def test_a_series_stays_in_the_issue_of_a_set_until_one_of_its_commits_is_proven(desk: Desk) -> None:
+    both = [regressed(NET), regressed(BERT)]
+    desk.night(1, judged(*both), located_within(*both, commits=(A, B)))
+    assert desk.night(2, judged(*both), located_within(both[0], commits=(B, C))) == []

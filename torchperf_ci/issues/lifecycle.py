@@ -157,8 +157,14 @@ def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
     taking.sort(key=lambda match: bool(match.finding.suspects))  # proven commits first
     owners = {match.issue: match for match in reversed(taking)}
     late = [match for match in taking if owners[match.issue] is not match]
-    late += [match for match in matches if match.finding.kind == "unlocated" and match.issue in owners]
+    located = [issue for issue, match in owners.items() if issue and _locates(match.finding, issue)]
+    late += [match for match in matches if match.finding.kind == "unlocated" and match.issue in located]
     return [IssueMatch("new", match.finding) if match in late else match for match in matches]
+
+
+def _locates(culprit: IssueFinding, issue: TrackedIssue) -> bool:
+    """Whether an issue without a culprit, or of a set of suspects, becomes that of the ``culprit``."""
+    return issue.memory.kind == "unlocated" or (issue.memory.suspects != () and not culprit.suspects)
 
 
 def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) -> IssueAction:
@@ -238,10 +244,7 @@ def _without_rows_of_others(issue: TrackedIssue, matches: Iterable[IssueMatch]) 
     """The issue; if it gets its culprit tonight, without the rows that only other findings have."""
     mine = [match.finding for match in matches if match.issue is issue and match.finding.kind == "culprit"]
     own = {row.series for finding in mine for row in finding.rows}
-    is_open = issue.memory.kind == "unlocated" or (
-        issue.memory.suspects and any(not finding.suspects for finding in mine)
-    )
-    if not is_open or not own:
+    if not own or not any(_locates(finding, issue) for finding in mine):
         return issue
     others = {row.series for match in matches for row in match.finding.rows} - own
     rows = tuple(row for row in issue.memory.rows if row.series not in others)
