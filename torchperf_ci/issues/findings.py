@@ -309,22 +309,21 @@ def _unlocated_findings(
             it.series.group in suspect or _bisections_of_range(it, bisections) for it in verdicts
         )
         groups[(repo, device, arch if is_own else "", old, new, *rangeless)] += verdicts
-    findings = []
-    for (repo, device, _, *ends), verdicts in groups.items():
-        bisection = _bisection_of(verdicts[0], bisections)
-        archs = sorted({verdict.series.arch for verdict in verdicts})
-        found = [commit for culprit in (bisection.culprits if bisection else ()) for commit in culprit.set]
-        findings.append(
-            IssueFinding(
+    return [
+        IssueFinding(
+            kind="unlocated",
+            bisection=(bisection := _bisection_of(verdicts[0], bisections)),
+            fingerprint=cause_fingerprint(
                 "unlocated",
-                cause_fingerprint("unlocated", repo, device, *archs, *ends, *found),
-                tuple(_seen_row(verdict, night) for verdict in verdicts),
-                tuple(verdicts),
-                bisection=bisection,
-                why=" ".join(filter(None, _whys(verdicts, bisection, bisections, suspect))),
-            )
+                *(repo, device, *sorted({it.series.arch for it in verdicts}), *ends),
+                *(commit for culprit in (bisection.culprits if bisection else ()) for commit in culprit.set),
+            ),
+            rows=tuple(_seen_row(verdict, night) for verdict in verdicts),
+            verdicts=tuple(verdicts),
+            why=" ".join(filter(None, _whys(verdicts, bisection, bisections, suspect))),
         )
-    return findings
+        for (repo, device, _, *ends), verdicts in groups.items()
+    ]
 
 
 def _whys(
@@ -354,13 +353,9 @@ def _why_not_bisected(verdict: Verdict, bisections: Sequence[Bisection]) -> str:
 
 def _answer(bisection: Bisection) -> str:
     if bisection.culprits:
-        several = len(bisection.culprits) > 1
-        who = (
-            "Several commits in this range are proven culprits"
-            if several
-            else "One commit in this range is a proven culprit"
-        )
-        return f"{who}, but for other series."
+        one = "One commit in this range is a proven culprit"
+        several = "Several commits in this range are proven culprits"
+        return f"{several if len(bisection.culprits) > 1 else one}, but for other series."
     why = bisection.why or f"the bisection ended without a culprit: {bisection.status}"
     return f"{why[0].upper()}{why[1:].removesuffix('.')}."
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from torchperf_ci.document import day_of
 from torchperf_ci.issues.matching import (
     IssueMatch,
-    followed,
+    follow,
     further_series,
     has_recovered,
     has_returned,
@@ -25,15 +25,7 @@ from torchperf_ci.issues.matching import (
     rows_that_count,
     what_is_back,
 )
-from torchperf_ci.issues.memory import (
-    IssueMemory,
-    IssueRow,
-    memory_line,
-    one_row_per_series,
-    parse_memory,
-    series_of,
-    with_comparable_levels,
-)
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, one_row_per_series, series_of, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -126,7 +118,7 @@ def plan_actions(
     opened = sum(issue.memory.opened == rules.night for issue in issues)
     room = max(rules.max_per_night - opened, 0)
     opens = [
-        IssueAction("open", _storable(remember_finding(None, finding, rules.night)), findings=(finding,))
+        IssueAction("open", storable(remember_finding(None, finding, rules.night)), findings=(finding,))
         for finding in new[:room]
     ]
     return IssuePlan(
@@ -140,8 +132,7 @@ def plan_actions(
 def _as_people_left_it(issue: TrackedIssue) -> TrackedIssue:
     """The issue; no longer accepted if the label was removed and the issue reopened."""
     accepted = issue.memory.accepted and (issue.expected or not issue.is_open)
-    rows = with_comparable_levels(issue.memory.rows)
-    return replace(issue, memory=replace(issue.memory, rows=rows, accepted=accepted))
+    return replace(issue, memory=replace(issue.memory, accepted=accepted))
 
 
 def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
@@ -169,10 +160,9 @@ def _locates(culprit: IssueFinding, issue: TrackedIssue) -> bool:
 
 def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) -> IssueAction:
     """Accept the change, as people asked by label: tonight's level, or the last known one, becomes the norm."""
-    at_level = (_at_its_level(row, tonight.get(row.series, ())) for row in issue.memory.rows)
-    rows = with_comparable_levels(at_level)
+    rows = tuple(_at_its_level(row, tonight.get(row.series, ())) for row in issue.memory.rows)
     memory = replace(issue.memory, rows=rows, recovered=(), closed="", accepted=True)
-    return IssueAction("accept", _storable(memory), issue)
+    return IssueAction("accept", storable(memory), issue)
 
 
 def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
@@ -325,7 +315,7 @@ def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
     """The memory with tonight added to the nights of recovery, or with these cleared if a series had not recovered."""
-    recovered = {row.series: has_recovered(*followed(row, tonight), memory.kind) for row in memory.rows}
+    recovered = {row.series: has_recovered(*follow(row, tonight), memory.kind) for row in memory.rows}
     measured = {series: answer for series, answer in recovered.items() if answer is not None}
     # What has recovered keeps no issue open, unless nothing is measured that makes a night count.
     open_rows = [row for row in rows_that_count(memory) if row.night or not measured]
@@ -363,12 +353,7 @@ def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night:
     for finding in findings:
         kind = "culprit" if "culprit" in (known.kind, finding.kind) else finding.kind
         known = replace(remember_finding(known, finding, night), kind=kind, recovered=())
-    return _storable(known)
-
-
-def _storable(memory: IssueMemory) -> IssueMemory:
-    """The memory as it will be read back. Otherwise, parts that do not fit would count as new every night."""
-    return parse_memory(memory_line(memory)) or memory
+    return storable(known)
 
 
 _MAX_SUSPECTS = 200

@@ -8,16 +8,7 @@ from math import log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
-from torchperf_ci.issues.memory import (
-    NAMED_KINDS,
-    IssueKind,
-    IssueMemory,
-    IssueRow,
-    has_levels,
-    levels_apart,
-    series_of,
-    share_left,
-)
+from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow, series_of
 from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
 from torchperf_ci.series.points import restating
 
@@ -54,7 +45,7 @@ _SILENT = ("not-comparable", "missing", "not-affected")
 
 def what_is_back(memory: IssueMemory, findings: Iterable[IssueFinding]) -> IssueMemory:
     """The memory of a change that was over: tonight tells its numbers, and it may have another culprit than before."""
-    tonight = {row.series for finding in findings for row in finding.rows if has_levels(row)}
+    tonight = {row.series for finding in findings for row in finding.rows if row.has_levels}
     rows = tuple(row for row in memory.rows if row.series not in tonight)
     return replace(memory, kind="unlocated" if memory.kind == "culprit" else memory.kind, rows=rows)
 
@@ -67,7 +58,7 @@ def rows_that_count(memory: IssueMemory) -> list[IssueRow]:
     """
     again = restating(row.series for row in memory.rows)
     rows = [row for row in memory.rows if row.series not in again]
-    with_levels = [row for row in rows if has_levels(row)]
+    with_levels = [row for row in rows if row.has_levels]
     return rows if memory.kind == "broken" else with_levels or rows
 
 
@@ -97,9 +88,7 @@ def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -
     return all(known) if known else None
 
 
-def followed(
-    row: IssueRow, tonight: Mapping[Series, Sequence[Verdict]]
-) -> tuple[IssueRow, Sequence[Verdict]]:
+def follow(row: IssueRow, tonight: Mapping[Series, Sequence[Verdict]]) -> tuple[IssueRow, Sequence[Verdict]]:
     """The row, and tonight's verdicts on it.
 
     A throughput of whose case only the latency is judged now follows that, without levels.
@@ -114,7 +103,7 @@ def is_same_regression(row: IssueRow, verdict: Verdict) -> bool:
     """Whether tonight's regression or candidate is the row's: at least half of the way to its regressed level."""
     if not (verdict.is_red or verdict.candidate):
         return False
-    share = share_left(row, verdict.newest_level)
+    share = row.share_left(verdict.newest_level)
     if share is not None:
         return share >= HALF
     if row.effect is None or verdict.effect is None or min(row.effect.ratio, verdict.effect.ratio) <= 0:
@@ -128,14 +117,14 @@ def has_returned(row: IssueRow, verdict: Verdict, nights: int) -> bool:
 
     History proves nothing by a level that came and went before, but this level had an issue.
     """
-    newest = [share_left(row, point.value) for point in verdict.evidence.points[-nights:]]
+    newest = [row.share_left(point.value) for point in verdict.evidence.points[-nights:]]
     is_known = verdict.candidate and is_comparable(row, verdict) and len(newest) == nights
     return is_known and all(share is not None and share >= HALF for share in newest)
 
 
 def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
     """Whether a verdict exceeds the row's new level by more than noise, and by 3%, or half of the change if less."""
-    share, size = share_left(row, verdict.newest_level), levels_apart(row)
+    share, size = row.share_left(verdict.newest_level), row.levels_apart
     least = max(min(HALF, MIN_LOG_EFFECT / size), NOISES * _noise(row, verdict)) if size else HALF
     return share is not None and share - 1 > least
 
@@ -152,7 +141,7 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
         for verdict in finding.verdicts
         if (row := known.get(verdict.series))
         and (
-            (share_left(row, verdict.old) or 0.0) >= HALF and _exceeds(row, verdict)
+            (row.share_left(verdict.old) or 0.0) >= HALF and _exceeds(row, verdict)
             if is_comparable(row, verdict)
             else _was_old_since(max(row.night, issue.memory.opened), verdict)
         )
@@ -172,11 +161,11 @@ def _has_recovered(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | N
         return False
     if kind == "broken":
         return None if verdict.new is None else verdict.new >= 1
-    share = share_left(row, verdict.newest_level)
+    share = row.share_left(verdict.newest_level)
     if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
     # The levels may be those of several culprits: what is left is compared with the effect that is proven of this one.
-    scale = max((levels_apart(row) or 0.0) / row.size, 1.0) if row.proven and row.size else 1.0
+    scale = max((row.levels_apart or 0.0) / row.size, 1.0) if row.proven and row.size else 1.0
     return share * scale < HALF and share <= max(QUARTER / scale, NOISES * _noise(row, verdict))
 
 
@@ -187,7 +176,7 @@ def is_comparable(row: IssueRow, verdict: Verdict) -> bool:
 
 def _noise(row: IssueRow, verdict: Verdict) -> float:
     """The standard deviation between runs, relative to the row's change."""
-    size = levels_apart(row)
+    size = row.levels_apart
     return (verdict.noise or 0.0) / size if size else 0.0
 
 
@@ -352,7 +341,7 @@ def _rows_not_dismissed(
 
 
 def _is_undone(row: IssueRow, level: float | None) -> bool:
-    share = share_left(row, level)
+    share = row.share_left(level)
     return share is not None and share <= QUARTER
 
 

@@ -39,15 +39,14 @@ class IssueText:
     comment: str = ""
 
 
-_MAY_STRAND: tuple[ActionKind, ...] = ("extend", "locate", "strand")
-"""The actions that may also be told that the machine of the numbers is another now."""
 _UPDATED = "The description above has been updated."
 
 
 def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
     """The text to write for an action."""
     comment = _comment_of(action, context)
-    if action.what in _MAY_STRAND and action.issue and action.memory.stranded > action.issue.memory.stranded:
+    can_strand = action.what in ("extend", "locate", "strand")
+    if can_strand and action.issue and action.memory.stranded > action.issue.memory.stranded:
         stranded = stranded_comment(action.memory, action.verdicts, context)
         comment = f"{comment}\n{stranded}" if comment else stranded
     finding = action.findings[0] if action.findings else None

@@ -268,7 +268,11 @@ def put_comment(
             refusal = error
             if error.status not in _GONE:  # otherwise the comment was deleted in the meantime
                 break
-    raise _explained(refusal, client.name, number) from refusal
+    what = f"comment on {client.name}#{number}"
+    if refusal.is_locked_conversation:
+        msg = f"the conversation of {client.name}#{number} is locked: {refusal}"
+        raise NotDeliveredError(msg) from refusal
+    raise refusal.explained(what, "pull-requests: write") from refusal
 
 
 def _put_once(client: GitHubClient, issue: Issue, text: str, revised: Callable[[str], str] | None) -> str:
@@ -313,12 +317,6 @@ def _delete(client: GitHubClient, comment: IssueComment) -> None:
     except GitHubRefusedError as error:
         if error.status not in _GONE:  # already deleted by another job
             raise
-
-
-def _explained(error: GitHubRefusedError, repository: str, number: int) -> TorchperfError:
-    if error.is_locked_conversation:
-        return NotDeliveredError(f"the conversation of {repository}#{number} is locked: {error}")
-    return error.explained(f"comment on {repository}#{number}", "pull-requests: write")
 
 
 _SECONDS = 120.0
