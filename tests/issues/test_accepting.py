@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NET, BERT = series("resnet18"), series("bert")
 ON_CPU = series("resnet18", "cpu")
-LATER = ("3" * 40, "4" * 40)
+LATER, LAST = ("3" * 40, "4" * 40), ("5" * 40, "6" * 40)
 
 
 def test_what_is_expected_is_accepted(desk: Desk) -> None:
@@ -100,6 +100,19 @@ def test_an_accepted_culprit_is_told_where_an_issue_is_open_with_all_that_it_exp
     here = judged(regressed(ON_CPU), bert)
     assert sorted(desk.night(2, here, located(regressed(ON_CPU), bert))) == ["accept 1", "locate 2"]
     assert {row.series for row in desk.issues[2].memory.rows} == {ON_CPU, bert.series}
+
+
+def test_what_was_accepted_reopens_no_older_issue_about_it(desk: Desk) -> None:
+    """Though another series has got worse beside it."""
+    desk.night(1, judged(regressed(NET, 1.3)))
+    for day in (2, 3, 4):
+        desk.night(day, judged(measured(NET)))
+    assert desk.night(5, judged(regressed(NET, 1.14, ends=LATER))) == ["open 2"]
+    desk.change(2, expected=True)
+    desk.night(6, judged(regressed(NET, 1.14, ends=LATER)))
+    both = judged(regressed(NET, 1.15, ends=LAST), regressed(BERT, ends=LAST))
+    assert desk.night(7, both) == ["open 3"]
+    assert [row.series for row in desk.issues[3].memory.rows] == [BERT]
 
 
 def test_what_somebody_closed_stays_closed_and_is_said(desk: Desk) -> None:

@@ -11,7 +11,7 @@ from nights import OTHER, judged, located, measured, regressed, series
 from torchperf_ci.metrics import ANCHORED
 
 if TYPE_CHECKING:
-    from torchperf_ci.verdicts.verdict import Judgement, Verdict
+    from torchperf_ci.verdicts.verdict import Judgement, Verdict, VerdictWord
 
 NET, BERT = series("resnet18"), series("bert")
 
@@ -87,6 +87,19 @@ def test_a_throughput_that_was_judged_once_keeps_no_issue_open(desk: Desk) -> No
     throughput = series("resnet18", metric="throughput(samples/s)")
     desk.night(1, judged(regressed(NET), regressed(throughput, 0.9)))
     assert [desk.night(day, judged(measured(NET))) for day in (2, 3, 4)] == [[], [], ["recover 1"]]
+
+
+@pytest.mark.parametrize(("word", "is_open"), [("improved", False), ("unchanged", True), ("regressed", True)])
+def test_a_throughput_that_gives_way_to_the_latency_of_its_case_follows_that(
+    desk: Desk, word: VerdictWord, is_open: bool
+) -> None:
+    """Of that no level before the regression is known, so only an improvement shows that it is over."""
+    throughput = series("resnet18", metric="throughput(samples/s)")
+    desk.night(1, judged(regressed(throughput, 0.9)))
+    desk.night(2, judged(regressed(throughput, 0.9), measured(NET, 1.1, "new")))
+    for day in (3, 4, 5):
+        desk.night(day, judged(measured(NET, word=word)))
+    assert desk.issues[1].is_open == is_open
 
 
 @pytest.mark.parametrize(
@@ -175,6 +188,15 @@ def test_what_nothing_measures_for_five_weeks_is_told_once(desk: Desk) -> None:
     assert [desk.night(day, judged(renamed)) for day in (1, 2)] == [[], ["strand 1"]]
     assert [desk.night(day, judged(renamed, measured(BERT))) for day in (3, 4)] == [[], []]
     assert [desk.night(day, judged(measured(NET))) for day in (5, 6)] == [["recover 1"], []]
+
+
+def test_what_nothing_measures_since_it_had_begun_to_recover_is_told_once(desk: Desk) -> None:
+    """As where its machine is replaced a night after the fix: no night counts any more."""
+    desk.night(1, judged(regressed(NET)))
+    desk.night(2, judged(measured(NET)))
+    memory = replace(desk.issues[1].memory, reported="2026-09-27", recovered=("2026-09-28",))
+    desk.change(1, memory=memory)
+    assert [desk.night(day, judged(measured(BERT))) for day in (1, 2, 3)] == [[], ["strand 1"], []]
 
 
 def test_one_more_machine_does_not_hide_what_the_known_one_says() -> None:

@@ -147,6 +147,18 @@ def test_one_branch_with_two_pull_requests_gets_a_comment_on_each(job: Job, gith
     assert [line.partition("#")[0][-2:] for line in job.output.splitlines() if "#" in line] == ["/7", "/8"]
 
 
+def test_one_that_is_locked_keeps_no_comment_from_another_of_its_branch(
+    job: Job, github: GitHub, capsys: Any
+) -> None:
+    github.add(Pull(7, SHA, FORK, locked=True))
+    github.add(Pull(8, SHA, FORK))
+    job.after_run()
+    assert job.comment() == 4
+    assert commented(github) == [8]
+    assert "/pull/8#" in job.output
+    assert "the conversation of octo/perf#7 is locked" in capsys.readouterr().err
+
+
 def test_two_with_the_same_head_are_told(job: Job, github: GitHub, capsys: Any) -> None:
     github.add(Pull(7, SHA))
     github.add(Pull(8, SHA))

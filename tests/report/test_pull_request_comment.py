@@ -165,12 +165,17 @@ def test_older_ones_are_not_piled_up(job: Job, github: GitHub) -> None:
 
 @pytest.mark.parametrize(
     ("login", "text"),
-    [("mallory", f"{MARKER}\nmine"), ("other[bot]", MARKER), (LOGINS["ghs_token-of-the-job"], f"> {MARKER}")],
+    [
+        ("mallory", f"{MARKER}\nmine"),
+        ("other[bot]", MARKER),
+        (LOGINS["ghs_token-of-the-job"], f"> {MARKER}"),
+        (LOGINS["ghs_token-of-the-job"], f"Accepted, see #12.\n\n{MARKER}\n### ❌"),
+    ],
 )
 def test_what_is_not_ours_is_left_alone(job: Job, github: GitHub, login: str, text: str) -> None:
-    """A marker in somebody else's comment, or in a quotation."""
+    """A marker in somebody else's comment, in a quotation, or below what somebody has written."""
     theirs = github.comment(7, text, login)
-    assert job.comment() == 0
+    assert [job.comment(ratio=ratio) for ratio in (1.1, 1.2, 1.3)] == [0, 0, 0]
     assert theirs.body == text
     assert len(github.comments) == 2
 

@@ -192,9 +192,7 @@ class Bisection:
     def ran_on(self, device: str, arch: str) -> bool:
         """Whether it ran on this kind of machine, of which a series may not name ``arch``; True if it names none."""
         machine = self.kind_of_machine
-        if machine is None:
-            return True
-        return machine["device"] == device and arch in ("", machine["arch"])
+        return machine is None or (machine["device"] == device and arch in ("", machine["arch"]))
 
 
 VERSION = 1

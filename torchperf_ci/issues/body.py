@@ -82,7 +82,7 @@ def reproduction_steps(finding: IssueFinding) -> ReproductionSteps:
     bisection, reproduction = finding.bisection, finding.reproduction
     if finding.culprit and bisection:
         return ReproductionSteps(_culprit_lines(finding, finding.culprit, bisection), bisection.torch)
-    if bisection and bisection.command:
+    if bisection and bisection.command and not bisection.culprits:  # which are of other series
         return ReproductionSteps(repeat_commands(bisection), bisection.torch)
     if reproduction is None or not finding.rows:
         return ReproductionSteps([])

@@ -91,8 +91,8 @@ def findings_of(
 ) -> list[IssueFinding]:
     """The findings of a night, by :attr:`IssueFinding.rank` and broken benchmarks last.
 
-    A regressed series belongs to the culprits proven to have changed it, else to the only culprit in its range, else
-    to a finding without a culprit. A candidate belongs to the culprits proven to have changed it, or to no finding.
+    A regressed series belongs to the culprits proven to have changed it, else to a finding without a culprit. A
+    candidate belongs to the culprits proven to have changed it, or to no finding.
     Benchmarks that failed in ``broken_nights`` runs in a row are findings of their own kind.
     """
     worse = _worse(judgements)
@@ -162,7 +162,7 @@ def _culprit_finding(
         verdict
         for verdict in worse
         if _names_series(culprit, verdict, bisection, bisections, of_range)
-        or _only_culprit_of_range(verdict, bisection, bisections)
+        or _is_of_unnamed(culprit, verdict, bisection)
     ]
     here: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
@@ -226,15 +226,10 @@ def _names_series(
     return verdict.is_red and _bisection_of(verdict, bisections) is None and not is_later
 
 
-def _only_culprit_of_range(verdict: Verdict, bisection: Bisection, bisections: Sequence[Bisection]) -> bool:
-    """Whether a regression can only be due to the one culprit in its range: no other names it, and no pairs deny it."""
-    if not verdict.is_red or len(bisection.culprits) != 1 or _bisection_of(verdict, [bisection]) is None:
-        return False
-    commits = {*bisection.culprits[0].set}
-    others = [it for run in bisections for it in run.culprits if commits.isdisjoint(it.set)]
-    named = {change.name for culprit in others for change in culprit.series}
-    denied = {name for name, effect in bisection.confirmed.items() if 0 < effect.low <= 1 <= effect.high}
-    return _bisected_name(verdict.series) not in named | denied
+def _is_of_unnamed(culprit: Culprit, verdict: Verdict, bisection: Bisection) -> bool:
+    """Whether a regression is of the range of a culprit, the only one there, whose file does not name its series."""
+    is_only = len(bisection.culprits) == 1 and not culprit.series
+    return is_only and verdict.is_red and _bisection_of(verdict, [bisection]) is not None
 
 
 def _rows_of_change(
@@ -299,7 +294,8 @@ def _unlocated_findings(
     """Regressions without a culprit, one finding per commit range and kind of device.
 
     A machine has a finding of its own if its range was bisected anywhere or is not known, or if it is ``suspect``. A
-    cause whose range is not known is identified by its series, too.
+    cause whose range is not known is identified by its series, too, and what the culprits of a range do not explain by
+    these.
     """
     machines: dict[tuple[str, ...], list[Verdict]] = defaultdict(list)
     for verdict in regressed:
@@ -315,11 +311,15 @@ def _unlocated_findings(
         groups[(repo, device, arch if is_own else "", old, new, *rangeless)] += verdicts
     return [
         IssueFinding(
-            "unlocated",
-            cause_fingerprint("unlocated", repo, device, *sorted({it.series.arch for it in verdicts}), *ends),
-            tuple(_seen_row(verdict, night) for verdict in verdicts),
-            tuple(verdicts),
+            kind="unlocated",
             bisection=(bisection := _bisection_of(verdicts[0], bisections)),
+            fingerprint=cause_fingerprint(
+                "unlocated",
+                *(repo, device, *sorted({it.series.arch for it in verdicts}), *ends),
+                *(commit for culprit in (bisection.culprits if bisection else ()) for commit in culprit.set),
+            ),
+            rows=tuple(_seen_row(verdict, night) for verdict in verdicts),
+            verdicts=tuple(verdicts),
             why=" ".join(filter(None, _whys(verdicts, bisection, bisections, suspect))),
         )
         for (repo, device, _, *ends), verdicts in groups.items()
@@ -353,13 +353,9 @@ def _why_not_bisected(verdict: Verdict, bisections: Sequence[Bisection]) -> str:
 
 def _answer(bisection: Bisection) -> str:
     if bisection.culprits:
-        several = len(bisection.culprits) > 1
-        who = (
-            "Several commits in this range are proven culprits"
-            if several
-            else "One commit in this range is a proven culprit"
-        )
-        return f"{who}, but for other series."
+        one = "One commit in this range is a proven culprit"
+        several = "Several commits in this range are proven culprits"
+        return f"{several if len(bisection.culprits) > 1 else one}, but for other series."
     why = bisection.why or f"the bisection ended without a culprit: {bisection.status}"
     return f"{why[0].upper()}{why[1:].removesuffix('.')}."
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from torchperf_ci.document import day_of
 from torchperf_ci.issues.matching import (
     IssueMatch,
+    follow,
     further_series,
     has_recovered,
     has_returned,
@@ -20,15 +21,14 @@ from torchperf_ci.issues.matching import (
     is_comparable,
     is_same_regression,
     match_finding,
-    one_row_per_series,
+    rows_out_of_sight,
     rows_that_count,
     what_is_back,
-    with_comparable_levels,
 )
-from torchperf_ci.issues.memory import IssueMemory, IssueRow, memory_line, parse_memory, series_of
+from torchperf_ci.issues.memory import IssueMemory, IssueRow, one_row_per_series, series_of, storable
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.document import Words
     from torchperf_ci.issues.findings import IssueFinding
@@ -118,7 +118,7 @@ def plan_actions(
     opened = sum(issue.memory.opened == rules.night for issue in issues)
     room = max(rules.max_per_night - opened, 0)
     opens = [
-        IssueAction("open", _storable(remember_finding(None, finding, rules.night)), findings=(finding,))
+        IssueAction("open", storable(remember_finding(None, finding, rules.night)), findings=(finding,))
         for finding in new[:room]
     ]
     return IssuePlan(
@@ -132,12 +132,14 @@ def plan_actions(
 def _as_people_left_it(issue: TrackedIssue) -> TrackedIssue:
     """The issue; no longer accepted if the label was removed and the issue reopened."""
     accepted = issue.memory.accepted and (issue.expected or not issue.is_open)
-    rows = with_comparable_levels(issue.memory.rows)
-    return replace(issue, memory=replace(issue.memory, rows=rows, accepted=accepted))
+    return replace(issue, memory=replace(issue.memory, accepted=accepted))
 
 
 def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
-    """The matches, in which an issue becomes that of one more culprit at most; the others get issues of their own."""
+    """The matches, in which an issue becomes that of one more culprit at most.
+
+    The others get issues of their own, and so does what remains without a culprit.
+    """
     taking = [
         match
         for match in matches
@@ -146,15 +148,21 @@ def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
     taking.sort(key=lambda match: bool(match.finding.suspects))  # proven commits first
     owners = {match.issue: match for match in reversed(taking)}
     late = [match for match in taking if owners[match.issue] is not match]
+    located = [issue for issue, match in owners.items() if issue and _locates(match.finding, issue)]
+    late += [match for match in matches if match.finding.kind == "unlocated" and match.issue in located]
     return [IssueMatch("new", match.finding) if match in late else match for match in matches]
+
+
+def _locates(culprit: IssueFinding, issue: TrackedIssue) -> bool:
+    """Whether an issue without a culprit, or of a set of suspects, becomes that of the ``culprit``."""
+    return issue.memory.kind == "unlocated" or (issue.memory.suspects != () and not culprit.suspects)
 
 
 def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) -> IssueAction:
     """Accept the change, as people asked by label: tonight's level, or the last known one, becomes the norm."""
-    at_level = (_at_its_level(row, tonight.get(row.series, ())) for row in issue.memory.rows)
-    rows = with_comparable_levels(at_level)
+    rows = tuple(_at_its_level(row, tonight.get(row.series, ())) for row in issue.memory.rows)
     memory = replace(issue.memory, rows=rows, recovered=(), closed="", accepted=True)
-    return IssueAction("accept", _storable(memory), issue)
+    return IssueAction("accept", storable(memory), issue)
 
 
 def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
@@ -199,7 +207,7 @@ def _updates(
     for match in matches:
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
-    kept = [_without_rows_of_other_culprits(issue, matches) for issue in issues if not issue.memory.accepted]
+    kept = [_without_rows_of_others(issue, matches) for issue in issues if not issue.memory.accepted]
     busy = {
         issue.number for issue in issues if findings[issue.number] or not is_closed_as_recovered(issue, rules)
     }
@@ -222,17 +230,13 @@ def _updates(
     return list(_without_taken_fingerprints([action for action in actions if action], taken))
 
 
-def _without_rows_of_other_culprits(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
-    """The issue; if it gets its culprit tonight, without the rows that only other culprits explain."""
-    culprits = [match for match in matches if match.finding.kind == "culprit"]
-    mine = [match.finding for match in culprits if match.issue is issue]
+def _without_rows_of_others(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
+    """The issue; if it gets its culprit tonight, without the rows that only other findings have."""
+    mine = [match.finding for match in matches if match.issue is issue and match.finding.kind == "culprit"]
     own = {row.series for finding in mine for row in finding.rows}
-    is_open = issue.memory.kind == "unlocated" or (
-        issue.memory.suspects and any(not finding.suspects for finding in mine)
-    )
-    if not is_open or not own:
+    if not own or not any(_locates(finding, issue) for finding in mine):
         return issue
-    others = {row.series for match in culprits for row in match.finding.rows} - own
+    others = {row.series for match in matches for row in match.finding.rows} - own
     rows = tuple(row for row in issue.memory.rows if row.series not in others)
     return replace(issue, memory=replace(issue.memory, rows=rows))
 
@@ -256,7 +260,7 @@ def _update(
 ) -> IssueAction | None:
     """What tonight means for an issue that was not accepted; ``findings`` are those that belong to it."""
     before = issue.memory
-    if rules.night < max((before.reported, *before.recovered)):
+    if rules.night < before.last_night:
         return None  # an earlier night, repeated after later ones, adds nothing
     in_order = tuple(sorted(findings, key=lambda it: (it.kind != "culprit", bool(it.suspects))))
     known = what_is_back(before, in_order) if is_closed_as_recovered(issue, rules) else before
@@ -264,7 +268,10 @@ def _update(
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:
         memory = replace(memory, recovered=tuple(dict.fromkeys((*memory.recovered, rules.night))))
-    told = series_of(before.rows) - _back_again(in_order, before)
+    told = series_of(before.rows)
+    if any(not series_of(finding.rows) <= series_of(memory.rows) for finding in in_order):
+        told |= series_of(memory.rows)  # too many to be remembered: which of them are the largest is no news
+    told -= _back_again(in_order, before)
     rows = tuple(row for row in memory.rows if row.series not in told)
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
@@ -308,9 +315,7 @@ def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
     """The memory with tonight added to the nights of recovery, or with these cleared if a series had not recovered."""
-    recovered = {
-        row.series: has_recovered(row, tonight.get(row.series, ()), memory.kind) for row in memory.rows
-    }
+    recovered = {row.series: has_recovered(*follow(row, tonight), memory.kind) for row in memory.rows}
     measured = {series: answer for series, answer in recovered.items() if answer is not None}
     # What has recovered keeps no issue open, unless nothing is measured that makes a night count.
     open_rows = [row for row in rows_that_count(memory) if row.night or not measured]
@@ -328,16 +333,6 @@ def _with_recovery(
     return replace(memory, rows=rows, recovered=nights)
 
 
-_DAYS_OUT_OF_SIGHT = 35
-"""Days without a verdict until a series counts as no longer measured: a monthly benchmark has one in between."""
-
-
-def rows_out_of_sight(memory: IssueMemory, judged: Container[Series], night: str) -> list[IssueRow]:
-    """The rows that keep the issue open although no night has ``judged`` them for long."""
-    since = (date.fromisoformat(night) - timedelta(_DAYS_OUT_OF_SIGHT)).isoformat()
-    return [row for row in rows_that_count(memory) if row.series not in judged and "" < row.night <= since]
-
-
 _DAYS_AWAY = 7
 """Days for which only other machines of a kind measure a series until its own counts as gone."""
 
@@ -345,7 +340,7 @@ _DAYS_AWAY = 7
 def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory, night: str) -> bool:
     """Whether the machine of the row's levels is another now, or has been away for long, where others measure, too."""
     week_ago = (date.fromisoformat(night) - timedelta(_DAYS_AWAY)).isoformat()
-    is_long = (row.night or max((memory.reported, *memory.recovered))) <= week_ago
+    is_long = (row.night or memory.last_night) <= week_ago
     return any(
         verdict.verdict == "not-comparable" or (is_long and not is_comparable(row, verdict))
         for verdict in verdicts
@@ -358,12 +353,7 @@ def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night:
     for finding in findings:
         kind = "culprit" if "culprit" in (known.kind, finding.kind) else finding.kind
         known = replace(remember_finding(known, finding, night), kind=kind, recovered=())
-    return _storable(known)
-
-
-def _storable(memory: IssueMemory) -> IssueMemory:
-    """The memory as it will be read back. Otherwise, parts that do not fit would count as new every night."""
-    return parse_memory(memory_line(memory)) or memory
+    return storable(known)
 
 
 _MAX_SUSPECTS = 200

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from math import log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
 from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow, series_of
-from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT, kind_of
+from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
 from torchperf_ci.series.points import restating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.tracker import TrackedIssue
@@ -42,62 +43,9 @@ _SILENT = ("not-comparable", "missing", "not-affected")
 """Verdicts that say nothing about a level."""
 
 
-def has_levels(row: IssueRow) -> bool:
-    """Whether a row has an old and a new level that differ."""
-    return share_left(row, row.new) is not None
-
-
-def share_left(row: IssueRow, now: float | None) -> float | None:
-    """The share of the row's change that remains at the level ``now``: 0 at the old level, 1 at the regressed one.
-
-    Computed on logarithms, or linearly for amounts, and if a level is 0 or less, as counts may be. None unless all
-    levels are known and those of the row differ.
-    """
-    if row.old is None or row.new is None or now is None:
-        return None
-    levels = row.old, row.new, now
-    old, new, level = map(log, levels) if _has_ratio(row, *levels) else levels
-    return None if old == new else (level - old) / (new - old)
-
-
-def _has_ratio(row: IssueRow, *levels: float) -> bool:
-    return min(levels) > 0 and kind_of(row.series.metric) != "amount"
-
-
-def with_comparable_levels(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
-    """The rows, of which latencies beside their ratio to an anchor have no levels.
-
-    Their verdicts follow the ratio, because the machine may be another each night, so its speed would pass for a
-    recovery or for a further regression.
-    """
-    rows = tuple(rows)
-    anchored = {row.series.case for row in rows if row.series.metric == ANCHORED}
-    return tuple(
-        replace(row, old=None, new=None, machine="")
-        if row.series.metric == LATENCY and row.series.case in anchored
-        else row
-        for row in rows
-    )
-
-
-def one_row_per_series(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
-    """The first row of each series, or the last proven one, with the last night on which it was regressed.
-
-    A proven row of which no verdict told the levels gets those of the other.
-    """
-    known: dict[Series, IssueRow] = {}
-    for row in rows:
-        before = known.get(row.series, row)
-        kept, other = (row, before) if row.proven else (before, row)
-        if has_levels(other) and not has_levels(kept):
-            kept = replace(kept, old=other.old, new=other.new, machine=other.machine)
-        known[row.series] = replace(kept, night=max(row.night, before.night))
-    return with_comparable_levels(known.values())
-
-
 def what_is_back(memory: IssueMemory, findings: Iterable[IssueFinding]) -> IssueMemory:
     """The memory of a change that was over: tonight tells its numbers, and it may have another culprit than before."""
-    tonight = {row.series for finding in findings for row in finding.rows if has_levels(row)}
+    tonight = {row.series for finding in findings for row in finding.rows if row.has_levels}
     rows = tuple(row for row in memory.rows if row.series not in tonight)
     return replace(memory, kind="unlocated" if memory.kind == "culprit" else memory.kind, rows=rows)
 
@@ -110,8 +58,23 @@ def rows_that_count(memory: IssueMemory) -> list[IssueRow]:
     """
     again = restating(row.series for row in memory.rows)
     rows = [row for row in memory.rows if row.series not in again]
-    with_levels = [row for row in rows if has_levels(row)]
+    with_levels = [row for row in rows if row.has_levels]
     return rows if memory.kind == "broken" else with_levels or rows
+
+
+_DAYS_OUT_OF_SIGHT = 35
+"""Days without a verdict until a series counts as no longer measured: a monthly benchmark has one in between."""
+
+
+def rows_out_of_sight(memory: IssueMemory, judged: Container[Series], night: str) -> list[IssueRow]:
+    """The rows that keep the issue open although no night has ``judged`` them for long.
+
+    One that had recovered is among them only if nothing else is judged, so that no night counts.
+    """
+    since = (date.fromisoformat(night) - timedelta(_DAYS_OUT_OF_SIGHT)).isoformat()
+    rows = rows_that_count(memory)
+    last = "" if any(row.series in judged for row in rows) else memory.last_night
+    return [row for row in rows if row.series not in judged and "" < (row.night or last) <= since]
 
 
 def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -> bool | None:
@@ -125,11 +88,22 @@ def has_recovered(row: IssueRow, verdicts: Iterable[Verdict], kind: IssueKind) -
     return all(known) if known else None
 
 
+def follow(row: IssueRow, tonight: Mapping[Series, Sequence[Verdict]]) -> tuple[IssueRow, Sequence[Verdict]]:
+    """The row, and tonight's verdicts on it.
+
+    A throughput of whose case only the latency is judged now follows that, without levels.
+    """
+    latency = replace(row.series, metric=LATENCY)
+    if latency in tonight and row.series not in tonight and restating((row.series, latency)):
+        return replace(row, old=None, new=None), tonight[latency]
+    return row, tonight.get(row.series, ())
+
+
 def is_same_regression(row: IssueRow, verdict: Verdict) -> bool:
     """Whether tonight's regression or candidate is the row's: at least half of the way to its regressed level."""
     if not (verdict.is_red or verdict.candidate):
         return False
-    share = share_left(row, verdict.newest_level)
+    share = row.share_left(verdict.newest_level)
     if share is not None:
         return share >= HALF
     if row.effect is None or verdict.effect is None or min(row.effect.ratio, verdict.effect.ratio) <= 0:
@@ -143,14 +117,14 @@ def has_returned(row: IssueRow, verdict: Verdict, nights: int) -> bool:
 
     History proves nothing by a level that came and went before, but this level had an issue.
     """
-    newest = [share_left(row, point.value) for point in verdict.evidence.points[-nights:]]
+    newest = [row.share_left(point.value) for point in verdict.evidence.points[-nights:]]
     is_known = verdict.candidate and is_comparable(row, verdict) and len(newest) == nights
     return is_known and all(share is not None and share >= HALF for share in newest)
 
 
 def _exceeds(row: IssueRow, verdict: Verdict) -> bool:
     """Whether a verdict exceeds the row's new level by more than noise, and by 3%, or half of the change if less."""
-    share, size = share_left(row, verdict.newest_level), _size(row)
+    share, size = row.share_left(verdict.newest_level), row.levels_apart
     least = max(min(HALF, MIN_LOG_EFFECT / size), NOISES * _noise(row, verdict)) if size else HALF
     return share is not None and share - 1 > least
 
@@ -167,7 +141,7 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
         for verdict in finding.verdicts
         if (row := known.get(verdict.series))
         and (
-            (share_left(row, verdict.old) or 0.0) >= HALF and _exceeds(row, verdict)
+            (row.share_left(verdict.old) or 0.0) >= HALF and _exceeds(row, verdict)
             if is_comparable(row, verdict)
             else _was_old_since(max(row.night, issue.memory.opened), verdict)
         )
@@ -187,11 +161,11 @@ def _has_recovered(row: IssueRow, verdict: Verdict, kind: IssueKind) -> bool | N
         return False
     if kind == "broken":
         return None if verdict.new is None else verdict.new >= 1
-    share = share_left(row, verdict.newest_level)
+    share = row.share_left(verdict.newest_level)
     if share is None:  # without levels, only an improvement shows a recovery
         return True if verdict.verdict == "improved" else None
     # The levels may be those of several culprits: what is left is compared with the effect that is proven of this one.
-    scale = max((_size(row) or 0.0) / row.size, 1.0) if row.proven and row.size else 1.0
+    scale = max((row.levels_apart or 0.0) / row.size, 1.0) if row.proven and row.size else 1.0
     return share * scale < HALF and share <= max(QUARTER / scale, NOISES * _noise(row, verdict))
 
 
@@ -202,17 +176,8 @@ def is_comparable(row: IssueRow, verdict: Verdict) -> bool:
 
 def _noise(row: IssueRow, verdict: Verdict) -> float:
     """The standard deviation between runs, relative to the row's change."""
-    size = _size(row)
+    size = row.levels_apart
     return (verdict.noise or 0.0) / size if size else 0.0
-
-
-def _size(row: IssueRow) -> float | None:
-    """|ln(new/old)|, or the difference as a share of the larger level; None unless both are known and differ."""
-    if row.old is None or row.new is None or row.old == row.new:
-        return None
-    if _has_ratio(row, row.old, row.new):
-        return abs(log(row.new) - log(row.old))
-    return abs(row.new - row.old) / max(abs(row.old), abs(row.new))
 
 
 MatchWord = Literal["new", "known", "relapsed", "dismissed"]
@@ -376,14 +341,16 @@ def _rows_not_dismissed(
 
 
 def _is_undone(row: IssueRow, level: float | None) -> bool:
-    share = share_left(row, level)
+    share = row.share_left(level)
     return share is not None and share <= QUARTER
 
 
 def _relapsed(finding: IssueFinding, issue: TrackedIssue) -> bool:
+    """Whether a series of the issue is back, and people have not accepted that in another issue."""
     if finding.kind in NAMED_KINDS:
         return True
-    known = {row.series: row for row in issue.memory.rows}
+    mine = series_of(finding.rows)
+    known = {row.series: row for row in issue.memory.rows if row.series in mine}
     return any(
         verdict.series in known and is_same_regression(known[verdict.series], verdict)
         for verdict in finding.verdicts

@@ -9,8 +9,7 @@ import json
 import re
 from dataclasses import astuple, dataclass, replace
 from functools import partial
-from math import inf
-from operator import attrgetter
+from math import inf, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +17,7 @@ from torchperf_ci.document import Hidden
 from torchperf_ci.errors import JsonFileError
 from torchperf_ci.json_files import JsonFormat, typed
 from torchperf_ci.markdown import fitted
+from torchperf_ci.metrics import ANCHORED, LATENCY, kind_of
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
 
@@ -60,6 +60,35 @@ class IssueRow:
         """The size of the effect, 0 without one."""
         return self.effect.size if self.effect else 0.0
 
+    @property
+    def has_levels(self) -> bool:
+        """Whether it has an old and a new level that differ."""
+        return self.share_left(self.new) is not None
+
+    @property
+    def levels_apart(self) -> float | None:
+        """|ln(new/old)|, or the difference as a share of the larger level; None unless both are known and differ."""
+        if self.old is None or self.new is None or self.old == self.new:
+            return None
+        if self._has_ratio(self.old, self.new):
+            return abs(log(self.new) - log(self.old))
+        return abs(self.new - self.old) / max(abs(self.old), abs(self.new))
+
+    def share_left(self, now: float | None) -> float | None:
+        """The share of the change that remains at the level ``now``: 0 at the old level, 1 at the regressed one.
+
+        Computed on logarithms, or linearly for amounts, and if a level is 0 or less, as counts may be. None unless all
+        levels are known and those of the row differ.
+        """
+        if self.old is None or self.new is None or now is None:
+            return None
+        levels = self.old, self.new, now
+        old, new, level = map(log, levels) if self._has_ratio(*levels) else levels
+        return None if old == new else (level - old) / (new - old)
+
+    def _has_ratio(self, *levels: float) -> bool:
+        return min(levels) > 0 and kind_of(self.series.metric) != "amount"
+
 
 def series_of(rows: Iterable[IssueRow]) -> set[Series]:
     """The series of rows."""
@@ -89,6 +118,42 @@ class IssueMemory:
     suspects: tuple[str, ...] = ()
     closed: str = ""
 
+    @property
+    def last_night(self) -> str:
+        """The last night that measured one of its series, as far as is known."""
+        return max((self.reported, *self.recovered))
+
+
+def _with_comparable_levels(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
+    """The rows, of which latencies beside their ratio to an anchor have no levels.
+
+    Their verdicts follow the ratio, because the machine may be another each night, so its speed would pass for a
+    recovery or for a further regression.
+    """
+    rows = tuple(rows)
+    anchored = {row.series.case for row in rows if row.series.metric == ANCHORED}
+    return tuple(
+        replace(row, old=None, new=None, machine="")
+        if row.series.metric == LATENCY and row.series.case in anchored
+        else row
+        for row in rows
+    )
+
+
+def one_row_per_series(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
+    """The first row of each series, or the last proven one, with the last night on which it was regressed.
+
+    A proven row of which no verdict told the levels gets those of the other.
+    """
+    known: dict[Series, IssueRow] = {}
+    for row in rows:
+        before = known.get(row.series, row)
+        kept, other = (row, before) if row.proven else (before, row)
+        if other.has_levels and not kept.has_levels:
+            kept = replace(kept, old=other.old, new=other.new, machine=other.machine)
+        known[row.series] = replace(kept, night=max(row.night, before.night))
+    return _with_comparable_levels(known.values())
+
 
 MEMORY_ROOM = 30_000
 """Maximum bytes of the memory, of an issue's 65,536: some 200 rows. Rows with the largest effects are kept."""
@@ -97,7 +162,7 @@ MEMORY_MARKER = re.compile(r"^<!-- torchperf:memory (\{[^\r\n]*?\}) -->(?=\r?$)"
 
 def hidden_memory(memory: IssueMemory) -> Hidden:
     """The memory as a hidden part of the issue's document."""
-    rows = sorted(map(_rounded_row, memory.rows), key=attrgetter("size"), reverse=True)
+    rows = sorted(memory.rows, key=_size_kept, reverse=True)
     ranked = replace(memory, rows=tuple(rows))
     return Hidden(fitted(partial(_hidden_text, ranked), MEMORY_ROOM, len(rows)) or _hidden_text(ranked, 0))
 
@@ -118,6 +183,11 @@ def parse_memory(body: str) -> IssueMemory | None:
         return None
 
 
+def storable(memory: IssueMemory) -> IssueMemory:
+    """The memory as it will be read back. Otherwise, parts that do not fit would count as new every night."""
+    return parse_memory(memory_line(memory)) or memory
+
+
 _ESCAPED = {"--": r"\u002d\u002d", "<": r"\u003c", ">": r"\u003e", "@": r"\u0040", "#": r"\u0023"}
 """Characters that would end the comment, notify a person, or refer to an issue."""
 
@@ -135,7 +205,7 @@ _FORMAT = JsonFormat(Path(__file__).with_name("memory.schema.json"), MEMORY_VERS
 
 
 def _memory_to_json(memory: IssueMemory) -> dict[str, object]:
-    """The memory as JSON. Each name is stored once and rows, from :func:`_rounded_row`, refer to names by position."""
+    """The memory as JSON. Each name is stored once and rows refer to names by position."""
     names = list(dict.fromkeys(name for row in memory.rows for name in astuple(row.series)))
     positions = {name: position for position, name in enumerate(names)}
     return {
@@ -147,13 +217,11 @@ def _memory_to_json(memory: IssueMemory) -> dict[str, object]:
 
 
 def _row_to_json(row: IssueRow, positions: Mapping[str, int]) -> dict[str, object]:
-    effect = row.effect
+    """The row, with numbers of six digits, more than any measurement has; those beyond the schema's limits are null."""
     return {
         "series": [positions[name] for name in astuple(row.series)],
-        "levels": [row.old, row.new],
-        "effect": [effect.ratio, effect.low, effect.high if effect.high < inf else None, effect.pairs]
-        if effect
-        else None,
+        "levels": [_digits(row.old), _digits(row.new)],
+        "effect": _effect_to_json(row.effect),
         "night": row.night,
         "proven": row.proven,
         **({"machine": row.machine} if row.machine else {}),
@@ -165,17 +233,16 @@ _MAX_PAIRS = 1_000_000
 """The largest numbers that the schema allows."""
 
 
-def _rounded_row(row: IssueRow) -> IssueRow:
-    """The row rounded to six digits, more than any measurement has, and without numbers beyond the schema's limits."""
-    return replace(row, old=_digits(row.old), new=_digits(row.new), effect=_rounded_effect(row.effect))
+def _size_kept(row: IssueRow) -> float:
+    """The size of the effect as it will be read back, so that the order stays the same."""
+    ratio = _digits(row.effect.ratio) if row.effect else None
+    return 0.0 if ratio is None else Effect(ratio).size
 
 
-def _rounded_effect(effect: Effect | None) -> Effect | None:
-    ratio = _digits(effect.ratio) if effect else None
-    if effect is None or ratio is None:
+def _effect_to_json(effect: Effect | None) -> list[float | None] | None:
+    if effect is None or (ratio := _digits(effect.ratio)) is None:
         return None
-    low, high = _digits(effect.low), _digits(effect.high)
-    return Effect(ratio, low or 0.0, high or inf, min(effect.pairs, _MAX_PAIRS))
+    return [ratio, _digits(effect.low) or 0.0, _digits(effect.high), min(effect.pairs, _MAX_PAIRS)]
 
 
 def _digits(value: float | None) -> float | None:
@@ -186,7 +253,8 @@ def _digits(value: float | None) -> float | None:
 def _memory_from_json(members: Any) -> IssueMemory:
     """The stored memory. Raises :class:`IndexError` if a name is missing."""
     memory = typed({**members, "rows": []}, IssueMemory)
-    return replace(memory, rows=tuple(_row_from_json(item, members["names"]) for item in members["rows"]))
+    rows = (_row_from_json(item, members["names"]) for item in members["rows"])
+    return replace(memory, rows=_with_comparable_levels(rows))
 
 
 def _row_from_json(item: Any, names: Sequence[str]) -> IssueRow:

@@ -12,8 +12,8 @@ from torchperf_ci.culprits.culprit_text import byline, culprit_name
 from torchperf_ci.document import Bold, Bullets, Code, Commands, Document, Link, Paragraph, short
 from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
-from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions, rows_out_of_sight
-from torchperf_ci.issues.matching import is_same_regression
+from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
+from torchperf_ci.issues.matching import is_same_regression, rows_out_of_sight
 from torchperf_ci.issues.memory import MEMORY_MARKER, NAMED_KINDS, IssueMemory, IssueRow, series_of
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
@@ -39,15 +39,14 @@ class IssueText:
     comment: str = ""
 
 
-_MAY_STRAND: tuple[ActionKind, ...] = ("extend", "locate", "strand")
-"""The actions that may also be told that the machine of the numbers is another now."""
 _UPDATED = "The description above has been updated."
 
 
 def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
     """The text to write for an action."""
     comment = _comment_of(action, context)
-    if action.what in _MAY_STRAND and action.issue and action.memory.stranded > action.issue.memory.stranded:
+    can_strand = action.what in ("extend", "locate", "strand")
+    if can_strand and action.issue and action.memory.stranded > action.issue.memory.stranded:
         stranded = stranded_comment(action.memory, action.verdicts, context)
         comment = f"{comment}\n{stranded}" if comment else stranded
     finding = action.findings[0] if action.findings else None
@@ -165,7 +164,7 @@ def stranded_comment(memory: IssueMemory, verdicts: Sequence[Verdict], context: 
     ``verdicts`` say in what the machine differs.
     """
     if unseen := rows_out_of_sight(memory, {verdict.series for verdict in verdicts}, context.night):
-        return _out_of_sight_comment(unseen)
+        return _out_of_sight_comment(unseen, max(row.night for row in unseen) or memory.last_night)
     moved = (verdict.why for verdict in verdicts if verdict.verdict == "not-comparable")
     why = next(moved, "for a week, only on other machines of its kind")
     now = f"Measured under other conditions on the night of {context.night} ({short(why, 300)})."
@@ -174,13 +173,13 @@ def stranded_comment(memory: IssueMemory, verdicts: Sequence[Verdict], context: 
     return _comment([Paragraph((now, open_, Code("torchperf compare"), shows))])
 
 
-def _out_of_sight_comment(rows: Sequence[IssueRow]) -> str:
+def _out_of_sight_comment(rows: Sequence[IssueRow], last: str) -> str:
     first, *others = largest_first(rows)
     more = f" and {len(others):,} more" if others else ""
     name = short(
         " ".join(filter(None, (str(first.series), first.series.repo and f"of {first.series.repo}"))), 300
     )
-    since = f"Not measured since the night of {max(row.night for row in rows)}: "
+    since = f"Not measured since the night of {last}: "
     text = (
         ". No night shows whether it has recovered, so this issue stays open. If nothing measures it any more, or "
         "only under another name, such as that of a renamed repository, close this issue by hand."

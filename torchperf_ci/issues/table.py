@@ -87,8 +87,6 @@ def machine_names(rows: Iterable[IssueRow]) -> dict[str, str]:
 
 def level_in_words(row: IssueRow, value: float | None) -> str:
     """A level of the row's series, such as ``1.213 ms``; empty if it was not measured."""
-    if value is None:
-        return ""
     return levels_text(Verdict(row.series, "unchanged", "", old=None, new=value)).removeprefix("– → ")
 
 

@@ -151,7 +151,9 @@ class IssueTracker:
         with self._explaining(f"edit #{issue.number}", issue):
             now = self._remote_issue(issue)
             self.client.request(now.complete)
-            if not self._is_unchanged(issue, now):
+            known = self._tracked(now)
+            then = (issue.url, issue.body, issue.is_open)
+            if known is None or (known.url, known.body, known.is_open) != then:
                 raise StaleError
             self.client.request(lambda: now.edit(**changes))
             if now.html_url != issue.url:  # moved at the same moment, and GitHub applied the edit there
@@ -196,11 +198,6 @@ class IssueTracker:
     @cached_property
     def _refused(self) -> Mapping[str, GitHubRefusedError]:
         return make_labels(self.client, self.labels)
-
-    def _is_unchanged(self, issue: TrackedIssue, now: Issue) -> bool:
-        known = self._tracked(now)
-        then = (issue.url, issue.body, issue.is_open)
-        return known is not None and (known.url, known.body, known.is_open) == then
 
     def _remote_issue(self, issue: TrackedIssue) -> Issue:
         return self.client.repository.get_issue(issue.number)

@@ -268,7 +268,11 @@ def put_comment(
             refusal = error
             if error.status not in _GONE:  # otherwise the comment was deleted in the meantime
                 break
-    raise _explained(refusal, client.name, number) from refusal
+    what = f"comment on {client.name}#{number}"
+    if refusal.is_locked_conversation:
+        msg = f"the conversation of {client.name}#{number} is locked: {refusal}"
+        raise NotDeliveredError(msg) from refusal
+    raise refusal.explained(what, "pull-requests: write") from refusal
 
 
 def _put_once(client: GitHubClient, issue: Issue, text: str, revised: Callable[[str], str] | None) -> str:
@@ -315,12 +319,6 @@ def _delete(client: GitHubClient, comment: IssueComment) -> None:
             raise
 
 
-def _explained(error: GitHubRefusedError, repository: str, number: int) -> TorchperfError:
-    if error.is_locked_conversation:
-        return NotDeliveredError(f"the conversation of {repository}#{number} is locked: {error}")
-    return error.explained(f"comment on {repository}#{number}", "pull-requests: write")
-
-
 _SECONDS = 120.0
 """Most seconds for all requests to GitHub."""
 
@@ -341,6 +339,19 @@ def publish_to_comment(inputs: ReportInputs, options: ReportOptions) -> None:
             actions.annotate([actions.Annotation("notice", str(reason), title="No comment written")])
             return
         revised = None if judged else partial(after_nothing, measured=of)
-        urls = [url for pull in pulls if (url := put_comment(client, pull.number, text, revised=revised))]
-    say(f"commented: {', '.join(urls)}" if urls else "no comment written: there is no comment to update")
-    actions.set_output("comment-url", "\n".join(urls))
+        urls, failures = [], []
+        for pull in pulls:
+            try:
+                urls.append(put_comment(client, pull.number, text, revised=revised))
+            except TorchperfError as error:
+                failures.append(error)
+    written = [*filter(None, urls)]
+    if written or not failures:
+        say(
+            f"commented: {', '.join(written)}"
+            if written
+            else "no comment written: there is no comment to update"
+        )
+    actions.set_output("comment-url", "\n".join(written))
+    if failures:
+        raise NotDeliveredError("; ".join(map(str, failures))) from failures[0]

@@ -10,32 +10,23 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from math import expm1
 from statistics import median
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import ANCHORED, STATUS, is_timing, kind_of
-from torchperf_ci.verdicts.verdict import all_verdicts
+from torchperf_ci.verdicts.verdict import VerdictWord, all_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.series.points import Series, SeriesGroup
-    from torchperf_ci.verdicts.verdict import CommitRange, Judgement, Verdict, VerdictWord
+    from torchperf_ci.verdicts.verdict import CommitRange, Judgement, Verdict
 
 
-VerdictGroup = Literal[
-    "regressed",
-    "broken",
-    "candidate",
-    "improved",
-    "fixed",
-    "unchanged",
-    "unjudged",
-    "missing",
-    "new",
-    "not-affected",
-]
-"""The groups of verdicts, the most important first."""
+VerdictGroup = Literal[VerdictWord, "candidate", "unjudged"]
+LOUD: tuple[VerdictGroup, ...] = ("regressed", "broken", "candidate", "improved", "fixed")
+QUIET: tuple[VerdictGroup, ...] = ("unjudged", "missing", "new", "not-affected")
+"""The groups of verdicts that are listed, the most important first; unchanged ones, between them, are counted."""
 _AFTER_COUNT: Mapping[VerdictGroup, str] = {
     "candidate": "look worse but are unproven",
     "unjudged": "could not be judged",
@@ -48,14 +39,12 @@ def group_of(verdict: Verdict) -> VerdictGroup:
     """The group that a verdict belongs to."""
     if verdict.candidate and not verdict.is_red:
         return "candidate"
-    if verdict.verdict == "noisy" or verdict.verdict == "not-comparable":  # so that mypy narrows
-        return "unjudged"
-    return verdict.verdict
+    return "unjudged" if verdict.verdict in ("noisy", "not-comparable") else verdict.verdict
 
 
 def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
     """The verdicts by group, the most important one first; the largest changes come first in each group."""
-    groups: dict[VerdictGroup, list[Verdict]] = {group: [] for group in get_args(VerdictGroup)}
+    groups: dict[VerdictGroup, list[Verdict]] = {group: [] for group in (*LOUD, "unchanged", *QUIET)}
     for verdict in sorted(
         verdicts, key=lambda verdict: (verdict.size, abs(verdict.difference)), reverse=True
     ):

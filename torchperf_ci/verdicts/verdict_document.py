@@ -31,6 +31,8 @@ from torchperf_ci.document import (
 from torchperf_ci.metrics import ANCHORED, kind_of, name_and_unit, rounded
 from torchperf_ci.verdicts.headline import (
     GREEN,
+    LOUD,
+    QUIET,
     VerdictGroup,
     count_verdicts,
     coverage,
@@ -83,8 +85,6 @@ _TONES: Mapping[str, Literal["bad", "warning", "good"]] = {
     "improved": "good",
     "fixed": "good",
 }
-_LOUD: tuple[VerdictGroup, ...] = ("regressed", "broken", "candidate", "improved", "fixed")
-_QUIET: tuple[VerdictGroup, ...] = ("unjudged", "missing", "new", "not-affected")
 _STEPS: Mapping[VerdictGroup, tuple[str, str]] = {
     "regressed": ("reproduce the worst one on your machine", " If the change is intended, say why."),
     "broken": ("run it by itself and read its error", ""),
@@ -131,7 +131,7 @@ def publish_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> N
             annotations=verdict_annotations(judgement),
             outputs={
                 "verdicts": written,
-                **{"candidates" if group == "candidate" else group: len(found[group]) for group in _LOUD},
+                **{"candidates" if group == "candidate" else group: len(found[group]) for group in LOUD},
                 "judged": covered.judged,
                 "unjudged": covered.unjudged,
             },
@@ -220,10 +220,10 @@ def _percent(ratio: float) -> str:
 def _judgement_blocks(judgement: Judgement) -> list[Block]:
     """The blocks of one file. Important parts come first on a page, but last on a terminal, which scrolls."""
     groups, shared = grouped(judgement.verdicts), shared_fields(judgement.verdicts)
-    loud = [verdict for group in _LOUD for verdict in groups[group]]
+    loud = [verdict for group in LOUD for verdict in groups[group]]
     quiet = [
         verdict
-        for group in _QUIET
+        for group in QUIET
         for verdict in groups[group]
         if not (is_only_new(verdict, judgement) or verdict.evidence.too_few_runs)
     ]
