@@ -47,6 +47,16 @@ def test_builds_that_fail_once_or_twice_by_chance_change_nothing(
     assert found.skipped == (), "all of them were measured in the end"
 
 
+def test_a_good_commit_that_fails_is_not_built_again_after_the_deadline(
+    bisect: Bisecting, fails, quick: str, tmp_path: Path, capsys
+) -> None:
+    (good, bad), build = fails((100, 3), (150, 0))
+    ends = ("--good", good, "--bad", bad, "--python", quick, "--build", build)
+    assert bisect.code(*ends, "--deadline", "0.01") == 2
+    assert "the good commit cannot be built" in capsys.readouterr().err
+    assert tried(tmp_path, 0) == 1
+
+
 @pytest.mark.parametrize(("end", "which"), [(0, "good"), (1, "bad")])
 def test_an_end_that_fails_three_times_is_an_error(
     bisect: Bisecting, fails, quick: str, tmp_path: Path, capsys, end: int, which: str

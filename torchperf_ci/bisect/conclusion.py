@@ -165,7 +165,7 @@ _WRONG_DIRECTION = (
 )
 _SAME_CODE = (
     ". Does the command import the commit's code? A copy that is installed, or beside the script, is the same for "
-    "every commit"
+    "every commit; and commits have submodules only if your checkout has them"
 )
 
 

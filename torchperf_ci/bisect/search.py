@@ -17,11 +17,7 @@ from torchperf_ci.bisect.culprit_profile import CulpritProfiler
 from torchperf_ci.bisect.laboratory import GOOD, Laboratory, attempt_build, with_batch_size
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, MeasurementSetup, builder_kind
 from torchperf_ci.bisect.probes import CommandProbe, WorkloadProbe
-from torchperf_ci.bisect.reasoning.evidence import (
-    TRIES,
-    BisectNote,
-    BisectQuestion,
-)
+from torchperf_ci.bisect.reasoning.evidence import TRIES, BisectFacts, BisectNote, BisectQuestion
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.state_file import RetriedFailures, StateFile
 from torchperf_ci.console import say
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from torchperf_ci.bisect.commits import BuildSequence, BuildSource
-    from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BuildAttempt, PlannedPair
+    from torchperf_ci.bisect.reasoning.evidence import BuildAttempt, PlannedPair
     from torchperf_ci.environments.build_environment import BuildEnvironment
     from torchperf_ci.options.comparison_commands import BisectOptions
 
@@ -164,7 +160,7 @@ def search(
     environments: EnvironmentCache[BuildSource]
     with EnvironmentCache(opened) as environments, scratch_folder() as folder:
         attempts: list[BuildAttempt] = []
-        build_good = partial(_build_good, sequence, environments, attempts)
+        build_good = partial(_build_good, sequence.sources[GOOD], environments, attempts, limits)
         setup = resolve(build_good)
         uncompiled = _uncompiled(sequence, options)
         say(*filter(None, [uncompiled, busy_warning(before)]))
@@ -205,16 +201,21 @@ def _uncompiled(sequence: BuildSequence, options: BisectOptions) -> str:
 
 
 def _build_good(
-    sequence: BuildSequence, environments: EnvironmentCache[BuildSource], attempts: list[BuildAttempt]
+    good: BuildSource,
+    environments: EnvironmentCache[BuildSource],
+    tried: list[BuildAttempt],
+    limits: BisectLimits,
 ) -> BuildEnvironment:
-    """The environment of the good commit; if it has to be built first, the attempts that it took are added."""
-    good = sequence.sources[GOOD]
-    if not attempts:
-        say(f"building {sequence.labels[GOOD]}")
-    while not attempts or not attempts[-1].ok:
-        if len(attempts) == TRIES:
-            raise _end_fails(attempts[-1])
-        attempts.append(attempt_build(partial(environments.get, good), GOOD))
+    """The environment of the good commit; if it has to be built first, the attempts that it took are added.
+
+    After the deadline there is no further one: each may take hours.
+    """
+    if not tried:
+        say(f"building {good}")
+    while not tried or not tried[-1].ok:
+        if len(tried) == TRIES or (tried and limits.ended_by(BisectFacts())):
+            raise _end_fails(tried[-1])
+        tried.append(attempt_build(partial(environments.get, good), GOOD))
     return environments.get(good)
 
 

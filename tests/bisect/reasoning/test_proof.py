@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from torchperf_ci.bisect.reasoning import proof
+from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectQuestion, BisectReading
 from torchperf_ci.bisect.reasoning.proof import (
     MAX_PAIRS,
     MIN_TO_CONFIRM,
@@ -17,6 +18,7 @@ from torchperf_ci.bisect.reasoning.proof import (
     Proof,
     may_be_proven_yet,
 )
+from torchperf_ci.bisect.reasoning.series_evidence import SeriesEvidence
 from torchperf_ci.stats.build_variance import tau_prior
 from torchperf_ci.stats.sequential_test import BEYOND_MODES, MIN_PAIRS
 
@@ -83,6 +85,14 @@ def test_the_more_cases_the_more_it_takes() -> None:
     unsure = pairs(9, 0.045, 0.02)
     assert confirmed(unsure).word == "slower"
     assert confirmed(unsure, 1000).word == "open"
+
+
+@pytest.mark.parametrize(("others", "word"), [(0, "slower"), (19, "open")])
+def test_the_more_series_a_probe_has_the_more_it_takes_to_search_for_one_of_them(others, word) -> None:
+    quiet = {f"quiet {number}": number * 1e-5 for number in range(others)}
+    pairs = (BisectReading("p", 0, 9, {"time": 0.06, **quiet}, "confirm"),) * 4
+    question = BisectQuestion(np.full(9, 1 / 9), ["p"], MIN_EFFECT, luck=0.0)
+    assert SeriesEvidence(question, BisectFacts(pairs), "time", "p").confirmation.word == word
 
 
 def test_what_is_not_clear_in_the_end_is_unknown() -> None:

@@ -156,6 +156,12 @@ class BisectFacts:
         return found
 
     @cached_property
+    def distinct_series(self) -> int:
+        """How many series were measured; those that repeat one another count once."""
+        names = {name for reading in self.readings for name in reading.log_ratios}
+        return len({tuple(reading.log_ratios.get(name) for reading in self.readings) for name in names})
+
+    @cached_property
     def made(self) -> frozenset[tuple[int, int]]:
         """The positions and draws of all builds that could be made."""
         return frozenset((build.position, build.draw) for build in self.builds if build.ok)

@@ -332,11 +332,9 @@ def alpha_shares(facts: BisectFacts, step: SuspectRange) -> int:
     The rate is divided equally among series, where identical series count once. Within a series, the k-th step tried
     gets the share ``1/(k(k + 1))``, so that all steps together use the whole share, however many there are.
     """
-    names = dict.fromkeys(name for reading in facts.readings for name in reading.log_ratios)
-    distinct = {tuple(reading.log_ratios.get(name) for reading in facts.readings) for name in names}
     tried = dict.fromkeys((r.base, r.head) for r in facts.readings if r.purpose == "verify")
     place = [*tried].index((step.before, step.after)) + 1
-    return len(distinct) * place * (place + 1)
+    return facts.distinct_series * place * (place + 1)
 
 
 def _pairs_of_step(

@@ -79,10 +79,6 @@ class BuildDraws:
         failed = [build.position for build in self.facts.builds if build.draw and not build.ok]
         return all(failed.count(end) < MAX_FAILED_DRAWS for end in ends)
 
-    @property
-    def _fewest(self) -> int:
-        return MIN_BUILDS if self.fresh else 1
-
     @cached_property
     def blocks(self) -> dict[tuple[int, int], list[float]]:
         """The measured log ratios by draws of base and head, in the order in which these were first measured."""
@@ -113,7 +109,8 @@ class BuildDraws:
         if sum(reading.draws == latest for reading in self._pairs) < PAIRS_PER_BLOCK:
             return latest
         blocks = {draws: len(values) for draws, values in self.blocks.items()}
-        if len(blocks) < MAX_BLOCKS and (len(blocks) < self._fewest or self._new_is_better(blocks, proof)):
+        fewest = MIN_BUILDS if self.fresh else 1
+        if len(blocks) < MAX_BLOCKS and (len(blocks) < fewest or self._new_is_better(blocks, proof)):
             return self._new()
         return min(blocks, key=blocks.__getitem__)
 
@@ -198,7 +195,7 @@ class SeriesEvidence:
         luck = self._luck(draws)
         if is_learnt and luck.scale:
             luck = replace(luck, belief=self._belief)
-        proof = confirmed(draws.blocks, self.question.min_effect, len(self.question.probes), luck)
+        proof = confirmed(draws.blocks, self.question.min_effect, self.facts.distinct_series, luck)
         return unless_coarse(draws.ended(proof), self._resolution, self.question.min_effect)
 
     @cached_property
