@@ -57,8 +57,12 @@ def segment_all(
     points: Mapping[AnySeriesName, Sequence[Point]],
     rule_of: Callable[[AnySeriesName, Sequence[Point]], MetricRule],
     min_effect: float = MIN_EFFECT,
+    with_newest: bool = True,
 ) -> list[SeriesHistory]:
-    """Return the level changes of at least ``min_effect`` in each series, in the order of ``points``."""
+    """Return the level changes of at least ``min_effect`` in each series, in the order of ``points``.
+
+    ``with_newest`` also looks for newest runs that differ, which takes most of the time of a single series.
+    """
     rules = {name: rule_of(name, row) for name, row in points.items()}
     parts = {name: parts_of(row, rules[name]) for name, row in points.items()}
     rows = [
@@ -70,7 +74,7 @@ def segment_all(
     steps_of_rows = list(_steps(rows, min_effect))
     for row, steps in steps_of_rows:
         changes[row.name] += _with_recoveries([_change(row, step) for step in steps])
-    current = [(row, steps) for row, steps in steps_of_rows if _is_current(row)]
+    current = [(row, steps) for row, steps in steps_of_rows if with_newest and _is_current(row)]
     newest = _newest(current, min_effect)
     examined = {row.name for row in rows if _is_long_enough(row)}
     return [
