@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from torchperf_ci.places import open_place
+from torchperf_ci.series import past_values
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import (
     groups_of_store,
@@ -134,6 +135,10 @@ FILES = {
         }),
         record("anchored", metric=ANCHORED, benchmark={"name": "suite", "extra_info": {"threads": 1}}),
         outcome("pass", 1.0, "plain"),
+        *(record("told about", 1.0, metric={
+            "name": name, "benchmark_values": [1.0],
+            "extra_info": {"status": "pass", "disturbed": "by others", "not_measured": '{"flops(GFLOP)": "unknown"}'},
+        }) for name in ("status", "latency(ms)")),
         record("failed", 0.0),
         outcome("oom", 0.0, "failed"),
         record("word", metric={"name": "accuracy", "extra_info": {"benchmark_values": ["pass"]}}),
@@ -169,7 +174,7 @@ def by_model(points: Points) -> dict[str, list[float | None]]:
 
 def test_files_and_store_tell_the_same(folder: Path, store: Store) -> None:
     recorded, stored = points_of_records([folder]), points_of_store(store)
-    assert len(stored) == 35
+    assert len(stored) == 37
     assert stored == recorded.points
     told_apart = store.rows("SELECT uniqExact(record_id) FROM torchperf_values")
     assert told_apart == [(recorded.records - recorded.duplicates,)]
@@ -245,3 +250,22 @@ def test_past_values_are_those_of_the_points_whatever_the_numbers_are(
         wanted = {series: past_of_points(row) for series, row in points.items()}
         told = {series: (one.count, one.comparable) for series, one in past.items()}
         assert told == {series: (one.count, one.comparable) for series, one in wanted.items()}
+
+
+def test_what_is_told_about_a_run_that_passed_does_not_make_its_values_odd(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nearly every status says what was not measured, and comparisons read all points of every such case."""
+    monkeypatch.setattr(past_values, "points_of_store", lambda *_, **__: {})
+    told = [series for series in points_of_store(store) if series.model == "told about"]
+    group = told[0].group
+    past = past_of_store(
+        store,
+        group,
+        dict.fromkeys(told, START),
+        branch="",
+        since=0,
+        stop=2**40,
+        machines=machines_of_group(store, group),
+    )
+    assert [past[series].count for series in told] == [1, 1]

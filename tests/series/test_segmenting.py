@@ -212,6 +212,8 @@ def test_an_amount_of_an_unknown_unit_changes_by_what_is_large_for_it() -> None:
     assert [change.index for change in changed.changes] == [30]
     assert newest.newest
     assert newest.newest.runs == 4
+    (alone,) = segment_all({"b": row([0.0] * 30 + [0.5] * 4)}, lambda *_: newest.rule, with_newest=False)
+    assert alone.newest is None
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "pass_rate"])

@@ -85,10 +85,9 @@ def past_of_store(
         if (odd and series.case in odd)
         or (first < since and not ((past := plain_or_none.get(series)) and past.count == BASELINE))
     ]
-    rest = (
-        points_of_store(store, branch=branch, stop=stop, last=BASELINE, series=whole, machines=machines)
-        if whole
-        else {}
+    groups = [group] if whole else ()
+    rest = points_of_store(
+        store, groups, branch=branch, stop=stop, last=BASELINE, series=whole, machines=machines
     )
     plain = {series: past for series, past in plain_or_none.items() if past}
     return {**plain, **{series: past_of_points(row) for series, row in rest.items()}}

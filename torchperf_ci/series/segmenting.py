@@ -61,8 +61,12 @@ def segment_all(
     points: Mapping[AnySeriesName, Sequence[Point]],
     rule_of: Callable[[AnySeriesName, Sequence[Point]], MetricRule],
     min_effect: float = MIN_EFFECT,
+    with_newest: bool = True,
 ) -> list[SeriesHistory]:
-    """Return the level changes of at least ``min_effect`` in each series, in the order of ``points``."""
+    """Return the level changes of at least ``min_effect`` in each series, in the order of ``points``.
+
+    ``with_newest`` also looks for newest runs that differ, which takes most of the time of a single series.
+    """
     rules = {name: rule_of(name, row) for name, row in points.items()}
     parts = {name: parts_of(row, rules[name]) for name, row in points.items()}
     rows = [
@@ -75,7 +79,9 @@ def segment_all(
     for row, steps in steps_of_rows:
         changes[row.name] += _with_recoveries([_change(row, step) for step in steps])
     # Only the part that the newest run of the series belongs to.
-    current = [(row, steps) for row, steps in steps_of_rows if len(row.points) - 1 in row.lasts[-1:]]
+    current = [
+        (row, steps) for row, steps in steps_of_rows if with_newest and len(row.points) - 1 in row.lasts[-1:]
+    ]
     newest = _newest(current, min_effect)
     examined = {row.name for row in rows if row.rule.kind in _SETTLED or len(row.values) >= 2 * FEWEST}
     return [

@@ -47,7 +47,7 @@ def series_document(
     points = [point for point in points if point.run in runs]
     trunk = of_trunk(points, group.trunk)
     rule = rule_of_points(series.metric, trunk, policy)
-    (history,) = segment_all({series: trunk}, lambda *_: rule)
+    (history,) = segment_all({series: trunk}, lambda *_: rule, with_newest=False)
     # As `check` computes them.
     sensitivity = next(iter(sensitivity_of({series: trunk[-NEWEST_POINTS:]}, {series: rule})), None)
     noise, detectable = (sensitivity.noise, sensitivity.detectable) if sensitivity else (None, None)

@@ -6,7 +6,10 @@ SELECT
     series, fingerprint, batch_size, threads, workload_config,
     min(
         ifNull(low, 0) > 0 AND isFinite(arraySum(repetitions)) AND status IN ('', 'pass')
-        AND hasAll(['status', 'seconds', 'independent'], mapKeys(metric_info))
+        -- What says more, such as a direction or exact values, may change how the values are read.
+        AND hasAll(
+            ['disturbed', 'independent', 'not_measured', 'reason', 'seconds', 'status'], mapKeys(metric_info)
+        )
     ),
     min(low), max(high),
     groupArray(timestamp) AS times, if(length(arrayDistinct(times)) = count(), [], groupArray(record_id)),
