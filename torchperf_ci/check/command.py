@@ -120,8 +120,8 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     updated = updated_baselines(old, new)
     baselines.write_baselines(path, updated)
     _show_refused(collected.refused)
-    for baseline in new:
-        say(f"{path}: {_baseline_line(baseline)}")
+    for digest in dict.fromkeys(baseline.digest for baseline in new):
+        say(f"{path}: {_baseline_line([baseline for baseline in new if baseline.digest == digest])}")
     before, after = (
         {(one.digest, row.series) for one in some for row in one.series} for some in (old, updated)
     )
@@ -282,9 +282,13 @@ def _raise_refused(collected: RecordedPoints, rest: str) -> None:
         raise RecordsRefusedError(msg)
 
 
-def _baseline_line(baseline: Baseline) -> str:
-    known = (baseline.machine.get(name) for name in ("device_type", "device", "cpu", "gpu_info", "cpu_info"))
+def _baseline_line(baselines: Sequence[Baseline]) -> str:
+    """Describe the baselines of one machine, one for each commit."""
+    machine, digest = baselines[0].machine, baselines[0].digest
+    known = (machine.get(name) for name in ("device_type", "device", "cpu", "gpu_info", "cpu_info"))
     device = next(filter(None, known), "machines that are not described")
-    text = f"{len(baseline.series)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
+    series = {row.series for baseline in baselines for row in baseline.series}
+    runs = sum(baseline.runs for baseline in baselines)
+    text = f"{len(series)} series of {counted(runs, 'run')} on {device} ({digest})"
     few = f"; it takes at least {MIN_HISTORY} runs to estimate the noise, so measure more"
-    return text + (few if baseline.runs < MIN_HISTORY else "")
+    return text + (few if runs < MIN_HISTORY else "")
