@@ -92,12 +92,16 @@ def make_venv(python: str, folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def pip_versions(python: Path, package: str, seconds: float, options: Sequence[str] = ()) -> Sequence[str]:
+def pip_versions(
+    python: Path, package: str, seconds: float, options: Sequence[str] = (), index: str = ""
+) -> Sequence[str]:
     """The versions of ``package`` that pip could install there, including pre-releases; at least one.
+
+    ``options`` are passed to pip, and the URL of an ``index`` in place of the user's.
 
     Raises :class:`EnvironmentUnderTestError` if there is none or if they cannot be listed.
     """
-    listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds)
+    listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds, index)
     version = next((line for line in listed.splitlines() if line.startswith(_VERSIONS)), _VERSIONS)
     return version.removeprefix(_VERSIONS).strip().split(", ")
 
@@ -112,14 +116,20 @@ def _environ_of_pip(scratch: Path) -> dict[str, str]:
     return {**_clean_environ(), "TMPDIR": str(scratch)}
 
 
-def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float) -> str:
-    pip = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
+def _pip(
+    python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float, index: str = ""
+) -> str:
+    """Run pip. URLs may hold a password, and all users of a machine can read the arguments of its processes."""
+    scratch = python.parents[2]
+    pip = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input"]
     what = without_secrets(" ".join(["pip", command[0], *requirements]))
-    environ = _environ_of_pip(python.parents[2])
+    if urls := [requirement for requirement in requirements if "://" in requirement]:
+        (scratch / "urls.txt").write_text("\n".join(urls), encoding="utf-8")
+        pip += ["--requirement", str(scratch / "urls.txt")]
+    pip += ["--", *(requirement for requirement in requirements if requirement not in urls)]
+    environ = {**_environ_of_pip(scratch), **({"PIP_INDEX_URL": index} if index else {})}
     option = LIMIT_OPTION if command[0] == "install" else ""
-    return run_program(
-        [*pip, *requirements], what, seconds, cwd=python.parent, environ=environ, option=option
-    )
+    return run_program(pip, what, seconds, cwd=python.parent, environ=environ, option=option)
 
 
 @dataclass(frozen=True)
@@ -294,15 +304,20 @@ def open_environment(spec: BuildSpec, builder: Builder, draw: int = 0) -> Iterat
 
 @contextmanager
 def open_wheels(
-    requirements: Sequence[str], description: str, python: str, seconds: float, options: Sequence[str] = ()
+    requirements: Sequence[str],
+    description: str,
+    python: str,
+    seconds: float,
+    options: Sequence[str] = (),
+    index: str = "",
 ) -> Iterator[BuildEnvironment]:
     """A new virtual environment in which pip installs ``requirements``; raises like :func:`open_environment`.
 
-    ``options`` are passed to pip.
+    ``options`` and ``index`` are as those of :func:`pip_versions`.
     """
     with scratch_folder() as folder:
         interpreter = make_venv(python, folder / "env")
-        _pip(interpreter, ["install", "--progress-bar", "off", *options], requirements, seconds)
+        _pip(interpreter, ["install", "--progress-bar", "off", *options], requirements, seconds, index)
         yield BuildEnvironment(str(interpreter), (), description, folder)
 
 
