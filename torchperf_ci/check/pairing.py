@@ -79,6 +79,18 @@ def pair_with_past(series: Series, old: Sequence[Point], new: Sequence[Point]) -
     )
 
 
+def notes_on_series(old: Points, new: Points, verdicts: Sequence[Verdict]) -> Sequence[str]:
+    """Return notes on series that are judged by part of their numbers only, or may be worse; some may be empty."""
+    return [
+        several_machines(new),
+        several_numbers(old, new),
+        _judged_by_earlier(verdicts, new),
+        unseen_between(verdicts),
+        crept_up(verdicts),
+        subtracted(verdicts),
+    ]
+
+
 def several_machines(new: Points) -> str:
     """Return a note if some new points are not judged because they are not comparable with the newest ones.
 
@@ -125,6 +137,16 @@ def several_numbers(old: Points, new: Points) -> str:
 def _has_several_numbers(points: Iterable[Point]) -> bool:
     sources = [(point.run, point.job_id, point.fingerprint) for point in points if point.value is not None]
     return any(before == after for before, after in pairwise(sources))
+
+
+def _judged_by_earlier(verdicts: Iterable[Verdict], new: Points) -> str:
+    """Return a note on series that are judged although their newest new run has no number of them; else empty."""
+    judged = {
+        it.series for it in verdicts if it.verdict != "missing" and kind_of(it.series.metric) != "outcome"
+    }
+    newest = [of_newest_runs(row, 1) for series, row in new.items() if series in judged]
+    count = sum(all(point.value is None for point in points) for points in newest)
+    return f"{_series_have(count)} no number in the newest run, so an earlier one is judged" if count else ""
 
 
 def unseen_between(verdicts: Iterable[Verdict]) -> str:

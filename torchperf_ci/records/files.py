@@ -209,6 +209,7 @@ def job_folder(root: Path, job: str, jobs: int) -> Path:
 
 SUFFIXES = (".json", ".json.gz")
 """How the names of files with records end."""
+NO_RECORD = f"holds no record (of a folder only {' and '.join(f'*{suffix}' for suffix in SUFFIXES)} are read)"
 
 MAX_BYTES = 64 * 2**20
 """Largest size of one file or object, both compressed and unpacked."""
