@@ -98,9 +98,7 @@ def _are_built(
             ends = {0, question.bad} & state.facts.unbuilt
             if position in ends and state.facts.tries[position] >= TRIES:
                 raise _end_fails(build)
-            if not limits.ended_by(
-                state.facts
-            ):  # a build may take hours, and the next call tries these again
+            if not limits.ended_by(state.facts):  # a build may take hours; the next call tries these again
                 _check_builds(laboratory, state, progress)
         if not build.ok or build.repeated:
             return False
