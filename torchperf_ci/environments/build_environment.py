@@ -92,16 +92,12 @@ def make_venv(python: str, folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def pip_versions(
-    python: Path, package: str, seconds: float, options: Sequence[str] = (), index: str = ""
-) -> Sequence[str]:
+def pip_versions(python: Path, package: str, seconds: float, options: Sequence[str] = ()) -> Sequence[str]:
     """The versions of ``package`` that pip could install there, including pre-releases; at least one.
-
-    ``options`` are passed to pip, and the URL of an ``index`` in place of the user's.
 
     Raises :class:`EnvironmentUnderTestError` if there is none or if they cannot be listed.
     """
-    listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds, index)
+    listed = _pip(python, ["index", "versions", "--pre", *options], [package], seconds)
     version = next((line for line in listed.splitlines() if line.startswith(_VERSIONS)), _VERSIONS)
     return version.removeprefix(_VERSIONS).strip().split(", ")
 
@@ -116,18 +112,17 @@ def _environ_of_pip(scratch: Path) -> dict[str, str]:
     return {**_clean_environ(), "TMPDIR": str(scratch)}
 
 
-def _pip(
-    python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float, index: str = ""
-) -> str:
-    """Run pip. URLs may hold a password, and all users of a machine can read the arguments of its processes."""
-    scratch = python.parents[2]
-    pip = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input"]
-    what = without_secrets(" ".join(["pip", command[0], *requirements]))
+def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float) -> str:
+    """Run pip. All users of a machine can read arguments, so URLs, which may hold a password, are passed otherwise."""
+    environ, listed = _environ_of_pip(python.parents[2]), python.parents[2] / "urls.txt"
+    pip = [str(python), "-I", "-m", "pip", *(word for word in command if "://" not in word)]
+    for name, _, url in (word.partition("=") for word in command if "://" in word):
+        environ[f"PIP_{name.removeprefix('--').replace('-', '_').upper()}"] = url
     if urls := [requirement for requirement in requirements if "://" in requirement]:
-        (scratch / "urls.txt").write_text("\n".join(urls), encoding="utf-8")
-        pip += ["--requirement", str(scratch / "urls.txt")]
-    pip += ["--", *(requirement for requirement in requirements if requirement not in urls)]
-    environ = {**_environ_of_pip(scratch), **({"PIP_INDEX_URL": index} if index else {})}
+        listed.write_text("\n".join(urls), encoding="utf-8")
+        pip += ["--requirement", str(listed)]
+    pip += ["--disable-pip-version-check", "--no-input", "--", *(it for it in requirements if it not in urls)]
+    what = without_secrets(" ".join(["pip", command[0], *requirements]))
     option = LIMIT_OPTION if command[0] == "install" else ""
     return run_program(pip, what, seconds, cwd=python.parent, environ=environ, option=option)
 
@@ -304,20 +299,15 @@ def open_environment(spec: BuildSpec, builder: Builder, draw: int = 0) -> Iterat
 
 @contextmanager
 def open_wheels(
-    requirements: Sequence[str],
-    description: str,
-    python: str,
-    seconds: float,
-    options: Sequence[str] = (),
-    index: str = "",
+    requirements: Sequence[str], description: str, python: str, seconds: float, options: Sequence[str] = ()
 ) -> Iterator[BuildEnvironment]:
     """A new virtual environment in which pip installs ``requirements``; raises like :func:`open_environment`.
 
-    ``options`` and ``index`` are as those of :func:`pip_versions`.
+    ``options`` are passed to pip.
     """
     with scratch_folder() as folder:
         interpreter = make_venv(python, folder / "env")
-        _pip(interpreter, ["install", "--progress-bar", "off", *options], requirements, seconds, index)
+        _pip(interpreter, ["install", "--progress-bar", "off", *options], requirements, seconds)
         yield BuildEnvironment(str(interpreter), (), description, folder)
 
 

@@ -207,11 +207,11 @@ class Nightlies:
         pip lists them, because it knows what fits that Python and how the user reaches the index. Raises
         :class:`EnvironmentUnderTestError` if the source cannot be read or has none that fit.
         """
-        options = [] if self._is_url else ["--no-index", *self._options]
+        options = self._options if self._is_url else ["--no-index", *self._options]
         with scratch_folder() as folder:
             python = build_environment.make_venv(self.python, folder / "env")
             try:
-                versions = build_environment.pip_versions(python, TORCH, LIST_SECONDS, options, self._index)
+                versions = build_environment.pip_versions(python, TORCH, LIST_SECONDS, options)
             except EnvironmentUnderTestError as error:
                 msg = f"{self._has_none}: {error}"
                 raise EnvironmentUnderTestError(msg) from error
@@ -224,7 +224,7 @@ class Nightlies:
     def opened(self, nightly: Nightly) -> AbstractContextManager[BuildEnvironment]:
         """Open the environment of a nightly for the block; raises :class:`EnvironmentUnderTestError`."""
         wanted = str(nightly)
-        return open_wheels([wanted], wanted, self.python, self.seconds, self._options, self._index)
+        return open_wheels([wanted], wanted, self.python, self.seconds, self._options)
 
     @property
     def _is_url(self) -> bool:
@@ -237,11 +237,9 @@ class Nightlies:
 
     @property
     def _options(self) -> list[str]:
-        return [] if self._is_url else ["--find-links", str(Path(self.source).absolute())]
-
-    @property
-    def _index(self) -> str:
-        return self.source.rstrip("/").removesuffix(f"/{TORCH}") if self._is_url else ""
+        if not self._is_url:
+            return ["--find-links", str(Path(self.source).absolute())]
+        return [f"--index-url={self.source.rstrip('/').removesuffix(f'/{TORCH}')}"]
 
 
 def built_from(nightly: Nightly, installed: Mapping[str, Distribution], repo: Path) -> Revision:
