@@ -183,15 +183,12 @@ def provenance(reason: str, command: Sequence[str]) -> dict[str, str]:
 
 def _git_user() -> str:
     """Return the user in git's author format; empty if git is missing or not configured."""
-    name, email = _git_setting("user.name"), _git_setting("user.email")
-    return f"{name} <{email}>" if name and email else name or email
-
-
-def _git_setting(name: str) -> str:
+    output = b""
     with suppress(GitError):
-        output = Git.within(_GIT_SECONDS, Path.cwd())("config", "--get", name)
-        return output.decode(errors="replace").strip()
-    return ""
+        output = Git.within(_GIT_SECONDS, Path.cwd())("config", "--get-regexp", r"^user\.(name|email)$")
+    known = dict(line.split(" ", 1) for line in output.decode(errors="replace").splitlines() if " " in line)
+    name, email = known.get("user.name", ""), known.get("user.email", "")
+    return f"{name} <{email}>" if name and email else name or email
 
 
 BASELINE_VERSION = 1
