@@ -91,13 +91,7 @@ def baselines_of(points: Points, provenance: Mapping[str, str]) -> list[Baseline
         for series, point in measured:
             rows[machine, commit, torch][series].append(point)
     return [
-        Baseline(
-            commit,
-            torch,
-            **provenance,
-            machine=json.loads(machine),
-            series=[_row_of_points(series, row[series]) for series in sorted(row)],
-        )
+        Baseline(commit, torch, **provenance, machine=json.loads(machine), series=_rows_of_points(row))
         for (machine, commit, torch), row in rows.items()
     ]
 
@@ -144,6 +138,10 @@ def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
                 if measured_values(row.series.metric, {}, [value])
             ]
     return points
+
+
+def _rows_of_points(points: Points) -> list[BaselineRow]:
+    return [_row_of_points(series, points[series]) for series in sorted(points)]
 
 
 def _row_of_points(series: Series, points: Sequence[Point]) -> BaselineRow:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
-from torchperf_ci.check import baselines
+from torchperf_ci.check import baselines, pairing
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.pairing import notes_on_series
 from torchperf_ci.check.recorded_past import (
     STORE,
     PastSource,
@@ -158,7 +157,12 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [
         *_notes(collected, past, why_unknown(unknown, past.groups) if unknown else ""),
-        *notes_on_series(others, new, verdicts),
+        pairing.several_machines(new),
+        pairing.several_numbers(others, new),
+        pairing.judged_by_earlier(verdicts, new),
+        pairing.unseen_between(verdicts),
+        pairing.crept_up(verdicts),
+        pairing.subtracted(verdicts),
         *suspect_machines(verdicts).values(),
         _NOTHING_COMPARED if past.points and not any(others.values()) else "",
         *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),
