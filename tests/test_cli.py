@@ -115,6 +115,8 @@ def test_a_users_error_is_one_line_and_exit_code_2() -> None:
         (["baseline", "updat"], "unknown command 'baseline updat': did you mean baseline update?"),
         (["run", "--sute", "quick"], "unknown option of torchperf run '--sute': did you mean --suite?"),
         (["check", "--branhc=x"], "unknown option of torchperf check '--branhc': did you mean --branch"),
+        (["bisect", "--budget=3"], "unknown option of torchperf bisect '--budget': did you mean --deadline?"),
+        (["compare", "--good", "x"], "unknown option of torchperf compare '--good': did you mean --base?"),
         (
             ["doctor", "h100"],
             "torchperf doctor got an unexpected argument: 'h100'; see torchperf doctor --help",

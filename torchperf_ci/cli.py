@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 BUG = 70
 _LIKELY_FOR = {"py": ["--suite"], "json": ["--verdicts"], "csv": ["--csv"]}
 _LIKELY = ["--base", "--against", "--good", "--suite", "--records"]  # what a stray word is probably for
+_ALIKE = (("--budget", "--deadline"), ("--filter", "--workload"), ("--base", "--good"), ("--head", "--bad"))
+"""Options of different commands that mean nearly the same."""
 READER_GONE = 128 + signal.SIGPIPE
 """Exit code if the reader of a pipe, such as ``head``, has ended, as for other programs."""
 _MISSING = {
@@ -189,7 +191,11 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         hint = f"did you mean {flag} {unknown[0]}?" if flag else f"see {name} --help"
         msg = f"{name} got an unexpected argument: {unknown[0]!r}; {hint}"
         raise UsageError(msg)
-    raise UnknownNameError("option of " + name, unknown[0].partition("=")[0], flags, f"{name} --help")
+    given = unknown[0].partition("=")[0]
+    if alike := [flag for both in _ALIKE if given in both for flag in both if flag in flags]:
+        msg = f"unknown option of {name} {given!r}: did you mean {alike[0]}?"
+        raise UsageError(msg)
+    raise UnknownNameError("option of " + name, given, flags, f"{name} --help")
 
 
 def _check_words(argv: Sequence[str]) -> None:

@@ -17,7 +17,7 @@ from math import isfinite
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.errors import JsonFileError, OutputDirectoryError, ResumeError
+from torchperf_ci.errors import JsonFileError, ResumeError
 from torchperf_ci.records.files import MAX_BYTES, read_regular, replace_file
 from torchperf_ci.records.record import parsed_json
 from torchperf_ci.records.schema import excerpt
@@ -105,11 +105,6 @@ class JsonFormat:
 
 def write_json_file(path: Path, text: str) -> None:
     """Write ``text`` to ``path`` atomically, creating missing directories. Raises :class:`OutputDirectoryError`."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"{path}: its directory cannot be made: {error.strerror}"
-        raise OutputDirectoryError(msg) from error
     replace_file(path, text)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci import scratch
+from torchperf_ci.deadline import Deadline
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,6 +56,18 @@ def test_a_good_commit_that_fails_is_not_built_again_after_the_deadline(
     assert bisect.code(*ends, "--deadline", "0.01") == 2
     assert "the good commit cannot be built" in capsys.readouterr().err
     assert tried(tmp_path, 0) == 1
+
+
+def test_good_is_not_built_again_after_the_deadline_when_others_fail_in_a_row(
+    bisect: Bisecting, history: History, quick: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shas, built, over = history.costs(100, 100, 150, 150), tmp_path / "built", tmp_path / "over"
+    monkeypatch.setattr(Deadline, "left", property(lambda _: 0.0 if over.exists() else 1000.0))
+    fails = f"{{ [ $(wc -l <{built}) -lt 5 ] || touch {over}; exit 1; }}"
+    build = f"echo $SHA >>{built}; [ $SHA = {shas[0]} ] || [ $SHA = {shas[3]} ] || {fails}"
+    options = ("--good", shas[0], "--bad", shas[3], "--python", quick, "--build", build)
+    assert bisect.code(*options, "--deadline", "1000") == 5
+    assert built.read_text().split().count(shas[0]) == 1
 
 
 @pytest.mark.parametrize(("end", "which"), [(0, "good"), (1, "bad")])

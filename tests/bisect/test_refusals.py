@@ -38,7 +38,10 @@ NIGHTLY = ("--builder", "nightly", "--wheels", ".")
         (("--command", "echo {sha}", *NIGHTLY), "uses {sha}, which this builder does not provide"),
         (("--command", "x", "--min-effect", "3"), "--min-effect cannot be '3'"),
         (("--command", "x", "--python", "no such python"), "there is no Python at no such python"),
-        (("--metric", "latency(ms)", "--suite", "new.py"), "none is read from a commit that is measured"),
+        (
+            ("--metric", "latency(ms)", "--suite", "new.py"),
+            "where it has to be even to measure other commits",
+        ),
         (("--command", "x", "--good", "v9"), ": git knows no commit of this name; if another clone has it"),
         (
             ("--command", "x", "--good", "HEAD:x"),

@@ -7,6 +7,8 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from checking import record as record_of_night
+from checking import run, verdicts
 from jsonschema import Draft202012Validator
 from made_points import noisy
 
@@ -181,6 +183,23 @@ def test_new_records_are_judged_by_the_baseline_of_their_fingerprint(tmp_path: P
     ]:
         folder = measure(tmp_path / f"check-{level}-{facts['driver']}", noisy(level, 3, seed=1), facts)
         assert cli.main(["check", str(folder), "--against", "baseline.json"]) == code, (facts, level)
+
+
+def test_a_baseline_of_several_nights_keeps_the_commit_of_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A change among them is not of the newest one, and no other cause is claimed for it."""
+    for day, value in enumerate([*noisy(10, 28), 12.0, 12.1]):
+        run(tmp_path / "nights", f"run-{day}", [record_of_night("latency(ms)", value, day)])
+    assert update(tmp_path / "nights") == 0
+    assert "1 series of 30 runs on" in capsys.readouterr().err
+    assert [one["commit"] for one in baselines()] == [f"{day:040x}" for day in range(30)]
+    night = run(tmp_path, "night", [record_of_night("latency(ms)", 12.05, 30)])
+    assert cli.main(["check", str(night), "--against", "baseline.json"]) == 1
+    (verdict,) = verdicts(tmp_path)
+    ends = [verdict["evidence"][end]["commit"] for end in ("last_old", "first_new")]
+    assert ends == [f"{27:040x}", f"{28:040x}"]
+    assert "same commit" not in verdict["why"]
 
 
 def test_a_machine_without_a_baseline_is_not_comparable(tmp_path: Path) -> None:

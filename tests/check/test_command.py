@@ -117,7 +117,10 @@ def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
     ("argv", "message"),
     [
         ([], "say which records are new: torchperf check DIR"),
-        (["empty"], "empty: holds no record, so there is nothing to do"),
+        (
+            ["empty"],
+            "empty: holds no record (of a folder only *.json and *.json.gz are read), so there is nothing",
+        ),
         (["nowhere"], "nowhere: there is no such file or directory"),
         (["fine", "--against", "nowhere"], "--against nowhere: there is no such directory or file"),
         (
@@ -128,9 +131,12 @@ def test_a_job_that_delivered_nothing_is_told_and_spoils_nothing(
         (["fine"], "`torchperf ingest` makes one, or say where the past is with --against or --store"),
         (["fine", "--against", "fine/records.json"], "fine/records.json: is not an object"),
         (["--sensitivity", "--calibrate"], "are two questions"),
-        (["fine", "--against", "empty"], "--against empty: holds no record, so there is no past"),
-        (["fine", "--against", "strange"], "--against strange: holds no record (strange/package.json:1: $: "),
-        (["--sensitivity", "--against", "empty"], "--against empty: holds no record, so there is no past"),
+        (
+            ["fine", "--against", "empty"],
+            "*.json.gz are read): there is no past; give records, or `store`",
+        ),
+        (["fine", "--against", "strange"], "*.json.gz are read) (strange/package.json:1: $: "),
+        (["--sensitivity", "--against", "empty"], "--against empty: holds no record"),
         (["--calibrate", "--against", "fine"], "the past has 1 run, and calibrating takes at least 10"),
     ],
 )
@@ -155,6 +161,24 @@ def test_a_new_zero_of_a_latency_is_missing(history: Path, tmp_path: Path) -> No
     assert check(run(tmp_path, "zero", [record("latency(ms)", 0, 31)]), "--against", history) == 0
     (verdict,) = verdicts(tmp_path)
     assert (verdict["verdict"], verdict["why"]) == ("missing", "the run has no number above zero")
+
+
+def test_a_newest_run_without_a_number_is_told_where_an_earlier_one_is_judged(
+    history: Path, tmp_path: Path
+) -> None:
+    for day, value in [(30, 10.03), (31, 0)]:
+        run(tmp_path / "new", f"run-{day}", [record("latency(ms)", value, day)])
+    assert check(tmp_path / "new", "--against", history) == 0
+    assert words(tmp_path) == ["unchanged"]
+    assert notes(tmp_path) == ["1 series has no number in the newest run, so an earlier one is judged"]
+
+
+def test_a_store_beside_another_history_is_said_not_to_be_read(
+    fine: Path, history: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert check(fine, "--against", history, "--store", "clickhouse://me:secret@host/db") == 0
+    said = capsys.readouterr().err
+    assert "--store is not read: --against names another history" in said
 
 
 @pytest.mark.parametrize("change", [0.8, 1.2])

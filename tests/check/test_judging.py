@@ -141,6 +141,10 @@ def test_a_hopelessly_noisy_series_says_so_without_a_number_that_means_nothing()
     assert "too noisy to judge" in verdict.why
 
 
+def test_one_impossible_value_of_a_short_past_is_not_told_as_a_percentage() -> None:
+    assert one([*noisy(10, 7), 1e30], [10.0]).why == "too noisy to judge: runs vary by more than 1000%"
+
+
 def test_numbers_of_any_size_have_a_verdict() -> None:
     verdict = one(list(np.exp(np.random.default_rng(0).uniform(-690, 690, 30))), [1e-300, 1e300])
     assert verdict.verdict == "noisy"

@@ -43,6 +43,9 @@ def test_a_file_deep_in_the_folder_counts() -> None:
 
 def test_a_single_artifact_lies_without_a_folder_of_its_own(tmp_path: Path) -> None:
     assert not missing_jobs(tmp_path, [tmp_path / "resnet.json"], ALL[:1])
+    assert not missing_jobs(tmp_path, [tmp_path / "resnet.json"], ALL[:1] * 2), (
+        "a name given twice is one job"
+    )
     (tmp_path / f"torchperf-records-{ALL[1]}").mkdir()
     assert missing_jobs(tmp_path, [tmp_path / "resnet.json"], ALL[:1]) == [f"{ALL[0]}: nothing was measured"]
 

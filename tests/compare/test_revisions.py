@@ -40,8 +40,8 @@ def test_a_suite_file_that_only_head_has_is_not_blamed_on_the_commit(
     arguments = ("--base", "main", "--head", "main", "--repo", str(checkout.folder), "--suite", "new.py")
     assert cli.main(["compare", *arguments, "--python", str(torch_environment / "bin/python")]) == 2
     assert capsys.readouterr().err == (
-        f"torchperf: error: there is no suite file {Path('new.py').absolute()} on this machine; "
-        "none is read from a commit that is measured\n"
+        f"torchperf: error: there is no suite file {Path('new.py').absolute()} on this machine, "
+        "where it has to be even to measure other commits\n"
     )
 
 

@@ -273,7 +273,7 @@ def test_what_is_no_file_of_culprits_is_refused_with_the_place(
 
 def test_what_cannot_be_written_is_told(bisection: Bisection, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(OutputDirectoryError, match="its directory cannot be made"):
+    with pytest.raises(OutputDirectoryError, match="cannot be written"):
         write_culprits(tmp_path / "taken/c.json", bisection)
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputDirectoryError):

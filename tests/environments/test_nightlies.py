@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from wheels import made_wheel
 
+from torchperf_ci.environments import build_environment
+from torchperf_ci.environments.build_environment import open_wheels
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.environments.wheels import (
     Distribution,
@@ -75,6 +77,22 @@ def test_a_nightly_is_installed_with_its_dependencies(shelf, url, with_pip, plac
         assert subprocess.run([environment.python, "-c", "import torch, triton"], timeout=60).returncode == 0
     assert found["torch"].version == SECOND.version
     assert "triton" in found
+
+
+def test_a_password_is_in_no_arguments_that_others_can_read(shelf, url, with_pip, monkeypatch) -> None:
+    as_index(shelf)
+    index, real, commands = url.replace("//", "//me:hush@"), build_environment.run_program, []
+
+    def run_program(command, *rest, **more):
+        commands.append(command)
+        return real(command, *rest, **more)
+
+    monkeypatch.setattr(build_environment, "run_program", run_program)
+    nightlies = Nightlies(f"{index}/nightly/cpu", with_pip)
+    wheel = f"{index}/files/triton-3.1-py3-none-any.whl"
+    with nightlies.opened(nightlies.listed()[0]), open_wheels([wheel], wheel, with_pip, 60) as environment:
+        assert [*installed_distributions(environment.python, "triton")] == ["triton"]
+    assert not any("hush" in word for command in commands for word in command)
 
 
 @pytest.mark.parametrize("place", ["empty", "served"])

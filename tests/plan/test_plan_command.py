@@ -354,7 +354,7 @@ def test_a_night_without_a_regression_has_nothing_to_bisect(
         (["--verdicts", "nowhere.json", "--records", "records"], "nowhere.json: cannot be read"),
         (["--verdicts", "torchperf.yml", "--records", "records"], "is not valid JSON"),
         (["--config", "nowhere.yml"], "nowhere.yml: cannot be read"),
-        (["--costs", "torchperf.yml/costs.json"], "its directory cannot be made"),
+        (["--costs", "torchperf.yml/costs.json"], "cannot be written"),
     ],
 )
 @pytest.mark.usefixtures("night")

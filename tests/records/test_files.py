@@ -143,6 +143,11 @@ def test_a_device_is_written_to_and_stays_one(tmp_path: Path, monkeypatch: pytes
     assert len([*tmp_path.iterdir()]) == 2
 
 
+def test_missing_folders_are_made(tmp_path: Path) -> None:
+    replace_file(tmp_path / "new" / "folder" / "a.json", "new")
+    assert (tmp_path / "new" / "folder" / "a.json").read_text() == "new"
+
+
 def test_a_link_elsewhere_is_replaced_and_not_followed(tmp_path: Path) -> None:
     (tmp_path / "a.json").symlink_to("b.json")
     replace_file(tmp_path / "a.json", "new")

@@ -199,7 +199,7 @@ def test_a_file_that_is_not_there_or_too_large_is_told(
 
 def test_what_cannot_be_written_is_told_and_leaves_the_old_file(judgement: Judgement, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
-    with pytest.raises(OutputDirectoryError, match="its directory cannot be made"):
+    with pytest.raises(OutputDirectoryError, match="cannot be written"):
         write_verdicts(tmp_path / "taken/v.json", judgement)
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputDirectoryError):

@@ -278,7 +278,6 @@ def save_profile_files(folder: Path, changes: ProfileChanges, traces: Mapping[st
 
     Raises :class:`OSError` or :class:`OutputDirectoryError`.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     replace_file(folder / TABLE, profile_table(changes.rows))
     for name, trace in traces.items():
         if trace.stat().st_size <= TRACE_LIMIT:

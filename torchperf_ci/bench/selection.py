@@ -336,9 +336,7 @@ def check_suite_files(settings: Settings) -> None:
     """Raise :class:`SuiteFileError` for a file that is not there, before anything is built or torch is imported."""
     for file in settings.files:
         if not file.startswith(TORCHBENCH) and not Path(file).is_file():
-            msg = (
-                f"there is no suite file {file} on this machine; none is read from a commit that is measured"
-            )
+            msg = f"there is no suite file {file} on this machine, where it has to be even to measure other commits"
             raise SuiteFileError(msg)
 
 

@@ -59,7 +59,7 @@ def investigate(
             step = known.next_step(may_build=False)
         if step is None or not limits.may_build(state.facts, _unbuilt(step, state.facts)):
             return "--max-builds"
-        if _are_built(step, question, laboratory, state, progress):
+        if _are_built(step, question, laboratory, state, limits, progress):
             progress.begin_pair(step)
             outcome = laboratory.measure(step)
             state.add(outcome)
@@ -82,6 +82,7 @@ def _are_built(
     question: BisectQuestion,
     laboratory: Laboratory,
     state: StateFile,
+    limits: BisectLimits,
     progress: BisectProgress,
 ) -> bool:
     for position, draw in _builds(step):
@@ -97,7 +98,8 @@ def _are_built(
             ends = {0, question.bad} & state.facts.unbuilt
             if position in ends and state.facts.tries[position] >= TRIES:
                 raise _end_fails(build)
-            _check_builds(laboratory, state, progress)
+            if not limits.ended_by(state.facts):  # a build may take hours; the next call tries these again
+                _check_builds(laboratory, state, progress)
         if not build.ok or build.repeated:
             return False
     return True

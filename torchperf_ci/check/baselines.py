@@ -1,4 +1,4 @@
-"""Baselines: small histories that are committed with the code, one per fingerprint, in one JSON file."""
+"""Baselines: small histories that are committed with the code, one per fingerprint and commit, in one JSON file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -29,6 +29,7 @@ from torchperf_ci.series.points import (
     machine_facts,
     measured_values,
     middle,
+    runs_of,
 )
 
 _HEX_DIGITS = 12
@@ -73,18 +74,30 @@ class Baseline:
 
 
 def baselines_of(points: Points, provenance: Mapping[str, str]) -> list[Baseline]:
-    """Return a baseline for each machine in ``points``. Points without a number and without an outcome are left out."""
-    rows_of_machine: dict[str, dict[Series, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    """Return a baseline for each machine and each commit of its runs, oldest first.
+
+    Points without a number and without an outcome are left out.
+    """
+    points_of_run: dict[tuple[str, str], list[tuple[Series, Point]]] = defaultdict(list)
     for series, row in points.items():
         for point in row:
             if number_of(series, point) is not None:
                 machine = json.dumps(machine_facts(point.fingerprint), sort_keys=True)
-                rows_of_machine[machine][series].append(point)
-    return [_baseline_of_points(rows, provenance) for rows in rows_of_machine.values()]
+                points_of_run[point.run, machine].append((series, point))
+    oldest_first = runs_of(point for row in points.values() for point in row)
+    rows: dict[tuple[str, str, str], dict[Series, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    for (_, machine), measured in sorted(points_of_run.items(), key=lambda it: oldest_first.index(it[0][0])):
+        commit, torch = max((point.commit, point.torch) for _, point in measured)
+        for series, point in measured:
+            rows[machine, commit, torch][series].append(point)
+    return [
+        Baseline(commit, torch, **provenance, machine=json.loads(machine), series=_rows_of_points(row))
+        for (machine, commit, torch), row in rows.items()
+    ]
 
 
 def updated_baselines(old: Iterable[Baseline], new: Sequence[Baseline]) -> list[Baseline]:
-    """Replace what ``old`` has of the machines in ``new``; the result is sorted by machine.
+    """Replace what ``old`` has of the machines in ``new``; the result is sorted by machine, then oldest first.
 
     Machines without facts, and anchored series, have the same fingerprint everywhere: device and architecture tell
     them apart.
@@ -95,10 +108,7 @@ def updated_baselines(old: Iterable[Baseline], new: Sequence[Baseline]) -> list[
         for baseline in old
         if (rows := [row for row in baseline.series if (baseline.digest, *_hardware(row)) not in renewed])
     ]
-    return sorted(
-        [*kept, *new],
-        key=lambda baseline: (sorted(baseline.machine.items()), baseline.digest, baseline.series[0].series),
-    )
+    return sorted([*kept, *new], key=lambda baseline: (sorted(baseline.machine.items()), baseline.date))
 
 
 def _hardware(row: BaselineRow) -> tuple[str, str]:
@@ -108,7 +118,9 @@ def _hardware(row: BaselineRow) -> tuple[str, str]:
 def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
     """Return the points of all baselines, in the form of recorded history: oldest first."""
     points: dict[Series, list[Point]] = defaultdict(list)
+    runs: Counter[str] = Counter()
     for baseline in sorted(baselines, key=attrgetter("date")):
+        runs[baseline.digest] += baseline.runs
         when = int(datetime.datetime.fromisoformat(baseline.date).timestamp())
         for row in baseline.series:
             facts = {**baseline.machine, **row.facts}
@@ -122,17 +134,14 @@ def points_of_baselines(baselines: Iterable[Baseline]) -> Points:
                     info={"torch": baseline.torch} if baseline.torch else {},
                     run=f"{baseline.digest} {number}",
                 )
-                for number, value in enumerate(row.values, start=baseline.runs - len(row.values))
+                for number, value in enumerate(row.values, start=runs[baseline.digest] - len(row.values))
                 if measured_values(row.series.metric, {}, [value])
             ]
     return points
 
 
-def _baseline_of_points(rows: Mapping[Series, Sequence[Point]], provenance: Mapping[str, str]) -> Baseline:
-    newest = max((row[-1] for row in rows.values()), key=lambda point: point.timestamp)
-    machine = machine_facts(newest.fingerprint)
-    series = [_row_of_points(series, rows[series]) for series in sorted(rows)]
-    return Baseline(newest.commit, newest.torch, **provenance, machine=machine, series=series)
+def _rows_of_points(points: Points) -> list[BaselineRow]:
+    return [_row_of_points(series, points[series]) for series in sorted(points)]
 
 
 def _row_of_points(series: Series, points: Sequence[Point]) -> BaselineRow:
@@ -172,15 +181,12 @@ def provenance(reason: str, command: Sequence[str]) -> dict[str, str]:
 
 def _git_user() -> str:
     """Return the user in git's author format; empty if git is missing or not configured."""
-    name, email = _git_setting("user.name"), _git_setting("user.email")
-    return f"{name} <{email}>" if name and email else name or email
-
-
-def _git_setting(name: str) -> str:
+    output = b""
     with suppress(GitError):
-        output = Git.within(_GIT_SECONDS, Path.cwd())("config", "--get", name)
-        return output.decode(errors="replace").strip()
-    return ""
+        output = Git.within(_GIT_SECONDS, Path.cwd())("config", "--get-regexp", r"^user\.(name|email)$")
+    known = dict(line.split(" ", 1) for line in output.decode(errors="replace").splitlines() if " " in line)
+    name, email = known.get("user.name", ""), known.get("user.email", "")
+    return f"{name} <{email}>" if name and email else name or email
 
 
 BASELINE_VERSION = 1

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
-from torchperf_ci.check import baselines
+from torchperf_ci.check import baselines, pairing
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.pairing import crept_up, several_machines, several_numbers, subtracted, unseen_between
 from torchperf_ci.check.recorded_past import (
     STORE,
     PastSource,
@@ -29,7 +28,7 @@ from torchperf_ci.document import counted
 from torchperf_ci.errors import PlaceForbiddenError, RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.options import is_given
 from torchperf_ci.places import is_api, is_remote
-from torchperf_ci.records.files import ARTIFACT_PREFIX, check_writable, job_folder
+from torchperf_ci.records.files import ARTIFACT_PREFIX, NO_RECORD, check_writable, job_folder
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
 def missing_jobs(root: Path, files: Iterable[Path], expected: Collection[str]) -> Sequence[str]:
     """Return a note on each of the ``expected`` jobs whose folder below ``root`` contains none of ``files``."""
     holding = {folder for file in files for folder in (file, *file.parents)}
+    expected = dict.fromkeys(expected)
     measured = {job for job in expected if job_folder(root, job, len(expected)) in holding}
     named = any(folder.parent == root and folder.name.startswith(ARTIFACT_PREFIX) for folder in holding)
     if len(expected) > 1 and not measured and not named:
@@ -120,8 +120,8 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     updated = updated_baselines(old, new)
     baselines.write_baselines(path, updated)
     _show_refused(collected.refused)
-    for baseline in new:
-        say(f"{path}: {_baseline_line(baseline)}")
+    for digest in dict.fromkeys(baseline.digest for baseline in new):
+        say(f"{path}: {_baseline_line([baseline for baseline in new if baseline.digest == digest])}")
     before, after = (
         {(one.digest, row.series) for one in some for row in one.series} for some in (old, updated)
     )
@@ -140,7 +140,7 @@ def _collected(folder: str, format_name: str) -> RecordedPoints:
     if collected.refused:
         _show_refused(collected.refused)
         _raise_refused(collected, f"{folder} has no other")
-    msg = f"{folder}: holds no record, so there is nothing to do; give a directory that `torchperf run` has written"
+    msg = f"{folder}: {NO_RECORD}, so there is nothing to do; give one that `torchperf run` has written"
     raise RecordsError(msg)
 
 
@@ -157,11 +157,12 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [
         *_notes(collected, past, why_unknown(unknown, past.groups) if unknown else ""),
-        several_machines(new),
-        several_numbers(others, new),
-        unseen_between(verdicts),
-        crept_up(verdicts),
-        subtracted(verdicts),
+        pairing.several_machines(new),
+        pairing.several_numbers(others, new),
+        pairing.judged_by_earlier(verdicts, new),
+        pairing.unseen_between(verdicts),
+        pairing.crept_up(verdicts),
+        pairing.subtracted(verdicts),
         *suspect_machines(verdicts).values(),
         _NOTHING_COMPARED if past.points and not any(others.values()) else "",
         *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),
@@ -213,6 +214,8 @@ def _source_of_past(options: CheckOptions, config: Config) -> str:
 def _past(new: Points, options: CheckOptions, config: Config) -> RecordedPast:
     """Read the past of the new points' groups, or all of it if there are no new points."""
     against = _source_of_past(options, config)
+    if options.store and against != STORE:
+        say("--store is not read: --against names another history")
     is_of_uploads = not options.against and against != STORE
     knows_branches = against == STORE or is_remote(against) or is_of_uploads
     branch = options.branch or (branch_of(new) if knows_branches else "")
@@ -282,9 +285,13 @@ def _raise_refused(collected: RecordedPoints, rest: str) -> None:
         raise RecordsRefusedError(msg)
 
 
-def _baseline_line(baseline: Baseline) -> str:
-    known = (baseline.machine.get(name) for name in ("device_type", "device", "cpu", "gpu_info", "cpu_info"))
+def _baseline_line(baselines: Sequence[Baseline]) -> str:
+    """Describe the baselines of one machine, one for each commit."""
+    machine, digest = baselines[0].machine, baselines[0].digest
+    known = (machine.get(name) for name in ("device_type", "device", "cpu", "gpu_info", "cpu_info"))
     device = next(filter(None, known), "machines that are not described")
-    text = f"{len(baseline.series)} series of {counted(baseline.runs, 'run')} on {device} ({baseline.digest})"
+    series = {row.series for baseline in baselines for row in baseline.series}
+    runs = sum(baseline.runs for baseline in baselines)
+    text = f"{len(series)} series of {counted(runs, 'run')} on {device} ({digest})"
     few = f"; it takes at least {MIN_HISTORY} runs to estimate the noise, so measure more"
-    return text + (few if baseline.runs < MIN_HISTORY else "")
+    return text + (few if runs < MIN_HISTORY else "")

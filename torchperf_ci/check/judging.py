@@ -342,22 +342,15 @@ def _with_valid_values(pairing: SeriesPairing, rule: MetricRule) -> SeriesPairin
 
 
 def _judge_paired(pairings: Sequence[SeriesPairing], rules: Mapping[Series, MetricRule]) -> list[Verdict]:
-    comparable = [pairing for pairing in pairings if pairing.old]
+    following = judged_by_anchor(pairing for pairing in pairings if pairing.old)
+    own = [pairing for pairing in pairings if pairing.series not in following]
+    comparable = [pairing for pairing in own if pairing.old]
     counts = [pairing for pairing in comparable if rules[pairing.series].kind == "count"]
-    following = judged_by_anchor(comparable)
-    numbers = [
-        pairing
-        for pairing in comparable
-        if pairing.series not in following and rules[pairing.series].kind != "count"
-    ]
+    numbers = [pairing for pairing in comparable if rules[pairing.series].kind != "count"]
     judged = with_build_variance(judge_numbers(numbers, rules), numbers, rules)
     anchored = {verdict.series.case: verdict for verdict in judged if verdict.series.metric == ANCHORED}
     return [
-        *(
-            _without_past(pairing)
-            for pairing in pairings
-            if not pairing.old and pairing.series not in following
-        ),
+        *(_without_past(pairing) for pairing in own if not pairing.old),
         *(judge_count(pairing, rules[pairing.series]) for pairing in counts),
         *judged,
         *(

@@ -47,6 +47,8 @@ TOO_NOISY = 3.0
 """A series that could only show a change larger than this many times ``min_effect`` is too noisy, not unchanged."""
 MAX_DETECTABLE = 1.0
 """Relative change from which on ``detectable`` is not reported: a series that only shows a doubling shows nothing."""
+_MOST_NOISE = 10.0
+"""Largest noise that is told as a number: a single impossible value in the past makes it astronomical."""
 MIN_SHOWN_OFFSET = 0.005
 """Smallest offset of a machine that is reported to the reader."""
 
@@ -101,7 +103,8 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     detectable = share_of_log(judged.detectable[row])
     if rule.kind == "ratio" and detectable > MAX_DETECTABLE:
         noise = share_of_log(judged.sigma[row])
-        return GateFinding("noisy", f"too noisy to judge: runs vary by {noise:.0%}")
+        by = f"{noise:.0%}" if noise <= _MOST_NOISE else f"more than {_MOST_NOISE:.0%}"
+        return GateFinding("noisy", f"too noisy to judge: runs vary by {by}")
     if detectable > TOO_NOISY * rule.min_effect:
         change = f"below {detectable:.1%}" if rule.kind == "ratio" else "of three times what matters"
         return GateFinding("noisy", f"too noisy to tell: a change {change} would probably go unseen")

@@ -84,8 +84,7 @@ def several_machines(new: Points) -> str:
 
     All outcomes are judged, whatever their machine.
     """
-    rows = (row for series, row in new.items() if kind_of(series.metric) != "outcome")
-    differing_names = [differing for row in rows if (differing := _differing_names(row))]
+    differing_names = [differing for row in _measured(new).values() if (differing := _differing_names(row))]
     if not differing_names:
         return ""
     names = ", ".join(sorted(set().union(*differing_names)))
@@ -93,6 +92,11 @@ def several_machines(new: Points) -> str:
         f"{_series_have(len(differing_names))} new points of several machines or batch sizes, which differ in {names}; "
         "of each only those of the newest machine are judged: check each machine's records by itself"
     )
+
+
+def _measured(points: Points) -> Points:
+    """Return the points of series that are not outcomes."""
+    return {series: row for series, row in points.items() if kind_of(series.metric) != "outcome"}
 
 
 def _series_have(number: int) -> str:
@@ -107,11 +111,7 @@ def _differing_names(points: Iterable[Point]) -> set[str]:
 
 def several_numbers(old: Points, new: Points) -> str:
     """Return a note if some series have several numbers of one job, in a new run or the last one before; else empty."""
-    rows = [
-        [*old.get(series, ())[-2:], *row]
-        for series, row in new.items()
-        if kind_of(series.metric) != "outcome"
-    ]
+    rows = [[*old.get(series, ())[-2:], *row] for series, row in _measured(new).items()]
     count = sum(map(_has_several_numbers, rows))
     return (
         f"{_series_have(count)} several numbers of one run, whose median is judged and "
@@ -125,6 +125,14 @@ def several_numbers(old: Points, new: Points) -> str:
 def _has_several_numbers(points: Iterable[Point]) -> bool:
     sources = [(point.run, point.job_id, point.fingerprint) for point in points if point.value is not None]
     return any(before == after for before, after in pairwise(sources))
+
+
+def judged_by_earlier(verdicts: Iterable[Verdict], new: Points) -> str:
+    """Return a note on series that are judged although their newest new run has no number of them; else empty."""
+    judged = {verdict.series for verdict in verdicts if verdict.verdict != "missing"}
+    newest = [of_newest_runs(row, 1) for series, row in _measured(new).items() if series in judged]
+    count = sum(all(point.value is None for point in points) for points in newest)
+    return f"{_series_have(count)} no number in the newest run, so an earlier one is judged" if count else ""
 
 
 def unseen_between(verdicts: Iterable[Verdict]) -> str:

@@ -16,6 +16,7 @@ from torchperf_ci.errors import RecordsError, UnknownNameError, UsageError
 from torchperf_ci.identity import base_branch, branch_of_job, fields_of_job
 from torchperf_ci.places import is_api, is_remote, is_store
 from torchperf_ci.places.packs import month_before
+from torchperf_ci.records.files import NO_RECORD
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import NEWEST_POINTS, groups_of_store, points_of_store
@@ -285,7 +286,7 @@ class PastSource:
             if self.may_be_empty:
                 return RecordedPast(self.against, (), {}, self._nothing_yet(), collected.refused)
             why = f" ({collected.refused[0]})" if collected.refused else ""
-            msg = f"--against {self.against}: holds no record{why}, so there is no past; give records, or `{STORE}`"
+            msg = f"--against {self.against}: {NO_RECORD}{why}: there is no past; give records, or `{STORE}`"
             raise RecordsError(msg)
         past = self._of_points(collected.points, chosen)
         earlier = _points_where(past.points, lambda point: not self.stop or point.timestamp < self.stop)

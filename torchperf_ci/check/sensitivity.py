@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from math import log1p
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -214,24 +215,12 @@ def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Poi
 
 
 _LISTED = 10
+_number_column = partial(Column, kind="number")
 _METRIC_COLUMNS = (
-    Column("benchmark"),
-    Column("machine"),
-    Column("metric"),
-    Column("series", "number"),
-    Column("judged", "number"),
-    Column("noise", "number"),
-    Column("detectable", "number"),
-    Column("worst", "number"),
-    Column("sensitive enough", "number"),
+    *map(Column, ("benchmark", "machine", "metric")),
+    *map(_number_column, ("series", "judged", "noise", "detectable", "worst", "sensitive enough")),
 )
-_SERIES_COLUMNS = (
-    Column("series"),
-    Column("runs", "number"),
-    Column("noise", "number"),
-    Column("detectable", "number"),
-    Column("matters", "number"),
-)
+_SERIES_COLUMNS = (Column("series"), *map(_number_column, ("runs", "noise", "detectable", "matters")))
 
 
 def sensitivity_document(sensitivities: Sequence[SeriesSensitivity]) -> Document:

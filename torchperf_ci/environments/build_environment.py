@@ -113,13 +113,18 @@ def _environ_of_pip(scratch: Path) -> dict[str, str]:
 
 
 def _pip(python: Path, command: Sequence[str], requirements: Sequence[str], seconds: float) -> str:
-    pip = [str(python), "-I", "-m", "pip", *command, "--disable-pip-version-check", "--no-input", "--"]
+    """Run pip. All users of a machine can read arguments, so URLs, which may hold a password, are passed otherwise."""
+    environ, listed = _environ_of_pip(python.parents[2]), python.parents[2] / "urls.txt"
+    pip = [str(python), "-I", "-m", "pip", *(word for word in command if "://" not in word)]
+    for name, _, url in (word.partition("=") for word in command if "://" in word):
+        environ[f"PIP_{name.removeprefix('--').replace('-', '_').upper()}"] = url
+    if urls := [requirement for requirement in requirements if "://" in requirement]:
+        listed.write_text("\n".join(urls), encoding="utf-8")
+        pip += ["--requirement", str(listed)]
+    pip += ["--disable-pip-version-check", "--no-input", "--", *(it for it in requirements if it not in urls)]
     what = without_secrets(" ".join(["pip", command[0], *requirements]))
-    environ = _environ_of_pip(python.parents[2])
     option = LIMIT_OPTION if command[0] == "install" else ""
-    return run_program(
-        [*pip, *requirements], what, seconds, cwd=python.parent, environ=environ, option=option
-    )
+    return run_program(pip, what, seconds, cwd=python.parent, environ=environ, option=option)
 
 
 @dataclass(frozen=True)

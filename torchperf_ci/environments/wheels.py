@@ -239,7 +239,7 @@ class Nightlies:
     def _options(self) -> list[str]:
         if not self._is_url:
             return ["--find-links", str(Path(self.source).absolute())]
-        return ["--index-url", self.source.rstrip("/").removesuffix(f"/{TORCH}")]
+        return [f"--index-url={self.source.rstrip('/').removesuffix(f'/{TORCH}')}"]
 
 
 def built_from(nightly: Nightly, installed: Mapping[str, Distribution], repo: Path) -> Revision:

@@ -112,7 +112,7 @@ def _open(name: str, flags: int, folder: int | None = None) -> int:
 
 
 def replace_file(path: Path, content: str) -> None:
-    """Write ``content`` to ``path`` atomically, by renaming a temporary file beside it.
+    """Write ``content`` to ``path`` atomically, by renaming a temporary file beside it; make missing folders.
 
     Raises :class:`OutputDirectoryError`; an existing ``path`` is then unchanged, and no temporary file is left.
     """
@@ -160,6 +160,7 @@ def replace_by(path: Path, write: Callable[[IO[bytes]], object]) -> None:
         with path.open("wb") as device:
             write(device)
         return
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         with temporary.open("xb") as file:
@@ -209,6 +210,7 @@ def job_folder(root: Path, job: str, jobs: int) -> Path:
 
 SUFFIXES = (".json", ".json.gz")
 """How the names of files with records end."""
+NO_RECORD = f"holds no record (of a folder only {' and '.join(f'*{suffix}' for suffix in SUFFIXES)} are read)"
 
 MAX_BYTES = 64 * 2**20
 """Largest size of one file or object, both compressed and unpacked."""

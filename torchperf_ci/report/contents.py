@@ -11,7 +11,7 @@ from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit import Bisection, read_culprits
 from torchperf_ci.culprits.culprit_document import bisection_document
 from torchperf_ci.document import counted
-from torchperf_ci.errors import OutputDirectoryError, UsageError
+from torchperf_ci.errors import UsageError
 from torchperf_ci.github import GITHUB
 from torchperf_ci.markdown import size, to_markdown
 from torchperf_ci.records.files import replace_file
@@ -104,11 +104,6 @@ def why_silent(options: ReportOptions, environ: Mapping[str, str]) -> str:
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Write texts to ``folder``, each file atomically. Raises :class:`OutputDirectoryError`."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        msg = f"{folder}: this directory cannot be made: {error.strerror}"
-        raise OutputDirectoryError(msg) from error
     for name, text in files.items():
         replace_file(folder / name, text)
         say(f"written to {folder / name}")

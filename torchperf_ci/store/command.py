@@ -16,6 +16,7 @@ from torchperf_ci.document import Column, Document, Note, Table, counted, text_o
 from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.places import REMOTE_FORMS, is_remote, open_place
+from torchperf_ci.records.files import NO_RECORD
 from torchperf_ci.records.schema import LATEST_SECOND
 from torchperf_ci.store.dsn import StoreServer, parse_dsn
 from torchperf_ci.store.ingest import IngestOutcome, ingest_file, ingest_place
@@ -186,7 +187,7 @@ def _ingest(store: Store, source: str, role: str | None, format_name: str) -> In
 def _report_missing(source: str, how: str) -> None:
     """Report that a source has nothing to ingest. Raises :class:`RecordsError` if ``how`` is "error"."""
     is_gone = not is_remote(source) and not Path(source).exists()
-    why = "there is no such directory or file" if is_gone else "holds no record"
+    why = "there is no such directory or file" if is_gone else NO_RECORD
     text = f"{source}: {why}, so nothing is ingested"
     if how == "error":
         raise RecordsError(text)

@@ -80,7 +80,6 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
             target = folder / path
             files.add(target)
             if not target.exists() or target.read_bytes() != content:
-                target.parent.mkdir(parents=True, exist_ok=True)
                 replace_by(target, methodcaller("write", content))
                 written += 1
         for old in {*data.rglob("*.json")} - files:
