@@ -26,7 +26,9 @@ def scratch_folder(longer: int = 0) -> Iterator[Path]:
     Folders that killed runs left behind are removed first: builds are large, and a runner may live for years.
     """
     temporary = Path(tempfile.gettempdir())
-    _remove_leftovers(temporary)
+    for left in temporary.glob(f"{PREFIX}*"):
+        with suppress(OSError):  # it is locked, or another process has just removed it
+            _remove_leftover(left)
     prefix = PREFIX + "x" * longer + secrets.token_hex(8)
     try:
         with (
@@ -51,12 +53,6 @@ def _owning(folder: Path) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             unlocked.rename(folder / _OWNER)  # so that others see it only once it is locked
         yield folder
-
-
-def _remove_leftovers(place: Path) -> None:
-    for folder in place.glob(f"{PREFIX}*"):
-        with suppress(OSError):  # it is locked, or another process has just removed it
-            _remove_leftover(folder)
 
 
 def _remove_leftover(folder: Path) -> None:

@@ -73,6 +73,21 @@ def test_what_a_culprit_does_not_explain_leaves_its_issue(desk: Desk, arch: str)
     ]
 
 
+@pytest.mark.parametrize("before", [[], [()]], ids=["at once", "a night later"])
+def test_a_culprit_does_not_get_what_shows_later_in_its_range_without_proof(
+    desk: Desk, before: list[tuple[()]]
+) -> None:
+    net, both = judged(regressed(NET)), judged(regressed(NET), regressed(BERT))
+    for day, locations in enumerate([*before, (located(regressed(NET)),)], 1):
+        desk.night(day, net, *locations)
+    for day, tonight in ((3, both), (4, judged(regressed(BERT))), (5, both)):
+        assert desk.night(day, tonight) == ["open 2"] * (day == 3)
+    assert [[row.series for row in issue.memory.rows] for issue in desk.open] == [[NET], [BERT]]
+    desk.change(2, is_open=False)
+    assert desk.night(6, both) == desk.night(7, both, located(regressed(NET))) == []
+    assert [row.series for row in desk.issues[1].memory.rows] == [NET]
+
+
 def test_one_culprit_for_two_issues_leaves_one(desk: Desk) -> None:
     """Regressions are not located by device; the culprit is the same on both."""
     both = [regressed(NET), regressed(ON_CPU)]
@@ -232,7 +247,7 @@ def test_what_a_memory_has_no_room_for_is_no_news_every_night(desk: Desk) -> Non
     ]
     assert desk.night(1, judged(*slow), located(*slow)) == ["open 1"]
     assert len(desk.issues[1].memory.rows) < len(slow)
-    assert desk.night(2, judged(*slow), located(*slow)) == []
+    assert desk.night(2, judged(*slow), located(*slow)) == desk.night(3, judged(*slow)) == []
 
 
 def test_of_two_issues_about_the_same_the_older_one_goes_on(desk: Desk) -> None:

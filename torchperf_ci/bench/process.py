@@ -219,7 +219,8 @@ def open_worker(
     folder = cache_of(case, scratch).parent
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        return start_worker(settings, folder, {**_temporary_in(scratch), **(more or {})})
+        temporary = {"TMPDIR": str(scratch)} if len(str(scratch)) <= MAX_TEMPORARY_LENGTH else {}
+        return start_worker(settings, folder, {**temporary, **(more or {})})
     except FileNotFoundError as error:
         msg = (
             f"{error.filename} has been removed since it was first used: once it is there again, call torchperf again "
@@ -230,10 +231,6 @@ def open_worker(
 
 MAX_TEMPORARY_LENGTH = 72
 """Most characters of a path to temporary files, among them sockets, whose paths have at most 103 on macOS."""
-
-
-def _temporary_in(scratch: Path) -> dict[str, str]:
-    return {"TMPDIR": str(scratch)} if len(str(scratch)) <= MAX_TEMPORARY_LENGTH else {}
 
 
 def start_worker(settings: Settings, folder: Path, more: Mapping[str, str] | None = None) -> Worker:

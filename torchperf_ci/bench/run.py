@@ -229,7 +229,12 @@ def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[Case
                 outcome = _one_process(step.case, plan, journal, scratch, shown.show_phase)
             _write_records(journal.result(step.case), plan)
             log = () if outcome.passed else outcome.log.splitlines()[-LOG_LINES:]
-            shown.end(f"{step}: {_outcome_text(outcome)}", done, failed=not outcome.passed, log=log)
+            how = (
+                f"pass in {outcome.seconds:.1f} s"
+                if outcome.passed
+                else f"{outcome.status}: {outcome.reason}"
+            )
+            shown.end(f"{step}: {how}", done, failed=not outcome.passed, log=log)
     results = [journal.result(case) for case in plan.cases]
     for result in results:
         _write_records(result, plan)
@@ -238,10 +243,6 @@ def _measure_all(plan: RunPlan, journal: RunJournal, scratch: Path) -> list[Case
 
 LOG_LINES = 8
 """Most lines of a failed process's log that are printed; its record has more."""
-
-
-def _outcome_text(outcome: ProcessOutcome) -> str:
-    return f"pass in {outcome.seconds:.1f} s" if outcome.passed else f"{outcome.status}: {outcome.reason}"
 
 
 def _steps(plan: RunPlan) -> list[_RunStep]:

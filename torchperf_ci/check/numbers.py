@@ -99,7 +99,10 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     """Return "unchanged" if that is certain, or "noisy" if a change that matters may be hidden by noise."""
     low, high, least = judged.low[row], judged.high[row], log1p(rule.min_effect)
     if low > least or high < -least:
-        return GateFinding("noisy", _unproven_change(judged, row, rule))
+        change = change_text(share_of_log(judged.change[row])) if rule.kind == "ratio" else "a change"
+        runs = int(judged.runs[row])
+        newest = f"the last {runs} runs" if runs > 1 else "the newest run"
+        return GateFinding("noisy", f"{change} in {newest}, not proven yet: measure again")
     detectable = share_of_log(judged.detectable[row])
     if rule.kind == "ratio" and detectable > MAX_DETECTABLE:
         noise = share_of_log(judged.sigma[row])
@@ -113,14 +116,6 @@ def _unproven(judged: Judged, row: int, rule: MetricRule) -> GateFinding:
     is_less = "is" if -least < low and high < least else "may be"
     matters = f"the {rule.min_effect:.1%} that matters" if rule.kind == "ratio" else "what matters"
     return GateFinding("unchanged", f"the change {is_less} smaller than {matters}{_offset(judged, row)}")
-
-
-def _unproven_change(judged: Judged, row: int, rule: MetricRule) -> str:
-    """Describe a change that would matter but is not proven."""
-    change = change_text(share_of_log(judged.change[row])) if rule.kind == "ratio" else "a change"
-    runs = int(judged.runs[row])
-    newest = f"the last {runs} runs" if runs > 1 else "the newest run"
-    return f"{change} in {newest}, not proven yet: measure again"
 
 
 def _proof(judged: Judged, side: GateSide, row: int) -> str:

@@ -137,7 +137,8 @@ def without_new_runs(old: Points, new: Points, environ: Mapping[str, str] = os.e
     own = {point.run for row in new.values() for point in row}
     nameless = {series: [point for point in row if not point.workflow_id] for series, row in new.items()}
     if any(nameless.values()):
-        own.add(_run_of_this_job(environ))
+        fields = fields_of_job(environ)  # outside of a job none, which gives a name that no run has
+        own.add(run_of(0, "", int(fields.get("workflow_id", 0)), int(fields.get("run_attempt", 0)), "\0"))
     if own.isdisjoint(point.run for row in old.values() for point in row):
         own |= _runs_with_the_same_numbers(old, nameless)
         times = {point.timestamp for row in new.values() for point in row} - {0}
@@ -149,12 +150,6 @@ def _points_where(points: Points, is_wanted: Callable[[Point], bool]) -> Points:
     """Return the wanted points, without series that have none."""
     kept = {series: [point for point in row if is_wanted(point)] for series, row in points.items()}
     return {series: row for series, row in kept.items() if row}
-
-
-def _run_of_this_job(environ: Mapping[str, str]) -> str:
-    """Return the name of this job's run; outside of a job a name that no run has."""
-    fields = fields_of_job(environ)
-    return run_of(0, "", int(fields.get("workflow_id", 0)), int(fields.get("run_attempt", 0)), "\0")
 
 
 def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:

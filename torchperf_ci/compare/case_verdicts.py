@@ -118,11 +118,8 @@ def _unless_luck(verdict: Verdict, luck: float) -> Verdict:
     """
     if luck and verdict.detectable:
         verdict = replace(verdict, detectable=math.expm1(math.log1p(verdict.detectable) + luck))
-    if (
-        verdict.verdict not in ("regressed", "improved")
-        or not verdict.effect
-        or is_beyond(verdict.effect, luck)
-    ):
+    is_change = verdict.verdict in ("regressed", "improved")
+    if not (is_change and verdict.effect) or is_beyond(verdict.effect, luck):
         return verdict
     why = (
         f"{verdict.why}; but each commit was compiled once, and up to {math.expm1(luck):.1%} may be luck: "

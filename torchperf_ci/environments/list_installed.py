@@ -26,11 +26,6 @@ def _commit(distribution: metadata.Distribution) -> str:
     return ""
 
 
-def _normalised(name: str) -> str:
-    """The normalised name (https://packaging.python.org/en/latest/specifications/name-normalization/)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
-
-
 def _installed(names: list[str | None]) -> dict[str, dict[str, str | bool]]:
     installed: dict[str, dict[str, str | bool]] = {}
     for distribution in (found for name in names for found in metadata.distributions(name=name)):
@@ -40,7 +35,9 @@ def _installed(names: list[str | None]) -> dict[str, dict[str, str | bool]]:
                 "commit": _commit(distribution),
                 "requested": distribution.read_text("REQUESTED") is not None,
             }
-            installed.setdefault(_normalised(name), facts)  # of duplicates, the first on the path is imported
+            # By https://packaging.python.org/en/latest/specifications/name-normalization/
+            # Of duplicates, the first on the path is imported.
+            installed.setdefault(re.sub(r"[-_.]+", "-", name).lower(), facts)
     if "python" in names:
         version = ".".join(platform.python_version_tuple()[:2])
         installed["python"] = {"version": version, "commit": "", "requested": False}

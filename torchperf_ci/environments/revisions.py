@@ -35,7 +35,9 @@ def check_out_submodules(git: Git, known: Path) -> None:
             continue  # a repository that was added by mistake: .gitmodules has no URL for it
         source = known / names[path]
         local = replace(active, settings=(*active.settings, *_local_settings(git, names[path], source, sha)))
-        local("submodule", "update", "--quiet", "--checkout", *_clone_options(source), "--", path)
+        # Borrow the objects of the source, which must be complete, or else make a shallow clone.
+        how = ("--reference", str(source)) if _is_whole(source) else ("--depth", "1")
+        local("submodule", "update", "--quiet", "--checkout", *how, "--", path)
         check_out_submodules(replace(git, folder=git.folder / path), source / "modules")
 
 
@@ -54,11 +56,6 @@ def _local_settings(git: Git, name: str, source: Path, sha: str) -> Sequence[tup
         (f"url.{source.as_uri()}.insteadOf", url),
         ("protocol.file.allow", "always"),
     )
-
-
-def _clone_options(source: Path) -> tuple[str, str]:
-    """Options that borrow the objects of ``source``, which must be complete, or else make a shallow clone."""
-    return ("--reference", str(source)) if _is_whole(source) else ("--depth", "1")
 
 
 def _is_whole(source: Path) -> bool:

@@ -20,7 +20,7 @@ from torchperf_ci.issues.matching import (
     is_closed_as_recovered,
     is_comparable,
     is_same_regression,
-    match_finding,
+    matched,
     rows_out_of_sight,
     rows_that_count,
     what_is_back,
@@ -108,7 +108,7 @@ def plan_actions(
     accepts = [_accept(issue, tonight) for issue in issues if issue.expected and not issue.memory.accepted]
     accepted = {action.issue.number: action.memory for action in accepts if action.issue}
     issues = [replace(issue, memory=accepted.get(issue.number, issue.memory)) for issue in issues]
-    matches = _one_culprit_each([match_finding(finding, issues, rules) for finding in findings])
+    matches = _one_culprit_each([match for finding in findings for match in matched(finding, issues, rules)])
     duplicates = list(_duplicates(issues, matches, rules.night))
     gone = {action.issue.number for action in duplicates if action.issue}
     kept = [issue for issue in issues if issue.number not in gone]

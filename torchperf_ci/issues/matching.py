@@ -8,12 +8,13 @@ from math import log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
-from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow, series_of
+from torchperf_ci.issues.findings import cause_fingerprint
+from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow, series_of, storable
 from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
 from torchperf_ci.series.points import restating
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.tracker import TrackedIssue
@@ -199,6 +200,34 @@ class IssueMatch:
     issue: TrackedIssue | None = None
 
 
+def matched(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: IssueRules) -> Iterator[IssueMatch]:
+    """The match of a finding, and those of its series that no proof puts to the culprit that the issue names."""
+    match = match_finding(finding, issues, rules)
+    rest = _rows_without_proof(match)
+    mine = tuple(row for row in match.finding.rows if row not in rest)
+    if mine or not rest:
+        yield replace(match, finding=replace(match.finding, rows=mine))
+    if rest:
+        verdicts = tuple(it for it in finding.verdicts if it.series in series_of(rest))
+        name = cause_fingerprint("unlocated", finding.fingerprint)
+        yield from matched(replace(finding, fingerprint=name, rows=rest, verdicts=verdicts), issues, rules)
+
+
+def _rows_without_proof(match: IssueMatch) -> tuple[IssueRow, ...]:
+    """The rows that would only be added to an issue that names a culprit, unless it may not remember all that it had.
+
+    A machine that shows only what the culprit is proven for adds to its issue.
+    """
+    issue, finding = match.issue, match.finding
+    if not issue or (match.word, finding.kind, issue.memory.kind) != ("known", "unlocated", "culprit"):
+        return ()
+    known = issue.memory.rows
+    rest = tuple(row for row in finding.rows if row.series not in series_of(known))
+    is_elsewhere = len(rest) == len(finding.rows) and not is_about(issue, finding)
+    both = replace(issue.memory, rows=(*known, *rest))
+    return () if is_elsewhere or len(storable(both).rows) < len(both.rows) else rest
+
+
 def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: IssueRules) -> IssueMatch:
     """Match a finding to its issue, by its fingerprint, else by its series, preferring open issues.
 
@@ -349,8 +378,7 @@ def _relapsed(finding: IssueFinding, issue: TrackedIssue) -> bool:
     """Whether a series of the issue is back, and people have not accepted that in another issue."""
     if finding.kind in NAMED_KINDS:
         return True
-    mine = series_of(finding.rows)
-    known = {row.series: row for row in issue.memory.rows if row.series in mine}
+    known = {row.series: row for row in issue.memory.rows if row.series in series_of(finding.rows)}
     return any(
         verdict.series in known and is_same_regression(known[verdict.series], verdict)
         for verdict in finding.verdicts

@@ -37,7 +37,8 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            undos.append((_name(request), REMEMBER[request["kind"]](request)))
+            name = request.get("path") or f"{request['kind']} of {request['uuid']}"
+            undos.append((name, REMEMBER[request["kind"]](request)))
             print(flush=True)
         except Exception as error:  # noqa: BLE001  # vendors' libraries raise arbitrary exceptions
             print(_reason(error), flush=True)
@@ -115,10 +116,6 @@ def _amd(uuid: str) -> tuple[Any, Any]:
     amdsmi.amdsmi_init()
     gpus = amdsmi.amdsmi_get_processor_handles()
     return amdsmi, next(gpu for gpu in gpus if amdsmi.amdsmi_get_gpu_device_uuid(gpu) == uuid)
-
-
-def _name(request: Mapping[str, str]) -> str:
-    return request.get("path") or f"{request['kind']} of {request['uuid']}"
 
 
 def _reason(error: Exception) -> str:

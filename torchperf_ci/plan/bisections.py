@@ -204,13 +204,6 @@ def _bisection_job(
 ) -> BisectionJob:
     good, bad = regression.range
     name = unique_name(names, regression.runner, good[:_SHOWN], bad[:_SHOWN])
-    search = _search_key(regression)
+    # Without the series: the bisection goes on with those of the first night.
+    search = hashlib.sha256(repr((regression.runner, good, bad)).encode()).hexdigest()[:16]
     return BisectionJob(name, job.runner, job.labels, job.device, good, bad, f"{name}.json", deadline, search)
-
-
-def _search_key(regression: Regression) -> str:
-    """Return a digest (16 hexadecimal digits) of the runner and the commit range of a regression.
-
-    The series are part of what the bisection keeps, which goes on with those of the first night.
-    """
-    return hashlib.sha256(repr((regression.runner, *regression.range)).encode()).hexdigest()[:16]

@@ -41,7 +41,8 @@ def handler(event: LambdaEvent, _context: object) -> dict[str, object]:
         response = keep(read_request(_body(event), accepted), place)
     except RefusedRequestError as refused:
         response = refused.response
-    log(_client(event), response.line)
+    client = event.get("requestContext", {}).get("http", {}).get("sourceIp", "-")
+    log(str(client), response.line)
     return {
         "statusCode": int(response.status),
         "headers": {"content-type": "application/json"},
@@ -58,11 +59,6 @@ def _set_up() -> tuple[RecordPlace, UploaderCredentials]:
         msg = "nothing could be kept: set TORCHPERF_TO to s3://BUCKET[/PREFIX]"
         raise UsageError(msg)
     return opened_for_uploads(target)
-
-
-def _client(event: LambdaEvent) -> str:
-    """Return the client's address, or ``-`` if the event does not have it."""
-    return str(event.get("requestContext", {}).get("http", {}).get("sourceIp", "-"))
 
 
 def _body(event: LambdaEvent) -> bytes:

@@ -346,12 +346,10 @@ def publish_to_comment(inputs: ReportInputs, options: ReportOptions) -> None:
             except TorchperfError as error:
                 failures.append(error)
     written = [*filter(None, urls)]
-    if written or not failures:
-        say(
-            f"commented: {', '.join(written)}"
-            if written
-            else "no comment written: there is no comment to update"
-        )
+    if written:
+        say(f"commented: {', '.join(written)}")
+    elif not failures:
+        say("no comment written: there is no comment to update")
     actions.set_output("comment-url", "\n".join(written))
     if failures:
         raise NotDeliveredError("; ".join(map(str, failures))) from failures[0]

@@ -140,7 +140,8 @@ class PairSeries:
         The first row is for autocorrelation that favors whichever process begins, the second for one that favors the
         same build whichever begins, beside a constant effect of the order.
         """
-        values, design = _clipped(self), _design(self.groups)
+        values, groups = _clipped(self), np.unique(self.groups[self.groups >= 0])
+        design = np.asarray(self.groups[:, None] == groups, dtype=np.float64)
         by_order = _likelihoods(self.signs * values, (self.signs * design.T).T, self.times)
         beside_order = np.column_stack([design, _order(self, design)])
         return np.stack([by_order, _likelihoods(values, beside_order, self.times)])
@@ -246,10 +247,6 @@ def _whitened(columns: Floats, times: Floats) -> tuple[Floats, Floats]:
         variance = variance * (1 - gain)
     spreads = np.sqrt(variances)
     return white / spreads.T[:, :, None], np.log(spreads).sum(axis=0)
-
-
-def _design(groups: Places) -> Floats:
-    return np.asarray(groups[:, None] == np.unique(groups[groups >= 0]), dtype=np.float64)
 
 
 def _order(row: PairSeries, design: Floats) -> Floats:

@@ -341,7 +341,9 @@ class _S3Ingester:
         try:
             listed, ingest = self._reader.listed(self._store), self._ingest
         except RefusedStatementError:
-            listed, ingest = self._listed_in_process(), self._read_in_process
+            # An engine such as a server without rights cannot list them.
+            listed = [replace(item, key=self._reader.prefix + item.key) for item in self._place.listed()]
+            ingest = self._read_in_process
         outcome = IngestOutcome()
         objects = (item for item in listed if is_records(item.key.removeprefix(self._reader.prefix)))
         for batch in in_batches(objects, BATCH_BYTES, BATCH_OBJECTS):
@@ -351,10 +353,6 @@ class _S3Ingester:
                 outcome += IngestOutcome(known=len(batch) - len(new))
                 outcome += ingest(new) if new else IngestOutcome()
         return outcome
-
-    def _listed_in_process(self) -> Sequence[ListedObject]:
-        """List the objects in this process, because the engine, such as a server without rights, cannot."""
-        return [replace(item, key=self._reader.prefix + item.key) for item in self._place.listed()]
 
     def _read_in_process(self, batch: Sequence[ListedObject]) -> IngestOutcome:
         from torchperf_ci.places.s3 import WORKERS

@@ -28,20 +28,16 @@ class Xpu(Accelerator):
         first = next((device for device in devices if device.get("device_name") == name), devices[0])
         details = _xpu_smi("discovery", "-d", str(first.get("device_id", 0)), "-j")
         driver = str(details.get("driver_version", ""))
+        size = str(details.get("memory_physical_size_byte"))  # may be "N/A"
         return DeviceIdentity(
             "xpu",
             name or str(first.get("device_name", unknown)),
             gpu_count=seen.count or len(devices),
-            gpu_memory_mib=seen.memory_mib or _whole(details.get("memory_physical_size_byte")) // MIB,
+            gpu_memory_mib=seen.memory_mib or int(size if size.isdigit() else 0) // MIB,
             driver=driver,
             driver_branch=driver,
             facts={"gpu_uuid": str(first.get("uuid", ""))},
         )
-
-
-def _whole(value: object) -> int:
-    """The whole number in a text; 0 if it is not one, such as "N/A"."""
-    return int(str(value)) if str(value).isdigit() else 0
 
 
 def _xpu_smi(*arguments: str) -> dict[str, Any]:
