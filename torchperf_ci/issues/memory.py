@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from math import inf, log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from torchperf_ci.document import Hidden
 from torchperf_ci.errors import JsonFileError
@@ -20,10 +21,6 @@ from torchperf_ci.markdown import fitted
 from torchperf_ci.metrics import ANCHORED, LATENCY, kind_of
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 
 IssueKind = Literal["culprit", "unlocated", "broken", "digest", "nightly"]
 """The subject of an issue.

@@ -14,10 +14,11 @@ import re
 import secrets
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from torchperf_ci.errors import (
     ConflictError,
@@ -29,9 +30,6 @@ from torchperf_ci.errors import (
 )
 from torchperf_ci.records.files import MAX_BYTES, is_gzip, read_regular
 from torchperf_ci.records.schema import is_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 @dataclass(frozen=True)
