@@ -22,8 +22,8 @@ from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import MIN_TO_VERIFY
 from torchperf_ci.console import is_terminal, say
 from torchperf_ci.document import change_text, counted, duration, first_and_last
-from torchperf_ci.git import without_secrets
 from torchperf_ci.machine.host import machine_text, read_host
+from torchperf_ci.masking import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

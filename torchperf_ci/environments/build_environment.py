@@ -15,7 +15,7 @@ from pathlib import Path
 from torchperf_ci.actions import without_rights
 from torchperf_ci.environments.revisions import Revision, find_revision, top_of_checkout, worktree
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
-from torchperf_ci.git import without_secrets
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.processes import ProcessGroup
 from torchperf_ci.scratch import refuse_full_disk, scratch_folder
 

@@ -22,7 +22,8 @@ from torchperf_ci.errors import (
     PlaceUnreadableError,
     UsageError,
 )
-from torchperf_ci.git import GitError, without_secrets
+from torchperf_ci.git import GitError
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.places.branch_name import BRANCH_FORM, BRANCH_NAME
 from torchperf_ci.places.data_repository import BranchFile, DataRepository, Remote, blob_id, locate_remote
 from torchperf_ci.places.packs import (

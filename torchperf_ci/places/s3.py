@@ -39,8 +39,8 @@ from torchperf_ci.errors import (
     TorchperfError,
     UsageError,
 )
-from torchperf_ci.git import without_secrets
 from torchperf_ci.http_client import certificate_problem
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.places.oidc import WebIdentity
 from torchperf_ci.places.place import (
     ListedObject,

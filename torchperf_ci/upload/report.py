@@ -26,7 +26,7 @@ from torchperf_ci.document import (
     facts,
 )
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
-from torchperf_ci.git import without_secrets
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.places.place import PutOutcome, unpacked
 
 if TYPE_CHECKING:
