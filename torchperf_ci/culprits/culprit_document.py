@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchperf_ci import document as doc
 from torchperf_ci.actions import Annotation
 from torchperf_ci.command_output import publish_result
 from torchperf_ci.culprits.culprit import culprits_json, write_culprits
@@ -25,20 +26,6 @@ from torchperf_ci.culprits.culprit_text import (
     result_tables,
     short_sha,
 )
-from torchperf_ci.document import (
-    Bold,
-    Bullets,
-    Commands,
-    Document,
-    Folded,
-    Heading,
-    Link,
-    Note,
-    OnlyOn,
-    Paragraph,
-    counted,
-    short,
-)
 from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.verdicts.reproduction import command_blocks, in_fresh_clone
 from torchperf_ci.verdicts.verdict_document import effect_text
@@ -48,7 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.culprits.culprit import Bisection, BisectionStatus, Culprit, ProfileChange
-    from torchperf_ci.document import Block, Piece
 
 
 _MAX_CULPRITS = 20
@@ -69,10 +55,10 @@ def bisection_headline(bisection: Bisection) -> str:
     if bisection.status == "found":
         return _found_text(bisection.culprits)
     headline = ": ".join(part for part in (_MARKS_AND_TEXTS[bisection.status][1], bisection.why) if part)
-    return short(headline, TEXT_LENGTH)
+    return doc.short(headline, TEXT_LENGTH)
 
 
-def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
+def bisection_document(bisection: Bisection, server: str = GITHUB) -> doc.Document:
     """The full document about a bisection.
 
     Commits are linked only if they are on ``server``, which shows the document: a file may come from a stranger, and
@@ -81,23 +67,26 @@ def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
     why = bisection.why if bisection.culprits else ""  # without culprits, the headline has it
     tables = evidence_tables(bisection)
     spent = [cost(bisection), *filter(None, [build_variance(bisection)])]
-    return Document(
+    return doc.Document(
         f"{_MARKS_AND_TEXTS[bisection.status][0]} Bisection: {bisection_headline(bisection)}",
         [
-            Paragraph(question(bisection)),
-            Note([short(note, TEXT_LENGTH) for note in (why, *bisection.notes) if note]),
+            doc.Paragraph(question(bisection)),
+            doc.Note([doc.short(note, TEXT_LENGTH) for note in (why, *bisection.notes) if note]),
             *_culprits(bisection.culprits, server),
             *result_tables(bisection),
-            OnlyOn(
+            doc.OnlyOn(
                 "page",
                 [
-                    *(Folded(table.title, [replace(table, title="")]) for table in tables),
-                    Paragraph(". ".join(spent), small=True),
+                    *(doc.Folded(table.title, [replace(table, title="")]) for table in tables),
+                    doc.Paragraph(". ".join(spent), small=True),
                 ],
             ),
-            OnlyOn(
+            doc.OnlyOn(
                 "terminal",
-                [Heading("Details"), Note([*(f"{table.title} (in the file)" for table in tables), *spent])],
+                [
+                    doc.Heading("Details"),
+                    doc.Note([*(f"{table.title} (in the file)" for table in tables), *spent]),
+                ],
             ),
             *command_blocks("To repeat it", repeat_commands(bisection), bisection.torch),
         ],
@@ -143,28 +132,28 @@ def publish_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> 
     )
 
 
-def inside_blocks(culprit: Culprit) -> list[Block]:
+def inside_blocks(culprit: Culprit) -> list[doc.Block]:
     """What profiles of both sides showed, and how to look further."""
     if culprit.inside is None:
         return []
     table, breaks = profile_table(culprit), culprit.inside.graph_breaks
     heading = "What changed inside" if table.rows or breaks else "Nothing stands out inside"
     return [
-        Paragraph((Bold(heading), f" {short(culprit.inside.probe, NAME_LENGTH)}")),
+        doc.Paragraph((doc.Bold(heading), f" {doc.short(culprit.inside.probe, NAME_LENGTH)}")),
         table,
-        Bullets([f"new graph break: {short(reason, TEXT_LENGTH)}" for reason in breaks]),
-        Folded("To investigate further", _look_further(culprit.inside)),
+        doc.Bullets([f"new graph break: {doc.short(reason, TEXT_LENGTH)}" for reason in breaks]),
+        doc.Folded("To investigate further", _look_further(culprit.inside)),
     ]
 
 
-def culprit_links(culprit: Culprit, server: str) -> tuple[Piece, ...]:
+def culprit_links(culprit: Culprit, server: str) -> tuple[doc.Piece, ...]:
     """Links to the commit and its pull request, in parentheses; empty unless the URL can be trusted."""
     repository = culprit.repository_on(server)
     if not (repository and culprit.url):
         return ()
     pull_request = f"{server}/{repository}/pull/{culprit.pull_request}"
-    second = (", ", Link("pull request", pull_request)) if culprit.pull_request else ()
-    return (" (", Link("commit", culprit.url), *second, ")")
+    second = (", ", doc.Link("pull request", pull_request)) if culprit.pull_request else ()
+    return (" (", doc.Link("commit", culprit.url), *second, ")")
 
 
 def repeat_commands(bisection: Bisection) -> list[str]:
@@ -175,32 +164,32 @@ def repeat_commands(bisection: Bisection) -> list[str]:
 
 
 def _found_text(culprits: Sequence[Culprit]) -> str:
-    count = f"{counted(len(culprits), 'culprit')} found"
+    count = f"{doc.counted(len(culprits), 'culprit')} found"
     if len(culprits) == 1:
         return f"{count}: {culprit_name(culprits[0])}: {largest_effect(culprits[0])}"
     effects = (
         f"{short_sha(culprit.commit or culprit.set[-1])} {effect_text(culprit.effect)}"
         for culprit in culprits
     )
-    return short(f"{count}: {', '.join(effects)}", TEXT_LENGTH)
+    return doc.short(f"{count}: {', '.join(effects)}", TEXT_LENGTH)
 
 
-def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:
+def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[doc.Block]:
     for culprit in culprits[:_MAX_CULPRITS]:
-        yield Heading(culprit_name(culprit))
-        yield OnlyOn("terminal", [Paragraph(byline(culprit))])
-        yield OnlyOn("page", [Paragraph((byline(culprit), *culprit_links(culprit, server)))])
-        yield from map(Paragraph, details(culprit))
+        yield doc.Heading(culprit_name(culprit))
+        yield doc.OnlyOn("terminal", [doc.Paragraph(byline(culprit))])
+        yield doc.OnlyOn("page", [doc.Paragraph((byline(culprit), *culprit_links(culprit, server)))])
+        yield from map(doc.Paragraph, details(culprit))
         yield effects_table(culprit)
         yield from inside_blocks(culprit)
     if (hidden := len(culprits) - _MAX_CULPRITS) > 0:
-        yield Paragraph(f"and {counted(hidden, 'more culprit')}; the file lists all of them")
+        yield doc.Paragraph(f"and {doc.counted(hidden, 'more culprit')}; the file lists all of them")
 
 
-def _look_further(inside: ProfileChange) -> list[Block]:
+def _look_further(inside: ProfileChange) -> list[doc.Block]:
     """The attached profiles, and the commands that open them."""
     files = ", ".join(inside.files[:_MAX_ATTACHED])
     return [
-        Paragraph(f"Saved with the culprits: {files}" if files else ""),
-        Commands(inside.commands[:_MAX_ATTACHED]),
+        doc.Paragraph(f"Saved with the culprits: {files}" if files else ""),
+        doc.Commands(inside.commands[:_MAX_ATTACHED]),
     ]
