@@ -9,23 +9,8 @@ from typing import TYPE_CHECKING
 from torchperf_ci import document as doc
 from torchperf_ci.actions import Annotation
 from torchperf_ci.command_output import publish_result
+from torchperf_ci.culprits import culprit_text
 from torchperf_ci.culprits.culprit import culprits_json, write_culprits
-from torchperf_ci.culprits.culprit_text import (
-    NAME_LENGTH,
-    TEXT_LENGTH,
-    build_variance,
-    byline,
-    cost,
-    culprit_name,
-    details,
-    effects_table,
-    evidence_tables,
-    largest_effect,
-    profile_table,
-    question,
-    result_tables,
-    short_sha,
-)
 from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.verdicts.reproduction import command_blocks, in_fresh_clone
 from torchperf_ci.verdicts.verdict_document import effect_text
@@ -55,7 +40,7 @@ def bisection_headline(bisection: Bisection) -> str:
     if bisection.status == "found":
         return _found_text(bisection.culprits)
     headline = ": ".join(part for part in (_MARKS_AND_TEXTS[bisection.status][1], bisection.why) if part)
-    return doc.short(headline, TEXT_LENGTH)
+    return doc.short(headline, culprit_text.TEXT_LENGTH)
 
 
 def bisection_document(bisection: Bisection, server: str = GITHUB) -> doc.Document:
@@ -65,15 +50,15 @@ def bisection_document(bisection: Bisection, server: str = GITHUB) -> doc.Docume
     must not send people elsewhere.
     """
     why = bisection.why if bisection.culprits else ""  # without culprits, the headline has it
-    tables = evidence_tables(bisection)
-    spent = [cost(bisection), *filter(None, [build_variance(bisection)])]
+    tables = culprit_text.evidence_tables(bisection)
+    spent = [culprit_text.cost(bisection), *filter(None, [culprit_text.build_variance(bisection)])]
     return doc.Document(
         f"{_MARKS_AND_TEXTS[bisection.status][0]} Bisection: {bisection_headline(bisection)}",
         [
-            doc.Paragraph(question(bisection)),
-            doc.Note([doc.short(note, TEXT_LENGTH) for note in (why, *bisection.notes) if note]),
+            doc.Paragraph(culprit_text.question(bisection)),
+            doc.Note([doc.short(note, culprit_text.TEXT_LENGTH) for note in (why, *bisection.notes) if note]),
             *_culprits(bisection.culprits, server),
-            *result_tables(bisection),
+            *culprit_text.result_tables(bisection),
             doc.OnlyOn(
                 "page",
                 [
@@ -101,8 +86,8 @@ def bisection_annotations(bisection: Bisection) -> list[Annotation]:
         *(
             Annotation(
                 "warning",
-                f"{largest_effect(culprit)}. {byline(culprit)}",
-                title=f"culprit: {culprit_name(culprit)}",
+                f"{culprit_text.largest_effect(culprit)}. {culprit_text.byline(culprit)}",
+                title=f"culprit: {culprit_text.culprit_name(culprit)}",
             )
             for culprit in bisection.culprits
         ),
@@ -136,12 +121,12 @@ def inside_blocks(culprit: Culprit) -> list[doc.Block]:
     """What profiles of both sides showed, and how to look further."""
     if culprit.inside is None:
         return []
-    table, breaks = profile_table(culprit), culprit.inside.graph_breaks
+    table, breaks = culprit_text.profile_table(culprit), culprit.inside.graph_breaks
     heading = "What changed inside" if table.rows or breaks else "Nothing stands out inside"
     return [
-        doc.Paragraph((doc.Bold(heading), f" {doc.short(culprit.inside.probe, NAME_LENGTH)}")),
+        doc.Paragraph((doc.Bold(heading), f" {doc.short(culprit.inside.probe, culprit_text.NAME_LENGTH)}")),
         table,
-        doc.Bullets([f"new graph break: {doc.short(reason, TEXT_LENGTH)}" for reason in breaks]),
+        doc.Bullets([f"new graph break: {doc.short(reason, culprit_text.TEXT_LENGTH)}" for reason in breaks]),
         doc.Folded("To investigate further", _look_further(culprit.inside)),
     ]
 
@@ -166,21 +151,25 @@ def repeat_commands(bisection: Bisection) -> list[str]:
 def _found_text(culprits: Sequence[Culprit]) -> str:
     count = f"{doc.counted(len(culprits), 'culprit')} found"
     if len(culprits) == 1:
-        return f"{count}: {culprit_name(culprits[0])}: {largest_effect(culprits[0])}"
+        return (
+            f"{count}: {culprit_text.culprit_name(culprits[0])}: {culprit_text.largest_effect(culprits[0])}"
+        )
     effects = (
-        f"{short_sha(culprit.commit or culprit.set[-1])} {effect_text(culprit.effect)}"
+        f"{culprit_text.short_sha(culprit.commit or culprit.set[-1])} {effect_text(culprit.effect)}"
         for culprit in culprits
     )
-    return doc.short(f"{count}: {', '.join(effects)}", TEXT_LENGTH)
+    return doc.short(f"{count}: {', '.join(effects)}", culprit_text.TEXT_LENGTH)
 
 
 def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[doc.Block]:
     for culprit in culprits[:_MAX_CULPRITS]:
-        yield doc.Heading(culprit_name(culprit))
-        yield doc.OnlyOn("terminal", [doc.Paragraph(byline(culprit))])
-        yield doc.OnlyOn("page", [doc.Paragraph((byline(culprit), *culprit_links(culprit, server)))])
-        yield from map(doc.Paragraph, details(culprit))
-        yield effects_table(culprit)
+        yield doc.Heading(culprit_text.culprit_name(culprit))
+        yield doc.OnlyOn("terminal", [doc.Paragraph(culprit_text.byline(culprit))])
+        yield doc.OnlyOn(
+            "page", [doc.Paragraph((culprit_text.byline(culprit), *culprit_links(culprit, server)))]
+        )
+        yield from map(doc.Paragraph, culprit_text.details(culprit))
+        yield culprit_text.effects_table(culprit)
         yield from inside_blocks(culprit)
     if (hidden := len(culprits) - _MAX_CULPRITS) > 0:
         yield doc.Paragraph(f"and {doc.counted(hidden, 'more culprit')}; the file lists all of them")

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import document as doc
 from torchperf_ci.actions import one_line
+from torchperf_ci.culprits import culprit_text
 from torchperf_ci.culprits.culprit_document import culprit_links, inside_blocks, repeat_commands
-from torchperf_ci.culprits.culprit_text import (
-    build_variance,
-    byline,
-    cost,
-    culprit_name,
-    details,
-    evidence_tables,
-    question,
-    result_tables,
-    short_sha,
-)
 from torchperf_ci.github import GITHUB
 from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, hidden_memory, memory_line
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, largest_first, on_machines, what_got_worse
@@ -177,9 +167,11 @@ def _what_got_worse(finding: IssueFinding) -> str:
 
 def _since(finding: IssueFinding) -> str:
     if finding.culprit:
-        return f"since {short_sha(finding.culprit.set[-1])}"
+        return f"since {culprit_text.short_sha(finding.culprit.set[-1])}"
     ends = finding.verdicts[0].evidence.commits.range if finding.verdicts else None
-    return f"between {short_sha(ends.good)} and {short_sha(ends.bad)}" if ends else ""
+    return (
+        f"between {culprit_text.short_sha(ends.good)} and {culprit_text.short_sha(ends.bad)}" if ends else ""
+    )
 
 
 def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueContext) -> doc.Document:
@@ -194,7 +186,7 @@ def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueCon
             *_opening(finding, context),
             issue_table(memory),
             *_left_out(finding, memory),
-            *(result_tables(finding.bisection) if finding.bisection else ()),
+            *(culprit_text.result_tables(finding.bisection) if finding.bisection else ()),
             *([chart] if chart else ()),
             *(inside_blocks(finding.culprit) if finding.culprit else ()),
             *command_blocks("To reproduce it", steps.lines, steps.torch),
@@ -230,10 +222,10 @@ def _opening_of_culprit(
     before = "the commit before it" if culprit.commit else "the commit before them"
     pairs = f" in {doc.counted(culprit.effect.pairs, 'pair')} of measurements" if culprit.effect.pairs else ""
     yield doc.Paragraph((doc.Bold(_what_got_worse(finding)), "."))
-    who = (f" {byline(culprit)}", *culprit_links(culprit, context.server), *mention)
+    who = (f" {culprit_text.byline(culprit)}", *culprit_links(culprit, context.server), *mention)
     effect = (f" Measured against {before}: ", doc.Bold(effect_text(culprit.effect)), f"{pairs}.")
-    yield doc.Paragraph((doc.Bold(f"Culprit: {culprit_name(culprit)}"), *who, ".", *effect))
-    for detail in details(culprit):
+    yield doc.Paragraph((doc.Bold(f"Culprit: {culprit_text.culprit_name(culprit)}"), *who, ".", *effect))
+    for detail in culprit_text.details(culprit):
         yield doc.Paragraph(doc.short(detail, _MAX_DETAIL_LENGTH))
     which = "" if culprit.commit else "find out which of them it is, and "
     yield doc.Paragraph((doc.Bold("Next step:"), f" {which}fix or revert it. {_CLOSES} ", *_IF_MEANT))
@@ -312,9 +304,9 @@ def _environment(finding: IssueFinding) -> doc.Table:
 def _how_bisected(bisection: Bisection) -> doc.Folded:
     """All details of a bisection that the opening omits."""
     why = bisection.why if bisection.culprits else ""
-    sentences = (question(bisection), build_variance(bisection))
+    sentences = (culprit_text.question(bisection), culprit_text.build_variance(bisection))
     return doc.Folded(
-        f"How it was bisected: {cost(bisection)}",
+        f"How it was bisected: {culprit_text.cost(bisection)}",
         [
             *(
                 doc.Paragraph(f"{doc.short(sentence, _MAX_SENTENCE_LENGTH)}.")
@@ -323,7 +315,7 @@ def _how_bisected(bisection: Bisection) -> doc.Folded:
             ),
             doc.Commands(repeat_commands(bisection)),
             doc.Note([doc.short(note, _MAX_SENTENCE_LENGTH) for note in (why, *bisection.notes) if note]),
-            *evidence_tables(bisection),
+            *culprit_text.evidence_tables(bisection),
         ],
     )
 

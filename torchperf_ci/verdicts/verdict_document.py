@@ -11,22 +11,7 @@ from torchperf_ci import document as doc
 from torchperf_ci.actions import Annotation, Level
 from torchperf_ci.command_output import publish_result
 from torchperf_ci.metrics import ANCHORED, kind_of, name_and_unit, rounded
-from torchperf_ci.verdicts.headline import (
-    GREEN,
-    LOUD,
-    QUIET,
-    VerdictGroup,
-    count_verdicts,
-    coverage,
-    group_of,
-    grouped,
-    headline,
-    is_only_new,
-    shortfall,
-    sign,
-    what_it_takes,
-    young_series,
-)
+from torchperf_ci.verdicts import headline
 from torchperf_ci.verdicts.reproduction import case_options, compare_lines, run_lines, setup_needed
 from torchperf_ci.verdicts.verdict import MAX_NUMBER, Verdict, all_verdicts, verdicts_json, write_verdicts
 
@@ -66,7 +51,7 @@ _TONES: Mapping[str, Literal["bad", "warning", "good"]] = {
     "improved": "good",
     "fixed": "good",
 }
-_STEPS: Mapping[VerdictGroup, tuple[str, str]] = {
+_STEPS: Mapping[headline.VerdictGroup, tuple[str, str]] = {
     "regressed": ("reproduce the worst one on your machine", " If the change is intended, say why."),
     "broken": ("run it by itself and read its error", ""),
     "candidate": ("measure it again to see whether the change is real", ""),
@@ -78,14 +63,14 @@ def verdicts_document(judgements: Sequence[Judgement]) -> doc.Document:
     blocks: list[doc.Block] = [doc.OnlyOn("page", _next_step(judgements))]
     for judgement in judgements:
         if len(judgements) > 1:
-            blocks.append(doc.Heading(f"{sign([judgement])} {headline([judgement])}"))
+            blocks.append(doc.Heading(f"{headline.sign([judgement])} {headline.headline([judgement])}"))
         blocks += _judgement_blocks(judgement)
-    return doc.Document(f"{sign(judgements)} Performance: {headline(judgements)}", blocks)
+    return doc.Document(f"{headline.sign(judgements)} Performance: {headline.headline(judgements)}", blocks)
 
 
 def verdict_annotations(judgement: Judgement) -> list[Annotation]:
     """An error for each red series, a warning for each candidate, a notice for each note."""
-    groups = grouped(judgement.verdicts)
+    groups = headline.grouped(judgement.verdicts)
     return [
         *(_annotation("error", verdict) for verdict in (*groups["regressed"], *groups["broken"])),
         *(_annotation("warning", verdict) for verdict in groups["candidate"]),
@@ -99,7 +84,7 @@ def publish_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> N
     Raises :class:`OutputDirectoryError` if ``out`` cannot be written, once all else is told:
     what it says may have taken an hour to measure.
     """
-    found, covered = grouped(judgement.verdicts), coverage(judgement)
+    found, covered = headline.grouped(judgement.verdicts), headline.coverage(judgement)
     written = ""
     try:
         write_verdicts(out, judgement)
@@ -107,12 +92,15 @@ def publish_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> N
     finally:
         publish_result(
             verdicts_document([judgement]),
-            headline([judgement]) + (f"; verdicts in {out}" if written else ""),
+            headline.headline([judgement]) + (f"; verdicts in {out}" if written else ""),
             as_json=verdicts_json(judgement) if json_output else None,
             annotations=verdict_annotations(judgement),
             outputs={
                 "verdicts": written,
-                **{"candidates" if group == "candidate" else group: len(found[group]) for group in LOUD},
+                **{
+                    "candidates" if group == "candidate" else group: len(found[group])
+                    for group in headline.LOUD
+                },
                 "judged": covered.judged,
                 "unjudged": covered.unjudged,
             },
@@ -128,7 +116,7 @@ def shared_fields(verdicts: Sequence[Verdict]) -> dict[str, str]:
 def verdict_cells(verdict: Verdict, shared: Iterable[str]) -> tuple[str, ...]:
     """The cells of the verdict's row, without the fields in ``shared``, which are shown elsewhere."""
     return (
-        "candidate" if group_of(verdict) == "candidate" else verdict.verdict,
+        "candidate" if headline.group_of(verdict) == "candidate" else verdict.verdict,
         case_text(verdict.series, shared),
         doc.short(verdict.series.metric, _NAME_LENGTH),
         levels_text(verdict),
@@ -200,18 +188,18 @@ def _percent(ratio: float) -> str:
 
 def _judgement_blocks(judgement: Judgement) -> list[doc.Block]:
     """The blocks of one file. Important parts come first on a page, but last on a terminal, which scrolls."""
-    groups, shared = grouped(judgement.verdicts), shared_fields(judgement.verdicts)
-    loud = [verdict for group in LOUD for verdict in groups[group]]
+    groups, shared = headline.grouped(judgement.verdicts), shared_fields(judgement.verdicts)
+    loud = [verdict for group in headline.LOUD for verdict in groups[group]]
     quiet = [
         verdict
-        for group in QUIET
+        for group in headline.QUIET
         for verdict in groups[group]
-        if not (is_only_new(verdict, judgement) or verdict.evidence.too_few_runs)
+        if not (headline.is_only_new(verdict, judgement) or verdict.evidence.too_few_runs)
     ]
     loud_rows, quiet_rows = ([_row(it, shared) for it in some] for some in (loud, _by_reason(quiet)))
     suites = [_suite_text(suite) for suite in judgement.suites]
-    little, young = shortfall(judgement), young_series(judgement)
-    takes = f"Judging the rest takes {what_it_takes(judgement)}." if little else ""
+    little, young = headline.shortfall(judgement), headline.young_series(judgement)
+    takes = f"Judging the rest takes {headline.what_it_takes(judgement)}." if little else ""
     sides = {"base": judgement.base, "head": judgement.head}
     above = (
         " → ".join(doc.short(side, _SENTENCE_LENGTH) for side in sides.values())
@@ -231,7 +219,7 @@ def _judgement_blocks(judgement: Judgement) -> list[doc.Block]:
                 ),
                 doc.Table(_COLUMNS, loud_rows),
                 doc.Bullets(suites),
-                doc.Folded(count_verdicts(quiet), [doc.Table(_COLUMNS, quiet_rows)]),
+                doc.Folded(headline.count_verdicts(quiet), [doc.Table(_COLUMNS, quiet_rows)]),
                 doc.Folded(
                     "Measured on",
                     [doc.facts({name: doc.short(fact, _SENTENCE_LENGTH) for name, fact in known.items()})],
@@ -284,7 +272,7 @@ def _annotation(level: Level, verdict: Verdict) -> Annotation:
 
 def _next_step(judgements: Sequence[Judgement]) -> list[doc.Block]:
     """The recommended next step, or nothing; only if the sign is green does it say that there is nothing to do."""
-    groups = grouped(all_verdicts(judgements))
+    groups = headline.grouped(all_verdicts(judgements))
     for group, (what, then) in _STEPS.items():
         if groups[group]:
             worst = groups[group][0]
@@ -296,10 +284,11 @@ def _next_step(judgements: Sequence[Judgement]) -> list[doc.Block]:
                 doc.Paragraph((doc.Bold("Next step:"), f" {what}", *there, f".{then}")),
                 doc.Commands(lines),
             ]
-    if little := [judgement for judgement in judgements if shortfall(judgement)]:
-        rest = "; ".join(dict.fromkeys(map(what_it_takes, little)))
+    if little := [judgement for judgement in judgements if headline.shortfall(judgement)]:
+        rest = "; ".join(dict.fromkeys(map(headline.what_it_takes, little)))
         return [doc.Paragraph((doc.Bold("Next step:"), f" to judge the rest, provide {rest}."))]
-    if sign(judgements) == GREEN and any(verdict.verdict == "noisy" for verdict in groups["unjudged"]):
+    are_noisy = any(verdict.verdict == "noisy" for verdict in groups["unjudged"])
+    if are_noisy and headline.sign(judgements) == headline.GREEN:
         seen = "“detectable” is the smallest change that would have been seen"
         none = f"none; {seen}, and torchperf doctor shows what adds noise."
         return [doc.Paragraph((doc.Bold("Next step:"), f" {none}"))]
