@@ -17,7 +17,7 @@ from torchperf_ci.check.judging import rule_of
 from torchperf_ci.check.numbers import MAX_DETECTABLE
 from torchperf_ci.command_output import print_json
 from torchperf_ci.console import print_document, say
-from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
+from torchperf_ci.document import Column, Document, Note, Table, counted, number_columns, text_of
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.points import Points, Series, SeriesGroup, without_restating
 from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matrix, sensitivity_of
@@ -215,23 +215,10 @@ def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Poi
 
 _LISTED = 10
 _METRIC_COLUMNS = (
-    Column("benchmark"),
-    Column("machine"),
-    Column("metric"),
-    Column("series", "number"),
-    Column("judged", "number"),
-    Column("noise", "number"),
-    Column("detectable", "number"),
-    Column("worst", "number"),
-    Column("sensitive enough", "number"),
+    *map(Column, ("benchmark", "machine", "metric")),
+    *number_columns("series", "judged", "noise", "detectable", "worst", "sensitive enough"),
 )
-_SERIES_COLUMNS = (
-    Column("series"),
-    Column("runs", "number"),
-    Column("noise", "number"),
-    Column("detectable", "number"),
-    Column("matters", "number"),
-)
+_SERIES_COLUMNS = (Column("series"), *number_columns("runs", "noise", "detectable", "matters"))
 
 
 def sensitivity_document(sensitivities: Sequence[SeriesSensitivity]) -> Document:

@@ -251,7 +251,7 @@ def _planned(report: UploadReport) -> Sequence[doc.Block]:
     if not report.planned:
         return []
     payloads = [delivery.payload for delivery in report.planned]
-    columns = [doc.Column("object"), doc.Column("records", "number"), doc.Column("bytes", "number")]
+    columns = [doc.Column("object"), *doc.number_columns("records", "bytes")]
     rows = [(payload.key, str(payload.records), str(len(payload.body))) for payload in payloads]
     metadata = asdict(report.metadata) if report.metadata else {}
     known = {**metadata, "synthetic": "", "note": _synthetic(report)}

@@ -32,12 +32,8 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = (
-    doc.Column("verdict"),
-    doc.Column("case"),
-    doc.Column("metric"),
-    doc.Column("old → new", "number"),
-    doc.Column("change (95%)", "number"),
-    doc.Column("detectable", "number"),
+    *map(doc.Column, ("verdict", "case", "metric")),
+    *doc.number_columns("old → new", "change (95%)", "detectable"),
     doc.Column("why", "prose"),
 )
 _CASE = ("model", "mode", "dtype", "backend", "device", "arch", "benchmark", "repo")
