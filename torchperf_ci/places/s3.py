@@ -28,17 +28,8 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as UnreachableError
 
+from torchperf_ci import errors
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import (
-    ConflictError,
-    CredentialsError,
-    InvalidObjectError,
-    NotDeliveredError,
-    PlaceForbiddenError,
-    PlaceUnreadableError,
-    TorchperfError,
-    UsageError,
-)
 from torchperf_ci.http_client import certificate_problem
 from torchperf_ci.masking import without_secrets
 from torchperf_ci.places.oidc import WebIdentity
@@ -101,7 +92,7 @@ def make_client(access: PlaceAccess) -> tuple[S3Client, Credentials | None]:
         )
     except (BotoCoreError, ValueError) as error:
         msg = f"S3 cannot be used as it is set: {without_secrets(str(error))}; correct the AWS_* variables or endpoint"
-        raise CredentialsError(msg) from error
+        raise errors.CredentialsError(msg) from error
     client.meta.events.register("before-send.s3", _stop_when_late)
     return client, credentials
 
@@ -211,7 +202,7 @@ class S3Place(RecordPlace):
         prefix = prefix.strip("/")
         if not _BUCKET.fullmatch(bucket):
             msg = f"{without_secrets(target)!r} does not name a bucket; give s3://BUCKET[/PREFIX]"
-            raise UsageError(msg)
+            raise errors.UsageError(msg)
         if prefix:
             check_keys([prefix])
         return cls(bucket, prefix, access)
@@ -221,7 +212,7 @@ class S3Place(RecordPlace):
         deadline = Deadline.after(self._access.deadline)
         try:
             self._client()  # once for all objects, so that a role that cannot be assumed fails only once
-        except NotDeliveredError as error:
+        except errors.NotDeliveredError as error:
             return dict.fromkeys(bodies, error)
 
         put = partial(outcome_of, partial(self._put, deadline=deadline))
@@ -239,11 +230,11 @@ class S3Place(RecordPlace):
     def listed(self) -> Iterator[ListedObject]:
         """Yield all objects of the place; nothing of them is read. Raises :class:`PlaceUnreadableError`."""
         pages = self._client().get_paginator("list_objects_v2")
-        with self._explained(PlaceUnreadableError, self.name, "s3:ListBucket"):
+        with self._explained(errors.PlaceUnreadableError, self.name, "s3:ListBucket"):
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
                 if "Name" not in page:
                     msg = f"{self.name}: what answers is not S3, and lists nothing: correct the endpoint"
-                    raise PlaceUnreadableError(msg)
+                    raise errors.PlaceUnreadableError(msg)
                 for entry in page.get("Contents", ()):
                     if not entry["Key"].endswith("/"):  # a folder that was created in a console
                         key, tag = entry["Key"].removeprefix(self._prefix), entry["ETag"].strip('"')
@@ -251,17 +242,17 @@ class S3Place(RecordPlace):
 
     def get(self, key: str) -> bytes:
         deadline, where = Deadline.after(self._access.deadline), f"{self.name}/{key}"
-        with self._explained(PlaceUnreadableError, where, "s3:GetObject"):
+        with self._explained(errors.PlaceUnreadableError, where, "s3:GetObject"):
             try:
                 return _with_retries(lambda: self._read(key), deadline)
             except ClientError as error:
                 if error_code(error) not in _UNFIT:
                     raise
-                raise InvalidObjectError(where, _UNFIT[error_code(error)]) from error
+                raise errors.InvalidObjectError(where, _UNFIT[error_code(error)]) from error
 
     def _put(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"
-        with self._explained(NotDeliveredError, where, "s3:PutObject"):
+        with self._explained(errors.NotDeliveredError, where, "s3:PutObject"):
             written = _with_retries(lambda: self._create(key, body), deadline)
         return "written" if written else self._compare(key, body, deadline)
 
@@ -280,19 +271,19 @@ class S3Place(RecordPlace):
             return False
         if "ETag" not in answer:
             msg = f"{self.name}/{key}: what answers is not S3, and keeps nothing: correct the endpoint"
-            raise NotDeliveredError(msg)
+            raise errors.NotDeliveredError(msg)
         return True
 
     def _compare(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
         where = f"{self.name}/{key}"
         try:
             kept = _with_retries(lambda: self._read(key), deadline)
-        except InvalidObjectError as error:
+        except errors.InvalidObjectError as error:
             msg = f"{error}; it is other content, and was not overwritten"
-            raise ConflictError(msg) from error
+            raise errors.ConflictError(msg) from error
         except S3_ERRORS as error:
             msg = f"{self._explain(error, where, 's3:GetObject')}; something is kept there, and was not overwritten"
-            raise (ConflictError if is_refusal(error) else NotDeliveredError)(msg) from error
+            raise (errors.ConflictError if is_refusal(error) else errors.NotDeliveredError)(msg) from error
         return compared(where, body, kept)
 
     def _read(self, key: str) -> bytes:
@@ -306,7 +297,7 @@ class S3Place(RecordPlace):
             check_bytes(len(content))
         except OverLimitError as error:
             where = f"{self.name}/{key}"
-            raise InvalidObjectError(where, str(error)) from error
+            raise errors.InvalidObjectError(where, str(error)) from error
         return content
 
     def engine_access(self, *, embedded: bool) -> tuple[str, Credentials | None]:
@@ -328,12 +319,13 @@ class S3Place(RecordPlace):
         return self._made
 
     @contextmanager
-    def _explained(self, kind: type[TorchperfError], where: str, action: str) -> Iterator[None]:
+    def _explained(self, kind: type[errors.TorchperfError], where: str, action: str) -> Iterator[None]:
         try:
             yield
         except S3_ERRORS as error:
-            forbidden = kind is PlaceUnreadableError and is_refusal(error)
-            raise (PlaceForbiddenError if forbidden else kind)(self._explain(error, where, action)) from error
+            if kind is errors.PlaceUnreadableError and is_refusal(error):
+                kind = errors.PlaceForbiddenError
+            raise kind(self._explain(error, where, action)) from error
 
     def _explain(self, error: Exception, where: str, action: str) -> str:
         """Say in one sentence where ``action`` (``s3:PutObject``) failed, why, and what to do."""
