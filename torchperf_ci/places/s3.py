@@ -32,16 +32,8 @@ from torchperf_ci import errors
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.http_client import certificate_problem
 from torchperf_ci.masking import without_secrets
+from torchperf_ci.places import place
 from torchperf_ci.places.oidc import WebIdentity
-from torchperf_ci.places.place import (
-    ListedObject,
-    PutOutcome,
-    PutResult,
-    RecordPlace,
-    check_keys,
-    compared,
-    outcome_of,
-)
 from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes, is_gzip
 
 if TYPE_CHECKING:
@@ -49,8 +41,6 @@ if TYPE_CHECKING:
 
     from botocore.credentials import Credentials
     from types_boto3_s3 import S3Client
-
-    from torchperf_ci.places.place import PlaceAccess
 
 
 WORKERS = 16
@@ -69,7 +59,7 @@ class OutOfTimeError(Exception):
     """The deadline passed before the next attempt of a request."""
 
 
-def make_client(access: PlaceAccess) -> tuple[S3Client, Credentials | None]:
+def make_client(access: place.PlaceAccess) -> tuple[S3Client, Credentials | None]:
     """Return a thread-safe client and its credentials; it is anonymous if none were found.
 
     This assumes the role, if there is one. Raises :class:`CredentialsError`.
@@ -186,17 +176,17 @@ def _with_retries(request: Callable[[], _T], deadline: Deadline) -> _T:
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{3,63}")
 
 
-class S3Place(RecordPlace):
+class S3Place(place.RecordPlace):
     """The objects of a bucket below a prefix, which is not part of their keys."""
 
-    def __init__(self, bucket: str, prefix: str, access: PlaceAccess) -> None:
+    def __init__(self, bucket: str, prefix: str, access: place.PlaceAccess) -> None:
         self._bucket, self._prefix, self._access = bucket, f"{prefix}/" if prefix else "", access
         self._lock = threading.Lock()
         self._made: tuple[S3Client, Credentials | None] | None = None
         self.name = f"s3://{bucket}/{self._prefix}".rstrip("/")
 
     @classmethod
-    def at(cls, target: str, access: PlaceAccess) -> S3Place:
+    def at(cls, target: str, access: place.PlaceAccess) -> S3Place:
         """Return the place at ``s3://BUCKET[/PREFIX]``. Raises :class:`UsageError`."""
         bucket, _, prefix = target.removeprefix("s3://").partition("/")
         prefix = prefix.strip("/")
@@ -204,18 +194,18 @@ class S3Place(RecordPlace):
             msg = f"{without_secrets(target)!r} does not name a bucket; give s3://BUCKET[/PREFIX]"
             raise errors.UsageError(msg)
         if prefix:
-            check_keys([prefix])
+            place.check_keys([prefix])
         return cls(bucket, prefix, access)
 
-    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
-        check_keys(self._prefix + key for key in bodies)
+    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, place.PutOutcome]:
+        place.check_keys(self._prefix + key for key in bodies)
         deadline = Deadline.after(self._access.deadline)
         try:
             self._client()  # once for all objects, so that a role that cannot be assumed fails only once
         except errors.NotDeliveredError as error:
             return dict.fromkeys(bodies, error)
 
-        put = partial(outcome_of, partial(self._put, deadline=deadline))
+        put = partial(place.outcome_of, partial(self._put, deadline=deadline))
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="put")
         try:
             return dict(zip(bodies, pool.map(put, bodies, bodies.values()), strict=True))
@@ -227,7 +217,7 @@ class S3Place(RecordPlace):
     def keys(self) -> Iterator[str]:
         return (item.key for item in self.listed())
 
-    def listed(self) -> Iterator[ListedObject]:
+    def listed(self) -> Iterator[place.ListedObject]:
         """Yield all objects of the place; nothing of them is read. Raises :class:`PlaceUnreadableError`."""
         pages = self._client().get_paginator("list_objects_v2")
         with self._explained(errors.PlaceUnreadableError, self.name, "s3:ListBucket"):
@@ -238,7 +228,7 @@ class S3Place(RecordPlace):
                 for entry in page.get("Contents", ()):
                     if not entry["Key"].endswith("/"):  # a folder that was created in a console
                         key, tag = entry["Key"].removeprefix(self._prefix), entry["ETag"].strip('"')
-                        yield ListedObject(key, f"etag:{tag}", entry["Size"])
+                        yield place.ListedObject(key, f"etag:{tag}", entry["Size"])
 
     def get(self, key: str) -> bytes:
         deadline, where = Deadline.after(self._access.deadline), f"{self.name}/{key}"
@@ -250,7 +240,7 @@ class S3Place(RecordPlace):
                     raise
                 raise errors.InvalidObjectError(where, _UNFIT[error_code(error)]) from error
 
-    def _put(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
+    def _put(self, key: str, body: bytes, deadline: Deadline) -> place.PutResult:
         where = f"{self.name}/{key}"
         with self._explained(errors.NotDeliveredError, where, "s3:PutObject"):
             written = _with_retries(lambda: self._create(key, body), deadline)
@@ -274,7 +264,7 @@ class S3Place(RecordPlace):
             raise errors.NotDeliveredError(msg)
         return True
 
-    def _compare(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
+    def _compare(self, key: str, body: bytes, deadline: Deadline) -> place.PutResult:
         where = f"{self.name}/{key}"
         try:
             kept = _with_retries(lambda: self._read(key), deadline)
@@ -284,7 +274,7 @@ class S3Place(RecordPlace):
         except S3_ERRORS as error:
             msg = f"{self._explain(error, where, 's3:GetObject')}; something is kept there, and was not overwritten"
             raise (errors.ConflictError if is_refusal(error) else errors.NotDeliveredError)(msg) from error
-        return compared(where, body, kept)
+        return place.compared(where, body, kept)
 
     def _read(self, key: str) -> bytes:
         answer = self._client().get_object(Bucket=self._bucket, Key=self._prefix + key)
