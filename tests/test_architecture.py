@@ -20,7 +20,7 @@ CONTRIBUTING = PACKAGE.parent / "CONTRIBUTING.md"
 OURS = "torchperf_ci"
 
 # What every room may import, except those that run in the environment under test.
-COMMON = {"errors", "metrics", "document", "__version__"}
+COMMON = {"errors", "metrics", "document", "masking", "__version__"}
 # What a room that talks to people, to the job or to other programs may import as well.
 TOOLS = {
     *("actions", "console", "markdown", "page", "command_output", "config", "options", "json_files"),
@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "errors": set(),
     "metrics": set(),
     "document": set(),
+    "masking": set(),
     "deadline": set(),
     "http_client": {"deadline", "records"},
     "processes": set(),
@@ -53,7 +54,7 @@ MAY_IMPORT = {
     "markdown": {"actions"},
     "page": {"actions", "markdown"},
     "command_output": {"actions", "console", "markdown"},
-    "interruption": {"git", "options"},
+    "interruption": {"options"},
     "shell_completion": {"interruption", "options", "config"},
     "json_files": {"actions", "records", "stats"},
     "config": {"config_kinds", "console", "options", "places", "records"},

@@ -211,3 +211,9 @@ def test_a_signal_in_the_moment_when_git_has_ended_is_that_signal(
     monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
     with pytest.raises(KeyboardInterrupt):
         Git(tmp_path, Deadline.after(SECONDS))("--version")
+
+
+def test_the_end_of_a_long_message_holds_no_end_of_a_secret(tmp_path: Path) -> None:
+    with pytest.raises(GitError, match="unable to access") as caught:
+        Git.within(60, tmp_path)("ls-remote", f"https://me:{'s3cret' * 100}@127.0.0.1:1/r")
+    assert "s3cret" not in str(caught.value)

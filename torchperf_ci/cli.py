@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from torchperf_ci import __version__, errors, interruption
 from torchperf_ci.errors import EXIT_CODES, TorchperfError, UnknownNameError, UsageError, WorkloadsFailedError
 from torchperf_ci.interruption import Stopped, output_is_closed, print_nothing_more, stoppable
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.options import HelpFormatter, Option, options_of, read, sections_of
 
 if TYPE_CHECKING:
@@ -168,7 +169,6 @@ def _print_error(message: str, annotation: str = "") -> None:
     """Print an error, and annotate the job if ``annotation`` is not empty; a message may quote what was given."""
     from torchperf_ci.actions import Annotation, annotate
     from torchperf_ci.console import say
-    from torchperf_ci.git import without_secrets
 
     say(*f"torchperf: error: {without_secrets(message)}".split("\n"))
     if annotation:

@@ -131,6 +131,10 @@ class Column:
     kind: Literal["text", "number", "prose"] = "text"
 
 
+def number_columns(*heads: str) -> list[Column]:
+    return [Column(head, "number") for head in heads]
+
+
 @dataclass
 class Table:
     """Rows with one cell per column, below a ``title``."""

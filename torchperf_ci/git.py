@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.processes import end_group
 
 if TYPE_CHECKING:
@@ -25,16 +26,6 @@ _ELSEWHERE = (
     "GIT_NAMESPACE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX", "GIT_QUARANTINE_PATH", "GIT_SHALLOW_FILE",
     "GIT_WORK_TREE",
 )  # fmt: skip
-_SECRET = re.compile(
-    # In a URL; a password may have spaces or slashes, although they should be percent-encoded.
-    # Two slashes are one in what was taken for a path. A user alone may be a token on the web, but nowhere else.
-    r"(?:(?<=://)|(?<=https:/)|(?<=http:/))[^/@\s:]+:(?!\s|\d+:?(?:[/\s]|$))(?:[^/\n]*|\S{1,200})@|"
-    r"(?i:(?<=https://)|(?<=http://)|(?<=https:/)|(?<=http:/))[^/@\s]+@|"
-    # In a header, the query of a URL, a variable or an option; `TOKEN=$HF_TOKEN` only says where it is.
-    r"((?i:authorization: *(?:basic|token) |bearer |[?&][\w.-]{0,40}(?:token|password|secret|signature|sig|key)=|"
-    r"--(?:[a-z]{1,20}-)?(?:token|password|secret)[= ])|(?:TOKEN|PASSWORD|SECRET|KEY)=)"
-    r"(?![\"']?\$)(?:'[^'\n]*'|\"[^\"\n]*\"|[^\s&;])+"
-)
 
 # Messages of git, and of curl, TLS and ssh through it, that are caused by a concurrent push, the network, or an
 # overloaded server. Their words differ by version.
@@ -214,11 +205,6 @@ def _filters(settings: Iterable[GitSetting]) -> Iterable[str]:
     """Return the names of filters in ``settings``; they are made required, since git would check out raw files."""
     parts = (key.partition(".")[2].rpartition(".")[0] for key, _ in settings if key.startswith("filter."))
     return dict.fromkeys(parts)
-
-
-def without_secrets(text: str) -> str:
-    """Return ``text`` with the credentials in URLs, headers and commands masked."""
-    return _SECRET.sub(r"\1***", text)
 
 
 def _git_message(command: str, status: int, stderr: bytes) -> str:

@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 
 from torchperf_ci.actions import in_actions
 from torchperf_ci.errors import NotDeliveredError, UsageError
-from torchperf_ci.git import Git, GitError, without_secrets
+from torchperf_ci.git import Git, GitError
 from torchperf_ci.github import GitHubRefusedError, github_client, github_server
+from torchperf_ci.masking import without_secrets
 
 _BRANCHES = "refs/heads/"
 _MERGE_QUEUE = re.compile(r"refs/heads/gh-readonly-queue/(.+)/pr-\d+-[0-9a-f]+")

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torchperf_ci.masking import without_secrets
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import FrameType
@@ -37,8 +39,6 @@ def command_line(
     ``more`` are flags to add, each with its value if it takes one, unless they are already there. Credentials are left
     out and have to be given again.
     """
-    from torchperf_ci.git import without_secrets  # every command starts with this module, and few need git
-
     variables = [name for option in options for name in option.variables]
     given = [
         f"{name}={shlex.quote(os.environ[name])}" for name in variables if os.environ.get(name, "").strip()

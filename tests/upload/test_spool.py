@@ -180,5 +180,5 @@ def test_uploads_at_the_same_moment_add_to_one_quarantine(spool: Spool) -> None:
 
 def test_a_batch_that_unpacks_to_any_size_is_named(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     spool.keep("source", [ONE])
-    monkeypatch.setattr(module, "MAX_BYTES", 3)
+    monkeypatch.setattr(files, "MAX_BYTES", 3)
     assert "it holds more than 0 MiB" in damage(spool)

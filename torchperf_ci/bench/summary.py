@@ -24,6 +24,7 @@ from torchperf_ci.document import (
     counted,
     duration,
     facts,
+    number_columns,
 )
 from torchperf_ci.machine.doctor import verdict
 from torchperf_ci.machine.interference import WARNING_MARK, describe_interference, power_limit_note
@@ -155,16 +156,9 @@ def results_table(results: Sequence[CaseResult]) -> Table:
     """One row per case. There is a column ``vs anchor`` if any case was compared with an anchor, or could not be."""
     anchored = any(result.pairs or result.unpaired for result in results)
     columns = (
-        Column("workload"),
-        Column("mode"),
-        Column("dtype"),
-        Column("backend"),
-        Column("batch", "number"),
-        Column("latency", "number"),
-        Column("± 95%", "number"),
-        Column("between processes", "number"),
-        *([Column("vs anchor", "number")] if anchored else []),
-        Column("peak memory", "number"),
+        *map(Column, ("workload", "mode", "dtype", "backend")),
+        *number_columns("batch", "latency", "± 95%", "between processes"),
+        *number_columns(*(["vs anchor"] if anchored else []), "peak memory"),
         Column("status"),
     )
     return Table(columns, [_row(result, anchored=anchored) for result in results])

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from torchperf_ci.actions import without_rights
-from torchperf_ci.git import without_secrets
 from torchperf_ci.machine.devices.system_files import resident_memory
 from torchperf_ci.machine.host import oom_kills
 from torchperf_ci.machine.tuning import pin
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.processes import GRACE_SECONDS, ProcessGroup
 
 _T = TypeVar("_T")

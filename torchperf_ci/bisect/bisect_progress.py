@@ -9,21 +9,13 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.bisect.measurement_setup import BUILD_SECONDS, BisectLimits, builder_kind
-from torchperf_ci.bisect.reasoning.evidence import (
-    BisectFacts,
-    BisectQuestion,
-    BisectReading,
-    BuildAttempt,
-    ProbeFailure,
-    build_seconds,
-    pair_seconds,
-)
+from torchperf_ci.bisect.reasoning import evidence
 from torchperf_ci.bisect.reasoning.investigation import Investigation
 from torchperf_ci.bisect.reasoning.proof import MIN_TO_VERIFY
 from torchperf_ci.console import is_terminal, say
 from torchperf_ci.document import change_text, counted, duration, first_and_last
-from torchperf_ci.git import without_secrets
 from torchperf_ci.machine.host import machine_text, read_host
+from torchperf_ci.masking import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +24,6 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from torchperf_ci.bisect.commits import BuildSequence
-    from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.options.comparison_commands import BisectOptions
 
 
@@ -61,7 +52,7 @@ def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLim
     """Print on standard error what the bisection will do and may cost; asks for no confirmation."""
     measured = [without_secrets(options.command)] if options.command else options.workload or options.suite
     measured = measured or ["what got worse by the verdicts"]
-    guessed = BUILD_SECONDS[builder_kind(options)], BisectQuestion.pair_seconds
+    guessed = BUILD_SECONDS[builder_kind(options)], evidence.BisectQuestion.pair_seconds
     bounds = {
         "build": limits.builds,
         "pair": limits.pairs,
@@ -80,7 +71,7 @@ def show_plan(sequence: BuildSequence, options: BisectOptions, limits: BisectLim
     say(*lines)
 
 
-ProgressEvent = BisectReading | BuildAttempt | ProbeFailure
+ProgressEvent = evidence.BisectReading | evidence.BuildAttempt | evidence.ProbeFailure
 MAX_SHOWN = 10
 """Maximum number of suspects on a terminal."""
 _BAR = 20
@@ -99,11 +90,11 @@ class BisectProgress:
     ``names`` name the builds.
     """
 
-    def __init__(self, question: BisectQuestion, names: Sequence[str]) -> None:
+    def __init__(self, question: evidence.BisectQuestion, names: Sequence[str]) -> None:
         self._question, self._names = question, [one_line(name) for name in names]
         self._start = time.monotonic()
         self._activity = self._outcome = ""
-        self._facts = BisectFacts()
+        self._facts = evidence.BisectFacts()
         self._is_timed = False
         self._live = _started_live() if is_terminal(sys.stderr) else None
 
@@ -111,7 +102,7 @@ class BisectProgress:
         """A build begins; it may take long."""
         self._begin(f"{'rebuilding' if draw else 'building'} {self._names[position]}", in_log=True)
 
-    def begin_pair(self, step: PlannedPair) -> None:
+    def begin_pair(self, step: evidence.PlannedPair) -> None:
         """A pair begins."""
         self._begin(
             f"{PURPOSES[step.purpose]}? {self._short_name(step.head)} against {self._short_name(step.base)}"
@@ -123,7 +114,7 @@ class BisectProgress:
             f"what moved inside? {self._short_name(head)} against {self._short_name(base)}", in_log=True
         )
 
-    def end(self, event: ProgressEvent, facts: BisectFacts) -> None:
+    def end(self, event: ProgressEvent, facts: evidence.BisectFacts) -> None:
         """A build or a pair has ended; once each probe has been measured, the cost can be estimated anew."""
         self._outcome, self._facts = _event_text(event), facts
         if self._live:
@@ -133,7 +124,7 @@ class BisectProgress:
         question, probes = self._question, {reading.probe for reading in facts.readings}
         if not self._is_timed and len(probes) == len(question.probes):
             self._is_timed = True
-            timed = build_seconds(question, facts), pair_seconds(question, facts.readings)
+            timed = evidence.build_seconds(question, facts), evidence.pair_seconds(question, facts.readings)
             say(f"{_expected(len(question.weights), len(probes), *timed)}, as timed here")
 
     def _say_end(self) -> None:
@@ -205,13 +196,13 @@ def _started_live() -> Live:
 def _event_text(event: ProgressEvent) -> str:
     """The outcome of an event in a few words."""
     match event:
-        case BisectReading():
+        case evidence.BisectReading():
             return ", ".join(change_text(math.expm1(ratio)) for ratio in event.log_ratios.values())
-        case BuildAttempt(repeated=True):
+        case evidence.BuildAttempt(repeated=True):
             return f"done in {event.seconds:.0f} s, and the same as before, byte for byte"
-        case BuildAttempt(ok=True):
+        case evidence.BuildAttempt(ok=True):
             return f"done in {event.seconds:.0f} s"
-        case BuildAttempt():
+        case evidence.BuildAttempt():
             return f"cannot be built: {one_line(first_and_last(event.why))}"
-        case ProbeFailure():
+        case evidence.ProbeFailure():
             return f"does not run: {one_line(first_and_last(event.why))}"

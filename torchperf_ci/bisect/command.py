@@ -18,7 +18,7 @@ from torchperf_ci.culprits.culprit import read_culprits, write_culprits
 from torchperf_ci.culprits.culprit_document import publish_bisection
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import JsonFileError, UsageError
-from torchperf_ci.git import without_secrets
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.metrics import LATENCY, bisected_as
 from torchperf_ci.options import is_given
 from torchperf_ci.records.files import check_writable, is_device

@@ -21,7 +21,7 @@ from torchperf_ci.culprits.culprit import OperatorCost, ProfileChange
 from torchperf_ci.culprits.culprit_text import short_sha
 from torchperf_ci.environments.revisions import Revision, top_of_checkout
 from torchperf_ci.errors import TorchperfError
-from torchperf_ci.git import without_secrets
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.metrics import COMPILE_TIMES
 from torchperf_ci.verdicts.reproduction import portable_options
 

@@ -25,10 +25,10 @@ from torchperf_ci.document import counted, first_and_last
 from torchperf_ci.environments.cache import EnvironmentCache
 from torchperf_ci.environments.revisions import top_of_checkout, uncompiled_note
 from torchperf_ci.errors import EnvironmentUnderTestError, ResumeError, TorchperfError, WorkloadsFailedError
-from torchperf_ci.git import without_secrets
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.json_files import OtherPlanError
 from torchperf_ci.machine.interference import busy_warning, read_counters
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:

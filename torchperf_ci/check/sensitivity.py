@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from math import log1p
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +17,7 @@ from torchperf_ci.check.judging import rule_of
 from torchperf_ci.check.numbers import MAX_DETECTABLE
 from torchperf_ci.command_output import print_json
 from torchperf_ci.console import print_document, say
-from torchperf_ci.document import Column, Document, Note, Table, counted, text_of
+from torchperf_ci.document import Column, Document, Note, Table, counted, number_columns, text_of
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.points import Points, Series, SeriesGroup, without_restating
 from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matrix, sensitivity_of
@@ -215,12 +214,11 @@ def _extremes(points: Points, choose: Callable[[Sequence[float]], float]) -> Poi
 
 
 _LISTED = 10
-_number_column = partial(Column, kind="number")
 _METRIC_COLUMNS = (
     *map(Column, ("benchmark", "machine", "metric")),
-    *map(_number_column, ("series", "judged", "noise", "detectable", "worst", "sensitive enough")),
+    *number_columns("series", "judged", "noise", "detectable", "worst", "sensitive enough"),
 )
-_SERIES_COLUMNS = (Column("series"), *map(_number_column, ("runs", "noise", "detectable", "matters")))
+_SERIES_COLUMNS = (Column("series"), *number_columns("runs", "noise", "detectable", "matters"))
 
 
 def sensitivity_document(sensitivities: Sequence[SeriesSensitivity]) -> Document:

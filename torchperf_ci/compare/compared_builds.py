@@ -29,8 +29,8 @@ from torchperf_ci.environments.cache import content_digests
 from torchperf_ci.environments.revisions import Revision, find_revision, uncompiled_note
 from torchperf_ci.environments.wheels import changed_versions, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
-from torchperf_ci.git import without_secrets
 from torchperf_ci.identity import uncommitted_note
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.verdicts.reproduction import RELEASE, portable_options
 from torchperf_ci.verdicts.verdict import RepeatOptions, Verdict

@@ -7,12 +7,9 @@ kind, for which the caller must assume the worst.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 WORD = re.compile(r"[A-Za-z_]\w*")
 _IGNORED = re.compile(

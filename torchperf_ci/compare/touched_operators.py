@@ -10,8 +10,8 @@ operator, so the effect is then unknown.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from torchperf_ci.compare.cpp_items import Item, plain
 from torchperf_ci.compare.pytorch_sources import (
@@ -20,10 +20,6 @@ from torchperf_ci.compare.pytorch_sources import (
     UnknownEffectError,
     readable,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 _REGISTERS = re.compile(r"(?:ALSO_)?REGISTER_\w*DISPATCH")
 _DECLARES = ("DECLARE_DISPATCH", "DEFINE_DISPATCH")

@@ -6,39 +6,11 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from torchperf_ci import document as doc
 from torchperf_ci.actions import Annotation
 from torchperf_ci.command_output import publish_result
+from torchperf_ci.culprits import culprit_text
 from torchperf_ci.culprits.culprit import culprits_json, write_culprits
-from torchperf_ci.culprits.culprit_text import (
-    NAME_LENGTH,
-    TEXT_LENGTH,
-    build_variance,
-    byline,
-    cost,
-    culprit_name,
-    details,
-    effects_table,
-    evidence_tables,
-    largest_effect,
-    profile_table,
-    question,
-    result_tables,
-    short_sha,
-)
-from torchperf_ci.document import (
-    Bold,
-    Bullets,
-    Commands,
-    Document,
-    Folded,
-    Heading,
-    Link,
-    Note,
-    OnlyOn,
-    Paragraph,
-    counted,
-    short,
-)
 from torchperf_ci.github import GITHUB, github_server
 from torchperf_ci.verdicts.reproduction import command_blocks, in_fresh_clone
 from torchperf_ci.verdicts.verdict_document import effect_text
@@ -48,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.culprits.culprit import Bisection, BisectionStatus, Culprit, ProfileChange
-    from torchperf_ci.document import Block, Piece
 
 
 _MAX_CULPRITS = 20
@@ -69,35 +40,38 @@ def bisection_headline(bisection: Bisection) -> str:
     if bisection.status == "found":
         return _found_text(bisection.culprits)
     headline = ": ".join(part for part in (_MARKS_AND_TEXTS[bisection.status][1], bisection.why) if part)
-    return short(headline, TEXT_LENGTH)
+    return doc.short(headline, culprit_text.TEXT_LENGTH)
 
 
-def bisection_document(bisection: Bisection, server: str = GITHUB) -> Document:
+def bisection_document(bisection: Bisection, server: str = GITHUB) -> doc.Document:
     """The full document about a bisection.
 
     Commits are linked only if they are on ``server``, which shows the document: a file may come from a stranger, and
     must not send people elsewhere.
     """
     why = bisection.why if bisection.culprits else ""  # without culprits, the headline has it
-    tables = evidence_tables(bisection)
-    spent = [cost(bisection), *filter(None, [build_variance(bisection)])]
-    return Document(
+    tables = culprit_text.evidence_tables(bisection)
+    spent = [culprit_text.cost(bisection), *filter(None, [culprit_text.build_variance(bisection)])]
+    return doc.Document(
         f"{_MARKS_AND_TEXTS[bisection.status][0]} Bisection: {bisection_headline(bisection)}",
         [
-            Paragraph(question(bisection)),
-            Note([short(note, TEXT_LENGTH) for note in (why, *bisection.notes) if note]),
+            doc.Paragraph(culprit_text.question(bisection)),
+            doc.Note([doc.short(note, culprit_text.TEXT_LENGTH) for note in (why, *bisection.notes) if note]),
             *_culprits(bisection.culprits, server),
-            *result_tables(bisection),
-            OnlyOn(
+            *culprit_text.result_tables(bisection),
+            doc.OnlyOn(
                 "page",
                 [
-                    *(Folded(table.title, [replace(table, title="")]) for table in tables),
-                    Paragraph(". ".join(spent), small=True),
+                    *(doc.Folded(table.title, [replace(table, title="")]) for table in tables),
+                    doc.Paragraph(". ".join(spent), small=True),
                 ],
             ),
-            OnlyOn(
+            doc.OnlyOn(
                 "terminal",
-                [Heading("Details"), Note([*(f"{table.title} (in the file)" for table in tables), *spent])],
+                [
+                    doc.Heading("Details"),
+                    doc.Note([*(f"{table.title} (in the file)" for table in tables), *spent]),
+                ],
             ),
             *command_blocks("To repeat it", repeat_commands(bisection), bisection.torch),
         ],
@@ -112,8 +86,8 @@ def bisection_annotations(bisection: Bisection) -> list[Annotation]:
         *(
             Annotation(
                 "warning",
-                f"{largest_effect(culprit)}. {byline(culprit)}",
-                title=f"culprit: {culprit_name(culprit)}",
+                f"{culprit_text.largest_effect(culprit)}. {culprit_text.byline(culprit)}",
+                title=f"culprit: {culprit_text.culprit_name(culprit)}",
             )
             for culprit in bisection.culprits
         ),
@@ -143,28 +117,28 @@ def publish_bisection(bisection: Bisection, out: Path, *, json_output: bool) -> 
     )
 
 
-def inside_blocks(culprit: Culprit) -> list[Block]:
+def inside_blocks(culprit: Culprit) -> list[doc.Block]:
     """What profiles of both sides showed, and how to look further."""
     if culprit.inside is None:
         return []
-    table, breaks = profile_table(culprit), culprit.inside.graph_breaks
+    table, breaks = culprit_text.profile_table(culprit), culprit.inside.graph_breaks
     heading = "What changed inside" if table.rows or breaks else "Nothing stands out inside"
     return [
-        Paragraph((Bold(heading), f" {short(culprit.inside.probe, NAME_LENGTH)}")),
+        doc.Paragraph((doc.Bold(heading), f" {doc.short(culprit.inside.probe, culprit_text.NAME_LENGTH)}")),
         table,
-        Bullets([f"new graph break: {short(reason, TEXT_LENGTH)}" for reason in breaks]),
-        Folded("To investigate further", _look_further(culprit.inside)),
+        doc.Bullets([f"new graph break: {doc.short(reason, culprit_text.TEXT_LENGTH)}" for reason in breaks]),
+        doc.Folded("To investigate further", _look_further(culprit.inside)),
     ]
 
 
-def culprit_links(culprit: Culprit, server: str) -> tuple[Piece, ...]:
+def culprit_links(culprit: Culprit, server: str) -> tuple[doc.Piece, ...]:
     """Links to the commit and its pull request, in parentheses; empty unless the URL can be trusted."""
     repository = culprit.repository_on(server)
     if not (repository and culprit.url):
         return ()
     pull_request = f"{server}/{repository}/pull/{culprit.pull_request}"
-    second = (", ", Link("pull request", pull_request)) if culprit.pull_request else ()
-    return (" (", Link("commit", culprit.url), *second, ")")
+    second = (", ", doc.Link("pull request", pull_request)) if culprit.pull_request else ()
+    return (" (", doc.Link("commit", culprit.url), *second, ")")
 
 
 def repeat_commands(bisection: Bisection) -> list[str]:
@@ -175,32 +149,36 @@ def repeat_commands(bisection: Bisection) -> list[str]:
 
 
 def _found_text(culprits: Sequence[Culprit]) -> str:
-    count = f"{counted(len(culprits), 'culprit')} found"
+    count = f"{doc.counted(len(culprits), 'culprit')} found"
     if len(culprits) == 1:
-        return f"{count}: {culprit_name(culprits[0])}: {largest_effect(culprits[0])}"
+        return (
+            f"{count}: {culprit_text.culprit_name(culprits[0])}: {culprit_text.largest_effect(culprits[0])}"
+        )
     effects = (
-        f"{short_sha(culprit.commit or culprit.set[-1])} {effect_text(culprit.effect)}"
+        f"{culprit_text.short_sha(culprit.commit or culprit.set[-1])} {effect_text(culprit.effect)}"
         for culprit in culprits
     )
-    return short(f"{count}: {', '.join(effects)}", TEXT_LENGTH)
+    return doc.short(f"{count}: {', '.join(effects)}", culprit_text.TEXT_LENGTH)
 
 
-def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[Block]:
+def _culprits(culprits: Sequence[Culprit], server: str) -> Iterator[doc.Block]:
     for culprit in culprits[:_MAX_CULPRITS]:
-        yield Heading(culprit_name(culprit))
-        yield OnlyOn("terminal", [Paragraph(byline(culprit))])
-        yield OnlyOn("page", [Paragraph((byline(culprit), *culprit_links(culprit, server)))])
-        yield from map(Paragraph, details(culprit))
-        yield effects_table(culprit)
+        yield doc.Heading(culprit_text.culprit_name(culprit))
+        yield doc.OnlyOn("terminal", [doc.Paragraph(culprit_text.byline(culprit))])
+        yield doc.OnlyOn(
+            "page", [doc.Paragraph((culprit_text.byline(culprit), *culprit_links(culprit, server)))]
+        )
+        yield from map(doc.Paragraph, culprit_text.details(culprit))
+        yield culprit_text.effects_table(culprit)
         yield from inside_blocks(culprit)
     if (hidden := len(culprits) - _MAX_CULPRITS) > 0:
-        yield Paragraph(f"and {counted(hidden, 'more culprit')}; the file lists all of them")
+        yield doc.Paragraph(f"and {doc.counted(hidden, 'more culprit')}; the file lists all of them")
 
 
-def _look_further(inside: ProfileChange) -> list[Block]:
+def _look_further(inside: ProfileChange) -> list[doc.Block]:
     """The attached profiles, and the commands that open them."""
     files = ", ".join(inside.files[:_MAX_ATTACHED])
     return [
-        Paragraph(f"Saved with the culprits: {files}" if files else ""),
-        Commands(inside.commands[:_MAX_ATTACHED]),
+        doc.Paragraph(f"Saved with the culprits: {files}" if files else ""),
+        doc.Commands(inside.commands[:_MAX_ATTACHED]),
     ]

@@ -7,21 +7,17 @@ import re
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.environments.revisions import Revision, find_revision, top_of_checkout, worktree
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
-from torchperf_ci.git import without_secrets
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.processes import ProcessGroup
 from torchperf_ci.scratch import refuse_full_disk, scratch_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 
 TAIL_LINES = 40
 """The number of lines of a failed program's output in the error message."""

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.scratch import refuse_full_disk
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 _GITLINK = b"160000"
 

@@ -20,7 +20,7 @@ from torchperf_ci.environments import build_environment
 from torchperf_ci.environments.build_environment import BuildEnvironment, Builder, open_wheels
 from torchperf_ci.environments.revisions import Revision, find_revision
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
-from torchperf_ci.git import without_secrets
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:

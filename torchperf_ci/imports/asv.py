@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from torchperf_ci.imports.imported_case import (
     MAX_NAME_LENGTH,
@@ -31,9 +31,6 @@ from torchperf_ci.imports.imported_case import (
     system_version,
 )
 from torchperf_ci.records.record import Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 TOOL = "asv"
 MEMBERS = {"commit_hash", "requirements", "results"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from torchperf_ci.imports.imported_case import (
     MILLISECONDS,
@@ -28,9 +28,6 @@ from torchperf_ci.imports.imported_case import (
 )
 from torchperf_ci.metrics import UP
 from torchperf_ci.records.record import Metric
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 TOOL = "google-benchmark"
 _CPU_TIME = "cpu_time(ms)"

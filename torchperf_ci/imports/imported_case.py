@@ -11,17 +11,14 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchperf_ci.metrics import STATUS
 from torchperf_ci.records.parser import RepeatedKeys
 from torchperf_ci.records.record import SYNTHETIC, Benchmark, Metric, Model, build_record, synthetic_id
 from torchperf_ci.records.schema import excerpt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
 
 TIME = "time(ms)"
 MILLISECONDS: Mapping[str, float] = {

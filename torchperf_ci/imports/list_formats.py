@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchperf_ci.imports.google_benchmark import read_google_benchmark
 from torchperf_ci.imports.imported_case import (
@@ -35,9 +36,6 @@ from torchperf_ci.imports.imported_case import (
 from torchperf_ci.metrics import DOWN, UP
 from torchperf_ci.records.record import Metric
 from torchperf_ci.records.schema import excerpt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 def read_pytest_benchmark(value: Mapping[str, object]) -> ImportedFile:

@@ -12,20 +12,16 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.identity import origin_page, page_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 
 _SECONDS = 60.0
 WORKFLOWS = ".github/workflows"

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchperf_ci import __version__
 from torchperf_ci.config import CONFIG_FILE, Config
 from torchperf_ci.init.repository import WORKFLOWS, ActionsSource, Repository
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 NIGHTLY, PULL_REQUEST, COMMENT, DASHBOARD = "nightly", "pull-request", "pull-request-comment", "dashboard"
 CPU_WHEELS = "https://download.pytorch.org/whl/cpu"

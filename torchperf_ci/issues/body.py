@@ -7,35 +7,10 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from torchperf_ci import document as doc
 from torchperf_ci.actions import one_line
+from torchperf_ci.culprits import culprit_text
 from torchperf_ci.culprits.culprit_document import culprit_links, inside_blocks, repeat_commands
-from torchperf_ci.culprits.culprit_text import (
-    build_variance,
-    byline,
-    cost,
-    culprit_name,
-    details,
-    evidence_tables,
-    question,
-    result_tables,
-    short_sha,
-)
-from torchperf_ci.document import (
-    Bold,
-    Code,
-    Column,
-    Commands,
-    Document,
-    Folded,
-    Link,
-    Mention,
-    Note,
-    Paragraph,
-    Table,
-    counted,
-    short,
-    text_of,
-)
 from torchperf_ci.github import GITHUB
 from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, hidden_memory, memory_line
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, largest_first, on_machines, what_got_worse
@@ -59,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from torchperf_ci.culprits.culprit import Bisection, Culprit
-    from torchperf_ci.document import Block, Piece
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.memory import IssueRow
     from torchperf_ci.series.points import Series
@@ -182,9 +156,9 @@ _MARKUP = re.compile(r"[^\w\s./+%(),…−→-]")
 def issue_title(finding: IssueFinding) -> str:
     """At most 120 characters without markup; the important numbers come first, because long titles are cut."""
     if finding.document:
-        return text_of(finding.document.title)
+        return doc.text_of(finding.document.title)
     title = f"{_what_got_worse(finding)} {'' if finding.kind == 'broken' else _since(finding)}"
-    return short(" ".join(_MARKUP.sub(" ", title).split()), TITLE_LENGTH)
+    return doc.short(" ".join(_MARKUP.sub(" ", title).split()), TITLE_LENGTH)
 
 
 def _what_got_worse(finding: IssueFinding) -> str:
@@ -193,28 +167,30 @@ def _what_got_worse(finding: IssueFinding) -> str:
 
 def _since(finding: IssueFinding) -> str:
     if finding.culprit:
-        return f"since {short_sha(finding.culprit.set[-1])}"
+        return f"since {culprit_text.short_sha(finding.culprit.set[-1])}"
     ends = finding.verdicts[0].evidence.commits.range if finding.verdicts else None
-    return f"between {short_sha(ends.good)} and {short_sha(ends.bad)}" if ends else ""
+    return (
+        f"between {culprit_text.short_sha(ends.good)} and {culprit_text.short_sha(ends.bad)}" if ends else ""
+    )
 
 
-def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueContext) -> Document:
+def issue_document(finding: IssueFinding, memory: IssueMemory, context: IssueContext) -> doc.Document:
     """The full document of an issue, with its hidden memory."""
     if finding.document:
-        return Document(finding.document.title, [hidden_memory(memory), *finding.document.blocks])
+        return doc.Document(finding.document.title, [hidden_memory(memory), *finding.document.blocks])
     chart, steps = clearest_chart(finding.verdicts), reproduction_steps(finding)
-    return Document(
+    return doc.Document(
         issue_title(finding),
         [
             hidden_memory(memory),
             *_opening(finding, context),
             issue_table(memory),
             *_left_out(finding, memory),
-            *(result_tables(finding.bisection) if finding.bisection else ()),
+            *(culprit_text.result_tables(finding.bisection) if finding.bisection else ()),
             *([chart] if chart else ()),
             *(inside_blocks(finding.culprit) if finding.culprit else ()),
             *command_blocks("To reproduce it", steps.lines, steps.torch),
-            Folded("Environment", [_environment(finding)]),
+            doc.Folded("Environment", [_environment(finding)]),
             *([_how_bisected(finding.bisection)] if finding.bisection else ()),
             *_link_to_run(context),
         ],
@@ -225,10 +201,10 @@ _MAX_SENTENCE_LENGTH, _MAX_DETAIL_LENGTH = 300, 600
 """Maximum lengths of texts from outside."""
 _MAX_WARNINGS = 5
 _CLOSES = "This issue closes automatically when the numbers recover."
-_IF_MEANT = ("If this change is intended, add the label ", Code(EXPECTED_LABEL), ".")
+_IF_MEANT = ("If this change is intended, add the label ", doc.Code(EXPECTED_LABEL), ".")
 
 
-def _opening(finding: IssueFinding, context: IssueContext) -> Iterator[Block]:
+def _opening(finding: IssueFinding, context: IssueContext) -> Iterator[doc.Block]:
     """What happened, which commit caused it, and the next step."""
     if finding.culprit:
         yield from _opening_of_culprit(finding, finding.culprit, context)
@@ -236,28 +212,30 @@ def _opening(finding: IssueFinding, context: IssueContext) -> Iterator[Block]:
         yield from _opening_of_broken(finding)
     else:
         yield from _opening_without_culprit(finding)
-    yield Note([short(warning, _MAX_SENTENCE_LENGTH) for warning in finding.warnings[:_MAX_WARNINGS]])
+    yield doc.Note([doc.short(warning, _MAX_SENTENCE_LENGTH) for warning in finding.warnings[:_MAX_WARNINGS]])
 
 
-def _opening_of_culprit(finding: IssueFinding, culprit: Culprit, context: IssueContext) -> Iterator[Block]:
-    mention = (" (", Mention(context.author_login), ")") if context.author_login else ()
+def _opening_of_culprit(
+    finding: IssueFinding, culprit: Culprit, context: IssueContext
+) -> Iterator[doc.Block]:
+    mention = (" (", doc.Mention(context.author_login), ")") if context.author_login else ()
     before = "the commit before it" if culprit.commit else "the commit before them"
-    pairs = f" in {counted(culprit.effect.pairs, 'pair')} of measurements" if culprit.effect.pairs else ""
-    yield Paragraph((Bold(_what_got_worse(finding)), "."))
-    who = (f" {byline(culprit)}", *culprit_links(culprit, context.server), *mention)
-    effect = (f" Measured against {before}: ", Bold(effect_text(culprit.effect)), f"{pairs}.")
-    yield Paragraph((Bold(f"Culprit: {culprit_name(culprit)}"), *who, ".", *effect))
-    for detail in details(culprit):
-        yield Paragraph(short(detail, _MAX_DETAIL_LENGTH))
+    pairs = f" in {doc.counted(culprit.effect.pairs, 'pair')} of measurements" if culprit.effect.pairs else ""
+    yield doc.Paragraph((doc.Bold(_what_got_worse(finding)), "."))
+    who = (f" {culprit_text.byline(culprit)}", *culprit_links(culprit, context.server), *mention)
+    effect = (f" Measured against {before}: ", doc.Bold(effect_text(culprit.effect)), f"{pairs}.")
+    yield doc.Paragraph((doc.Bold(f"Culprit: {culprit_text.culprit_name(culprit)}"), *who, ".", *effect))
+    for detail in culprit_text.details(culprit):
+        yield doc.Paragraph(doc.short(detail, _MAX_DETAIL_LENGTH))
     which = "" if culprit.commit else "find out which of them it is, and "
-    yield Paragraph((Bold("Next step:"), f" {which}fix or revert it. {_CLOSES} ", *_IF_MEANT))
+    yield doc.Paragraph((doc.Bold("Next step:"), f" {which}fix or revert it. {_CLOSES} ", *_IF_MEANT))
 
 
 _NO_COMMIT = {"environment": "find out what else has changed", "build": "see whether the next build is slow"}
 """The next step by the status of a bisection that has found the cause in something else."""
 
 
-def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
+def _opening_without_culprit(finding: IssueFinding) -> Iterator[doc.Block]:
     status = finding.bisection.status if finding.bisection else ""
     if finding.bisection and finding.bisection.credible:
         step = "look at the suspects below"
@@ -274,31 +252,33 @@ def _opening_without_culprit(finding: IssueFinding) -> Iterator[Block]:
         step = "find out what else has changed there"
     else:
         step = "find out between which commits it got worse, and bisect it"
-    why = f" to have caused it. {short(finding.why, _MAX_SENTENCE_LENGTH)}"
+    why = f" to have caused it. {doc.short(finding.why, _MAX_SENTENCE_LENGTH)}"
     found_later = "If a culprit is found later, it will be named here."
-    yield Paragraph((Bold(_what_got_worse(finding)), ", and ", Bold("no commit is proven"), why))
-    yield Paragraph((Bold("Next step:"), f" {step}. {found_later} {_CLOSES} ", *_IF_MEANT))
+    yield doc.Paragraph((doc.Bold(_what_got_worse(finding)), ", and ", doc.Bold("no commit is proven"), why))
+    yield doc.Paragraph((doc.Bold("Next step:"), f" {step}. {found_later} {_CLOSES} ", *_IF_MEANT))
 
 
-def _opening_of_broken(finding: IssueFinding) -> Iterator[Block]:
+def _opening_of_broken(finding: IssueFinding) -> Iterator[doc.Block]:
     runs = {verdict.evidence.failing for verdict in finding.verdicts}
     at_least = "at least " if len(runs) > 1 else ""
-    since = f", in {at_least}the last {counted(min(runs), 'run')}" if runs else ""
+    since = f", in {at_least}the last {doc.counted(min(runs), 'run')}" if runs else ""
     model, where = finding.rows[0].series.model, f" {on_machines(finding.rows)}".rstrip()
-    yield Paragraph((Bold(f"{short(model, _MAX_SENTENCE_LENGTH)} fails"), f"{where}{since}. Its last error:"))
-    yield Commands([one_line(finding.why)])
-    yield Paragraph(
-        (Bold("Next step:"), " run it on its own. This issue closes automatically when it passes again.")
+    yield doc.Paragraph(
+        (doc.Bold(f"{doc.short(model, _MAX_SENTENCE_LENGTH)} fails"), f"{where}{since}. Its last error:")
+    )
+    yield doc.Commands([one_line(finding.why)])
+    yield doc.Paragraph(
+        (doc.Bold("Next step:"), " run it on its own. This issue closes automatically when it passes again.")
     )
 
 
-def _left_out(finding: IssueFinding, memory: IssueMemory) -> Iterator[Block]:
+def _left_out(finding: IssueFinding, memory: IssueMemory) -> Iterator[doc.Block]:
     """How many series the table does not list, as the issue's memory has no room for them."""
     if count := len({row.series for row in finding.rows} - {row.series for row in memory.rows}):
-        yield Paragraph(f"The table leaves out {count:,} series with smaller changes.")
+        yield doc.Paragraph(f"The table leaves out {count:,} series with smaller changes.")
 
 
-def _environment(finding: IssueFinding) -> Table:
+def _environment(finding: IssueFinding) -> doc.Table:
     """The machines, repositories and commits of the measurements, as far as they are known."""
     rows = finding.rows
     facts = [
@@ -317,33 +297,37 @@ def _environment(finding: IssueFinding) -> Table:
             else:
                 change = f"{before or '–'} → {after or '–'}"
                 facts.append((f"{what}, last at the old level → first at the new", change))
-    known = [(fact, short(value, _MAX_SENTENCE_LENGTH)) for fact, value in dict.fromkeys(facts) if value]
-    return Table([Column("fact"), Column("value", "prose")], known)
+    known = [(fact, doc.short(value, _MAX_SENTENCE_LENGTH)) for fact, value in dict.fromkeys(facts) if value]
+    return doc.Table([doc.Column("fact"), doc.Column("value", "prose")], known)
 
 
-def _how_bisected(bisection: Bisection) -> Folded:
+def _how_bisected(bisection: Bisection) -> doc.Folded:
     """All details of a bisection that the opening omits."""
     why = bisection.why if bisection.culprits else ""
-    sentences = (question(bisection), build_variance(bisection))
-    return Folded(
-        f"How it was bisected: {cost(bisection)}",
+    sentences = (culprit_text.question(bisection), culprit_text.build_variance(bisection))
+    return doc.Folded(
+        f"How it was bisected: {culprit_text.cost(bisection)}",
         [
-            *(Paragraph(f"{short(sentence, _MAX_SENTENCE_LENGTH)}.") for sentence in sentences if sentence),
-            Commands(repeat_commands(bisection)),
-            Note([short(note, _MAX_SENTENCE_LENGTH) for note in (why, *bisection.notes) if note]),
-            *evidence_tables(bisection),
+            *(
+                doc.Paragraph(f"{doc.short(sentence, _MAX_SENTENCE_LENGTH)}.")
+                for sentence in sentences
+                if sentence
+            ),
+            doc.Commands(repeat_commands(bisection)),
+            doc.Note([doc.short(note, _MAX_SENTENCE_LENGTH) for note in (why, *bisection.notes) if note]),
+            *culprit_text.evidence_tables(bisection),
         ],
     )
 
 
-def _link_to_run(context: IssueContext) -> Sequence[Block]:
+def _link_to_run(context: IssueContext) -> Sequence[doc.Block]:
     """A link to the run, whose files are complete; the issue may omit parts."""
-    run: tuple[Piece, ...] = (
+    run: tuple[doc.Piece, ...] = (
         "Full details are in the files of ",
-        Link("the run that reported this", context.run_url),
+        doc.Link("the run that reported this", context.run_url),
         ".",
     )
-    return (Paragraph(run, small=True),) if context.run_url else ()
+    return (doc.Paragraph(run, small=True),) if context.run_url else ()
 
 
 BODY_LIMIT = 65_536
@@ -352,7 +336,7 @@ BODY_LIMIT = 65_536
 
 def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext) -> str:
     """The body of an issue in Markdown."""
-    return to_markdown(Document("", issue_document(finding, memory, context).blocks), BODY_LIMIT)
+    return to_markdown(doc.Document("", issue_document(finding, memory, context).blocks), BODY_LIMIT)
 
 
 _TABLE_ROOM = 1000
@@ -369,7 +353,7 @@ def renewed_body(text: str, memory: IssueMemory) -> str:
     if memory.rows:
         before, after = _around_table(text)
         room = max(BODY_LIMIT - size(before) - size(after), _TABLE_ROOM)
-        table = to_markdown(Document("", [issue_table(memory)]), room).strip()
+        table = to_markdown(doc.Document("", [issue_table(memory)]), room).strip()
         text = f"{before}{table}{after}"
     return text if size(text) <= BODY_LIMIT else _cut_to_fit(_with_memory_first(text, memory))
 

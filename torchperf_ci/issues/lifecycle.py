@@ -9,22 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
-from torchperf_ci.issues.matching import (
-    IssueMatch,
-    follow,
-    further_series,
-    has_recovered,
-    has_returned,
-    have_all_recovered,
-    is_about,
-    is_closed_as_recovered,
-    is_comparable,
-    is_same_regression,
-    matched,
-    rows_out_of_sight,
-    rows_that_count,
-    what_is_back,
-)
+from torchperf_ci.issues import matching
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, one_row_per_series, series_of, storable
 
 if TYPE_CHECKING:
@@ -32,7 +17,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.document import Words
     from torchperf_ci.issues.findings import IssueFinding
-    from torchperf_ci.issues.matching import IssueRules
     from torchperf_ci.issues.tracker import TrackedIssue
     from torchperf_ci.series.points import Series
     from torchperf_ci.verdicts.verdict import Verdict
@@ -92,7 +76,7 @@ def plan_actions(
     findings: Sequence[IssueFinding],
     verdicts: Iterable[Verdict],
     known: Sequence[TrackedIssue],
-    rules: IssueRules,
+    rules: matching.IssueRules,
     resolved: Mapping[str, Words] = MappingProxyType({}),
 ) -> IssuePlan:
     """Plan the actions. Planning the same night again, after all of them were done, yields none.
@@ -108,7 +92,9 @@ def plan_actions(
     accepts = [_accept(issue, tonight) for issue in issues if issue.expected and not issue.memory.accepted]
     accepted = {action.issue.number: action.memory for action in accepts if action.issue}
     issues = [replace(issue, memory=accepted.get(issue.number, issue.memory)) for issue in issues]
-    matches = _one_culprit_each([match for finding in findings for match in matched(finding, issues, rules)])
+    matches = _one_culprit_each(
+        [match for finding in findings for match in matching.matched(finding, issues, rules)]
+    )
     duplicates = list(_duplicates(issues, matches, rules.night))
     gone = {action.issue.number for action in duplicates if action.issue}
     kept = [issue for issue in issues if issue.number not in gone]
@@ -135,7 +121,7 @@ def _as_people_left_it(issue: TrackedIssue) -> TrackedIssue:
     return replace(issue, memory=replace(issue.memory, accepted=accepted))
 
 
-def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
+def _one_culprit_each(matches: Sequence[matching.IssueMatch]) -> list[matching.IssueMatch]:
     """The matches, in which an issue becomes that of one more culprit at most.
 
     The others get issues of their own, and so does what remains without a culprit.
@@ -143,14 +129,16 @@ def _one_culprit_each(matches: Sequence[IssueMatch]) -> list[IssueMatch]:
     taking = [
         match
         for match in matches
-        if match.issue and match.finding.kind == "culprit" and not is_about(match.issue, match.finding)
+        if match.issue
+        and match.finding.kind == "culprit"
+        and not matching.is_about(match.issue, match.finding)
     ]
     taking.sort(key=lambda match: bool(match.finding.suspects))  # proven commits first
     owners = {match.issue: match for match in reversed(taking)}
     late = [match for match in taking if owners[match.issue] is not match]
     located = [issue for issue, match in owners.items() if issue and _locates(match.finding, issue)]
     late += [match for match in matches if match.finding.kind == "unlocated" and match.issue in located]
-    return [IssueMatch("new", match.finding) if match in late else match for match in matches]
+    return [matching.IssueMatch("new", match.finding) if match in late else match for match in matches]
 
 
 def _locates(culprit: IssueFinding, issue: TrackedIssue) -> bool:
@@ -166,12 +154,12 @@ def _accept(issue: TrackedIssue, tonight: Mapping[Series, Sequence[Verdict]]) ->
 
 
 def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
-    levels = (verdict.newest_level for verdict in verdicts if is_same_regression(row, verdict))
+    levels = (verdict.newest_level for verdict in verdicts if matching.is_same_regression(row, verdict))
     return replace(row, new=next((level for level in levels if level is not None), row.new))
 
 
 def _duplicates(
-    issues: Iterable[TrackedIssue], matches: Sequence[IssueMatch], night: str
+    issues: Iterable[TrackedIssue], matches: Sequence[matching.IssueMatch], night: str
 ) -> Iterator[IssueAction]:
     """Actions that close issues without a culprit whose series are all explained by a culprit in another issue.
 
@@ -191,16 +179,18 @@ def _duplicates(
             series = series_of(issue.memory.rows)
             for match in culprits:
                 tonight = {verdict.series for verdict in match.finding.verdicts}
-                if series <= series_of(match.finding.rows) & tonight - further_series(match.finding, issue):
+                if series <= series_of(match.finding.rows) & tonight - matching.further_series(
+                    match.finding, issue
+                ):
                     yield IssueAction("duplicate", issue.memory, issue, other=match.issue)
                     break
 
 
 def _updates(
     issues: Iterable[TrackedIssue],
-    matches: Sequence[IssueMatch],
+    matches: Sequence[matching.IssueMatch],
     tonight: Mapping[Series, Sequence[Verdict]],
-    rules: IssueRules,
+    rules: matching.IssueRules,
     resolved: Mapping[str, Words],
 ) -> list[IssueAction]:
     findings: dict[int, list[IssueFinding]] = defaultdict(list)
@@ -209,14 +199,16 @@ def _updates(
             findings[match.issue.number].append(match.finding)
     kept = [_without_rows_of_others(issue, matches) for issue in issues if not issue.memory.accepted]
     busy = {
-        issue.number for issue in issues if findings[issue.number] or not is_closed_as_recovered(issue, rules)
+        issue.number
+        for issue in issues
+        if findings[issue.number] or not matching.is_closed_as_recovered(issue, rules)
     }
     covered = {row.series for issue in issues if issue.number in busy for row in issue.memory.rows}
     covered.update(*(series_of(match.finding.rows) for match in matches if match.word != "dismissed"))
     for issue in reversed(kept):  # of issues about the same series, only the newest returns
         rows = [row for row in issue.memory.rows if row.series not in covered]
         seen = [(row, verdict) for row in rows for verdict in tonight.get(row.series, ())]
-        if any(has_returned(row, verdict, rules.recovered_nights) for row, verdict in seen):
+        if any(matching.has_returned(row, verdict, rules.recovered_nights) for row, verdict in seen):
             busy.add(issue.number)
             covered |= series_of(issue.memory.rows)
     actions = [
@@ -230,7 +222,7 @@ def _updates(
     return list(_without_taken_fingerprints([action for action in actions if action], taken))
 
 
-def _without_rows_of_others(issue: TrackedIssue, matches: Iterable[IssueMatch]) -> TrackedIssue:
+def _without_rows_of_others(issue: TrackedIssue, matches: Iterable[matching.IssueMatch]) -> TrackedIssue:
     """The issue; if it gets its culprit tonight, without the rows that only other findings have."""
     mine = [match.finding for match in matches if match.issue is issue and match.finding.kind == "culprit"]
     own = {row.series for finding in mine for row in finding.rows}
@@ -255,7 +247,7 @@ def _update(
     issue: TrackedIssue,
     findings: Sequence[IssueFinding],
     tonight: Mapping[Series, Sequence[Verdict]],
-    rules: IssueRules,
+    rules: matching.IssueRules,
     resolved: Mapping[str, Words],
 ) -> IssueAction | None:
     """What tonight means for an issue that was not accepted; ``findings`` are those that belong to it."""
@@ -263,7 +255,9 @@ def _update(
     if rules.night < before.last_night:
         return None  # an earlier night, repeated after later ones, adds nothing
     in_order = tuple(sorted(findings, key=lambda it: (it.kind != "culprit", bool(it.suspects))))
-    known = what_is_back(before, in_order) if is_closed_as_recovered(issue, rules) else before
+    known = (
+        matching.what_is_back(before, in_order) if matching.is_closed_as_recovered(issue, rules) else before
+    )
     memory = _with_recovery(_with_findings(known, in_order, rules.night), tonight, rules.night)
     resolution = next((resolved[name] for name in memory.fingerprints if name in resolved), "")
     if resolution:
@@ -276,7 +270,7 @@ def _update(
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
     is_over = what != "reopen" and (memory.recovered or not issue.is_open)
-    ends = what == "recover" or is_closed_as_recovered(replace(issue, memory=memory), rules)
+    ends = what == "recover" or matching.is_closed_as_recovered(replace(issue, memory=memory), rules)
     closed = before.closed or (rules.night if ends else "")
     memory = replace(memory, closed=closed if is_over else "")
     # Of a closed issue, only its recovery matters: editing all of them every night would use up GitHub's rate limit.
@@ -295,12 +289,12 @@ def _back_again(findings: Iterable[IssueFinding], before: IssueMemory) -> set[Se
 
 
 def _action_kind(
-    issue: TrackedIssue, memory: IssueMemory, rows: Sequence[IssueRow], rules: IssueRules
+    issue: TrackedIssue, memory: IssueMemory, rows: Sequence[IssueRow], rules: matching.IssueRules
 ) -> ActionKind:
     if not issue.is_open:
-        return "reopen" if is_closed_as_recovered(issue, rules) else "remember"
+        return "reopen" if matching.is_closed_as_recovered(issue, rules) else "remember"
     was_reopened = issue.memory.closed and memory.recovered  # by somebody, though the change is gone
-    if have_all_recovered(memory, rules) and not was_reopened:
+    if matching.have_all_recovered(memory, rules) and not was_reopened:
         return "recover"
     if (issue.memory.kind == "unlocated" and memory.kind == "culprit") or (
         issue.memory.suspects and not memory.suspects
@@ -315,13 +309,15 @@ def _with_recovery(
     memory: IssueMemory, tonight: Mapping[Series, Sequence[Verdict]], night: str
 ) -> IssueMemory:
     """The memory with tonight added to the nights of recovery, or with these cleared if a series had not recovered."""
-    recovered = {row.series: has_recovered(*follow(row, tonight), memory.kind) for row in memory.rows}
+    recovered = {
+        row.series: matching.has_recovered(*matching.follow(row, tonight), memory.kind) for row in memory.rows
+    }
     measured = {series: answer for series, answer in recovered.items() if answer is not None}
     # What has recovered keeps no issue open, unless nothing is measured that makes a night count.
-    open_rows = [row for row in rows_that_count(memory) if row.night or not measured]
+    open_rows = [row for row in matching.rows_that_count(memory) if row.night or not measured]
     silent = [row for row in open_rows if row.series not in measured]
     is_moved = any(_is_stranded(row, tonight.get(row.series, ()), memory, night) for row in silent)
-    if is_moved or rows_out_of_sight(memory, tonight, night):
+    if is_moved or matching.rows_out_of_sight(memory, tonight, night):
         memory = replace(memory, stranded=memory.stranded or night)
     elif measured:
         memory = replace(memory, stranded="")
@@ -342,7 +338,7 @@ def _is_stranded(row: IssueRow, verdicts: Iterable[Verdict], memory: IssueMemory
     week_ago = (date.fromisoformat(night) - timedelta(_DAYS_AWAY)).isoformat()
     is_long = (row.night or memory.last_night) <= week_ago
     return any(
-        verdict.verdict == "not-comparable" or (is_long and not is_comparable(row, verdict))
+        verdict.verdict == "not-comparable" or (is_long and not matching.is_comparable(row, verdict))
         for verdict in verdicts
     )
 

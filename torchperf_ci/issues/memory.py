@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import partial
 from math import inf, log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from torchperf_ci.document import Hidden
 from torchperf_ci.errors import JsonFileError
@@ -20,10 +21,6 @@ from torchperf_ci.markdown import fitted
 from torchperf_ci.metrics import ANCHORED, LATENCY, kind_of
 from torchperf_ci.series.points import Series
 from torchperf_ci.stats.effect import Effect
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
 
 IssueKind = Literal["culprit", "unlocated", "broken", "digest", "nightly"]
 """The subject of an issue.
@@ -178,8 +175,10 @@ def parse_memory(body: str) -> IssueMemory | None:
     if len(memories) != 1:
         return None
     try:
-        return _memory_from_json(_FORMAT.parse("memory", memories[0].encode()))
-    except (JsonFileError, ValueError, IndexError, TypeError):
+        members = _FORMAT.parse("memory", memories[0].encode())
+        rows = [_row_from_json(item, members["names"]) for item in members["rows"]]
+        return replace(typed({**members, "rows": []}, IssueMemory), rows=_with_comparable_levels(rows))
+    except (JsonFileError, ValueError, IndexError, TypeError):  # an index is wrong if a name is missing
         return None
 
 
@@ -248,13 +247,6 @@ def _effect_to_json(effect: Effect | None) -> list[float | None] | None:
 def _digits(value: float | None) -> float | None:
     rounded = float(f"{value:.6g}") if value is not None else inf
     return rounded if abs(rounded) <= _LARGEST else None
-
-
-def _memory_from_json(members: Any) -> IssueMemory:
-    """The stored memory. Raises :class:`IndexError` if a name is missing."""
-    memory = typed({**members, "rows": []}, IssueMemory)
-    rows = (_row_from_json(item, members["names"]) for item in members["rows"])
-    return replace(memory, rows=_with_comparable_levels(rows))
 
 
 def _row_from_json(item: Any, names: Sequence[str]) -> IssueRow:

@@ -149,7 +149,7 @@ class IssueTracker:
         Raises :class:`StaleError` if somebody has edited, closed, moved or deleted it since it was read.
         """
         with self._explaining(f"edit #{issue.number}", issue):
-            now = self._remote_issue(issue)
+            now = self.client.repository.get_issue(issue.number)
             self.client.request(now.complete)
             known = self._tracked(now)
             then = (issue.url, issue.body, issue.is_open)
@@ -162,7 +162,7 @@ class IssueTracker:
     def comment(self, issue: TrackedIssue, text: str) -> None:
         """Comment on an issue. Raises :class:`LockedError` if it is locked, :class:`StaleError` if it is gone."""
         with self._explaining(f"comment on #{issue.number}", issue):
-            remote = self._remote_issue(issue)
+            remote = self.client.repository.get_issue(issue.number)
             try:
                 self.client.request(lambda: remote.create_comment(text), retry=False)
             except NotDeliveredError:  # the next run would not try again, as the issue is edited already
@@ -198,9 +198,6 @@ class IssueTracker:
     @cached_property
     def _refused(self) -> Mapping[str, GitHubRefusedError]:
         return make_labels(self.client, self.labels)
-
-    def _remote_issue(self, issue: TrackedIssue) -> Issue:
-        return self.client.repository.get_issue(issue.number)
 
     def _tracked(self, issue: Issue) -> TrackedIssue | None:
         """The issue if it is ours, else None. Makes no requests: lists contain all fields."""

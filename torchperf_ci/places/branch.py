@@ -14,15 +14,10 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
+from torchperf_ci import errors
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import (
-    ConflictError,
-    InvalidObjectError,
-    NotDeliveredError,
-    PlaceUnreadableError,
-    UsageError,
-)
-from torchperf_ci.git import GitError, without_secrets
+from torchperf_ci.git import GitError
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.places.branch_name import BRANCH_FORM, BRANCH_NAME
 from torchperf_ci.places.data_repository import BranchFile, DataRepository, Remote, blob_id, locate_remote
 from torchperf_ci.places.packs import (
@@ -89,7 +84,7 @@ class BranchPlace(RecordPlace):
         if problem:
             form = f"branch:NAME[@REMOTE] with a NAME {BRANCH_FORM}"
             msg = f"'branch:{branch}' names no branch for records: {problem}; give {form}"
-            raise UsageError(msg)
+            raise errors.UsageError(msg)
         return cls(branch, locate_remote(remote or "origin", access), access)
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
@@ -105,7 +100,7 @@ class BranchPlace(RecordPlace):
 
         try:
             return self._change(add)
-        except NotDeliveredError as error:
+        except errors.NotDeliveredError as error:
             return dict.fromkeys(bodies, error)
 
     def pack(self, first_kept: str) -> PackOutcome:
@@ -118,7 +113,7 @@ class BranchPlace(RecordPlace):
         def replace_old(repository: DataRepository, tip: str) -> PackOutcome:
             if not tip:
                 msg = f"{self.name}: there is no such branch to pack; correct its name (the first upload creates it)"
-                raise UsageError(msg)
+                raise errors.UsageError(msg)
             packing = BranchPacking(repository, tip, repository.files(tip), first_kept)
             outcome = packing.prepare(self._committers)
             try:
@@ -162,7 +157,7 @@ class BranchPlace(RecordPlace):
                     yield from _objects(key, f"git:{blobs[key]}", body)
         except GitError as error:
             msg = f"{self.name}: {error}"
-            raise PlaceUnreadableError(msg) from error
+            raise errors.PlaceUnreadableError(msg) from error
 
     def keys(self) -> Iterator[str]:
         listed = self.listed()
@@ -177,10 +172,10 @@ class BranchPlace(RecordPlace):
         stored = next((file for file in self.read(sources) if file.key == key), None)
         if not stored:
             msg = f"{self.name}: there is no file {key!r}"
-            raise PlaceUnreadableError(msg)
+            raise errors.PlaceUnreadableError(msg)
         if stored.unfit:
             where = f"{self.name}: {key}"
-            raise InvalidObjectError(where, stored.unfit)
+            raise errors.InvalidObjectError(where, stored.unfit)
         return stored.body
 
     def _deadline(self) -> Deadline:
@@ -196,7 +191,7 @@ class BranchPlace(RecordPlace):
                 snapshot = BranchSnapshot(repository, repository.files(tip) if tip else {})
             except GitError as error:
                 msg = f"{self.name}: {error}; {_advice(error, 'read')}"
-                raise PlaceUnreadableError(msg) from error
+                raise errors.PlaceUnreadableError(msg) from error
             weakref.finalize(snapshot, stack.pop_all().close)
             return snapshot
 
@@ -217,7 +212,7 @@ class BranchPlace(RecordPlace):
                 return _on_top(repository, change, deadline)
         except GitError as error:
             msg = f"{self.name}: {error}; {_advice(error, 'write to')}"
-            raise NotDeliveredError(msg) from error
+            raise errors.NotDeliveredError(msg) from error
 
     def _compare(
         self, repository: DataRepository, tip: str, bodies: Mapping[str, bytes]
@@ -237,7 +232,7 @@ class BranchPlace(RecordPlace):
                 outcomes[key] = outcome_of(partial(compared, kept=content), where, body)
             elif key in folders or files & _folders(key):
                 msg = f"{where}: a file stands where a folder is needed, or the other way round"
-                outcomes[key] = ConflictError(msg)
+                outcomes[key] = errors.ConflictError(msg)
             else:
                 outcomes[key] = "written"
                 files.add(key)
@@ -300,7 +295,7 @@ def _objects(key: str, tag: str, body: bytes | None) -> Iterator[PlacedObject]:
     else:
         try:
             yield from read_pack(key, body)
-        except InvalidObjectError as error:
+        except errors.InvalidObjectError as error:
             yield PlacedObject(key, tag, b"", error.reason)
 
 

@@ -23,8 +23,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import CredentialsError
-from torchperf_ci.git import without_secrets
 from torchperf_ci.http_client import failure_reason, json_answer
+from torchperf_ci.masking import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,9 +15,9 @@ import re
 import tarfile
 import zlib
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
 from torchperf_ci.places.data_repository import COMMITTER, BranchFile, DataRepository
@@ -31,10 +31,6 @@ from torchperf_ci.places.place import (
 )
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES, OverLimitError, check_bytes, mebibytes
 from torchperf_ci.records.schema import LATEST_SECOND
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
 
 INDEX = "packed/index"
 PACK_BYTES = 256 * 2**20

@@ -14,24 +14,15 @@ import re
 import secrets
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
-from torchperf_ci.errors import (
-    ConflictError,
-    CredentialsError,
-    InvalidObjectError,
-    NotDeliveredError,
-    PlaceUnreadableError,
-    UnsafeKeyError,
-)
+from torchperf_ci import errors
 from torchperf_ci.records.files import MAX_BYTES, is_gzip, read_regular
 from torchperf_ci.records.schema import is_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 @dataclass(frozen=True)
@@ -77,7 +68,7 @@ class UploaderCredentials:
             msg = (
                 "an upload API needs credentials: set UPLOADER_USERNAME and UPLOADER_PASSWORD, both in UTF-8"
             )
-            raise CredentialsError(msg)
+            raise errors.CredentialsError(msg)
         mask(password)
         return cls(username, password)
 
@@ -123,7 +114,7 @@ def check_keys(keys: Iterable[str]) -> None:
                 f"{key!r} cannot be the key of an object: {problem}; "
                 "use a relative path of the letters and digits of ASCII and . _ = -"
             )
-            raise UnsafeKeyError(msg)
+            raise errors.UnsafeKeyError(msg)
 
 
 def key_problem(key: str) -> str:
@@ -142,7 +133,7 @@ def key_problem(key: str) -> str:
 
 
 PutResult = Literal["written", "already there"]
-PutOutcome = PutResult | ConflictError | NotDeliveredError
+PutOutcome = PutResult | errors.ConflictError | errors.NotDeliveredError
 """The outcome for one of several objects; an error is returned instead of raised, so that the others continue."""
 
 
@@ -150,7 +141,7 @@ def outcome_of(put: Callable[[str, bytes], PutResult], key: str, body: bytes) ->
     """Put one of several objects."""
     try:
         return put(key, body)
-    except (ConflictError, NotDeliveredError) as error:
+    except (errors.ConflictError, errors.NotDeliveredError) as error:
         return error
 
 
@@ -159,7 +150,7 @@ def compared(where: str, body: bytes, kept: bytes) -> PutResult:
     if same_content(body, kept):
         return "already there"
     msg = f"{where}: other content is already kept there; it was not overwritten"
-    raise ConflictError(msg)
+    raise errors.ConflictError(msg)
 
 
 @dataclass(frozen=True)
@@ -277,16 +268,16 @@ class DirectoryPlace(RecordPlace):
             return "written" if is_new else compared(str(path), body, read_regular(path, MAX_BYTES))
         except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
             msg = f"{path}: a file stands where a directory is needed, or the other way round; nothing was overwritten"
-            raise ConflictError(msg) from error
+            raise errors.ConflictError(msg) from error
         except OSError as error:
             msg = f"{path}: cannot be written: {error.strerror}; choose a directory that is writable and has hard links"
-            raise NotDeliveredError(msg) from error
+            raise errors.NotDeliveredError(msg) from error
 
     def keys(self) -> Iterator[str]:
         """Yield all files except git's own. Links to folders are skipped: they may lead out of the directory."""
         if not self._root.is_dir():
             msg = f"{self.name}: there is no such directory"
-            raise PlaceUnreadableError(msg)
+            raise errors.PlaceUnreadableError(msg)
         yield from sorted(self._walk())
 
     def _walk(self) -> Iterator[str]:
@@ -298,17 +289,17 @@ class DirectoryPlace(RecordPlace):
 
     def _unreadable(self, error: OSError) -> None:
         msg = f"{error.filename}: cannot be read: {error.strerror}"
-        raise PlaceUnreadableError(msg) from error
+        raise errors.PlaceUnreadableError(msg) from error
 
     def get(self, key: str) -> bytes:
         relative = PurePosixPath(key)
         if relative.is_absolute() or ".." in relative.parts:
             msg = f"{key!r} leads out of {self.name}"
-            raise PlaceUnreadableError(msg)
+            raise errors.PlaceUnreadableError(msg)
         try:
             return read_regular(self._root / relative, MAX_BYTES, self._root)
         except OSError as error:
-            raise InvalidObjectError(
+            raise errors.InvalidObjectError(
                 str(self._root / relative), f"cannot be read: {error.strerror}"
             ) from error
 

@@ -28,29 +28,12 @@ from botocore.exceptions import (
 )
 from botocore.exceptions import ConnectionError as UnreachableError
 
+from torchperf_ci import errors
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import (
-    ConflictError,
-    CredentialsError,
-    InvalidObjectError,
-    NotDeliveredError,
-    PlaceForbiddenError,
-    PlaceUnreadableError,
-    TorchperfError,
-    UsageError,
-)
-from torchperf_ci.git import without_secrets
 from torchperf_ci.http_client import certificate_problem
+from torchperf_ci.masking import without_secrets
+from torchperf_ci.places import place
 from torchperf_ci.places.oidc import WebIdentity
-from torchperf_ci.places.place import (
-    ListedObject,
-    PutOutcome,
-    PutResult,
-    RecordPlace,
-    check_keys,
-    compared,
-    outcome_of,
-)
 from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_bytes, is_gzip
 
 if TYPE_CHECKING:
@@ -58,8 +41,6 @@ if TYPE_CHECKING:
 
     from botocore.credentials import Credentials
     from types_boto3_s3 import S3Client
-
-    from torchperf_ci.places.place import PlaceAccess
 
 
 WORKERS = 16
@@ -78,7 +59,7 @@ class OutOfTimeError(Exception):
     """The deadline passed before the next attempt of a request."""
 
 
-def make_client(access: PlaceAccess) -> tuple[S3Client, Credentials | None]:
+def make_client(access: place.PlaceAccess) -> tuple[S3Client, Credentials | None]:
     """Return a thread-safe client and its credentials; it is anonymous if none were found.
 
     This assumes the role, if there is one. Raises :class:`CredentialsError`.
@@ -101,7 +82,7 @@ def make_client(access: PlaceAccess) -> tuple[S3Client, Credentials | None]:
         )
     except (BotoCoreError, ValueError) as error:
         msg = f"S3 cannot be used as it is set: {without_secrets(str(error))}; correct the AWS_* variables or endpoint"
-        raise CredentialsError(msg) from error
+        raise errors.CredentialsError(msg) from error
     client.meta.events.register("before-send.s3", _stop_when_late)
     return client, credentials
 
@@ -195,36 +176,36 @@ def _with_retries(request: Callable[[], _T], deadline: Deadline) -> _T:
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{3,63}")
 
 
-class S3Place(RecordPlace):
+class S3Place(place.RecordPlace):
     """The objects of a bucket below a prefix, which is not part of their keys."""
 
-    def __init__(self, bucket: str, prefix: str, access: PlaceAccess) -> None:
+    def __init__(self, bucket: str, prefix: str, access: place.PlaceAccess) -> None:
         self._bucket, self._prefix, self._access = bucket, f"{prefix}/" if prefix else "", access
         self._lock = threading.Lock()
         self._made: tuple[S3Client, Credentials | None] | None = None
         self.name = f"s3://{bucket}/{self._prefix}".rstrip("/")
 
     @classmethod
-    def at(cls, target: str, access: PlaceAccess) -> S3Place:
+    def at(cls, target: str, access: place.PlaceAccess) -> S3Place:
         """Return the place at ``s3://BUCKET[/PREFIX]``. Raises :class:`UsageError`."""
         bucket, _, prefix = target.removeprefix("s3://").partition("/")
         prefix = prefix.strip("/")
         if not _BUCKET.fullmatch(bucket):
             msg = f"{without_secrets(target)!r} does not name a bucket; give s3://BUCKET[/PREFIX]"
-            raise UsageError(msg)
+            raise errors.UsageError(msg)
         if prefix:
-            check_keys([prefix])
+            place.check_keys([prefix])
         return cls(bucket, prefix, access)
 
-    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
-        check_keys(self._prefix + key for key in bodies)
+    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, place.PutOutcome]:
+        place.check_keys(self._prefix + key for key in bodies)
         deadline = Deadline.after(self._access.deadline)
         try:
             self._client()  # once for all objects, so that a role that cannot be assumed fails only once
-        except NotDeliveredError as error:
+        except errors.NotDeliveredError as error:
             return dict.fromkeys(bodies, error)
 
-        put = partial(outcome_of, partial(self._put, deadline=deadline))
+        put = partial(place.outcome_of, partial(self._put, deadline=deadline))
         pool = ThreadPoolExecutor(WORKERS, thread_name_prefix="put")
         try:
             return dict(zip(bodies, pool.map(put, bodies, bodies.values()), strict=True))
@@ -236,32 +217,32 @@ class S3Place(RecordPlace):
     def keys(self) -> Iterator[str]:
         return (item.key for item in self.listed())
 
-    def listed(self) -> Iterator[ListedObject]:
+    def listed(self) -> Iterator[place.ListedObject]:
         """Yield all objects of the place; nothing of them is read. Raises :class:`PlaceUnreadableError`."""
         pages = self._client().get_paginator("list_objects_v2")
-        with self._explained(PlaceUnreadableError, self.name, "s3:ListBucket"):
+        with self._explained(errors.PlaceUnreadableError, self.name, "s3:ListBucket"):
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
                 if "Name" not in page:
                     msg = f"{self.name}: what answers is not S3, and lists nothing: correct the endpoint"
-                    raise PlaceUnreadableError(msg)
+                    raise errors.PlaceUnreadableError(msg)
                 for entry in page.get("Contents", ()):
                     if not entry["Key"].endswith("/"):  # a folder that was created in a console
                         key, tag = entry["Key"].removeprefix(self._prefix), entry["ETag"].strip('"')
-                        yield ListedObject(key, f"etag:{tag}", entry["Size"])
+                        yield place.ListedObject(key, f"etag:{tag}", entry["Size"])
 
     def get(self, key: str) -> bytes:
         deadline, where = Deadline.after(self._access.deadline), f"{self.name}/{key}"
-        with self._explained(PlaceUnreadableError, where, "s3:GetObject"):
+        with self._explained(errors.PlaceUnreadableError, where, "s3:GetObject"):
             try:
                 return _with_retries(lambda: self._read(key), deadline)
             except ClientError as error:
                 if error_code(error) not in _UNFIT:
                     raise
-                raise InvalidObjectError(where, _UNFIT[error_code(error)]) from error
+                raise errors.InvalidObjectError(where, _UNFIT[error_code(error)]) from error
 
-    def _put(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
+    def _put(self, key: str, body: bytes, deadline: Deadline) -> place.PutResult:
         where = f"{self.name}/{key}"
-        with self._explained(NotDeliveredError, where, "s3:PutObject"):
+        with self._explained(errors.NotDeliveredError, where, "s3:PutObject"):
             written = _with_retries(lambda: self._create(key, body), deadline)
         return "written" if written else self._compare(key, body, deadline)
 
@@ -280,20 +261,20 @@ class S3Place(RecordPlace):
             return False
         if "ETag" not in answer:
             msg = f"{self.name}/{key}: what answers is not S3, and keeps nothing: correct the endpoint"
-            raise NotDeliveredError(msg)
+            raise errors.NotDeliveredError(msg)
         return True
 
-    def _compare(self, key: str, body: bytes, deadline: Deadline) -> PutResult:
+    def _compare(self, key: str, body: bytes, deadline: Deadline) -> place.PutResult:
         where = f"{self.name}/{key}"
         try:
             kept = _with_retries(lambda: self._read(key), deadline)
-        except InvalidObjectError as error:
+        except errors.InvalidObjectError as error:
             msg = f"{error}; it is other content, and was not overwritten"
-            raise ConflictError(msg) from error
+            raise errors.ConflictError(msg) from error
         except S3_ERRORS as error:
             msg = f"{self._explain(error, where, 's3:GetObject')}; something is kept there, and was not overwritten"
-            raise (ConflictError if is_refusal(error) else NotDeliveredError)(msg) from error
-        return compared(where, body, kept)
+            raise (errors.ConflictError if is_refusal(error) else errors.NotDeliveredError)(msg) from error
+        return place.compared(where, body, kept)
 
     def _read(self, key: str) -> bytes:
         answer = self._client().get_object(Bucket=self._bucket, Key=self._prefix + key)
@@ -306,7 +287,7 @@ class S3Place(RecordPlace):
             check_bytes(len(content))
         except OverLimitError as error:
             where = f"{self.name}/{key}"
-            raise InvalidObjectError(where, str(error)) from error
+            raise errors.InvalidObjectError(where, str(error)) from error
         return content
 
     def engine_access(self, *, embedded: bool) -> tuple[str, Credentials | None]:
@@ -328,12 +309,13 @@ class S3Place(RecordPlace):
         return self._made
 
     @contextmanager
-    def _explained(self, kind: type[TorchperfError], where: str, action: str) -> Iterator[None]:
+    def _explained(self, kind: type[errors.TorchperfError], where: str, action: str) -> Iterator[None]:
         try:
             yield
         except S3_ERRORS as error:
-            forbidden = kind is PlaceUnreadableError and is_refusal(error)
-            raise (PlaceForbiddenError if forbidden else kind)(self._explain(error, where, action)) from error
+            if kind is errors.PlaceUnreadableError and is_refusal(error):
+                kind = errors.PlaceForbiddenError
+            raise kind(self._explain(error, where, action)) from error
 
     def _explain(self, error: Exception, where: str, action: str) -> str:
         """Say in one sentence where ``action`` (``s3:PutObject``) failed, why, and what to do."""

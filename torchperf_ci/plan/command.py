@@ -13,7 +13,7 @@ from torchperf_ci.actions import Annotation
 from torchperf_ci.bench.case import Costs, write_costs
 from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import print_document, say
-from torchperf_ci.document import Column, Document, OnlyOn, Table, counted, first_of, short
+from torchperf_ci.document import Column, Document, OnlyOn, Table, counted, first_of, number_columns, short
 from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
 from torchperf_ci.markdown import to_markdown
 from torchperf_ci.options import is_given
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 _JOB_COLUMNS = tuple(map(Column, ("name", "runs on", "device", "suite", "shard", "tune")))
 _BISECTION_COLUMNS = (
     *map(Column, ("name", "runs on", "range", "largest change")),
-    Column("series", "number"),
-    Column("most minutes", "number"),
+    *number_columns("series", "most minutes"),
 )
 _LEFT_OUT_COLUMNS = (Column("what"), Column("why", "prose"))
 _MAX_LINES = 20

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchperf_ci.bench.case import Case, Costs
 from torchperf_ci.bench.selection import TORCHBENCH
@@ -16,10 +17,6 @@ from torchperf_ci.config import Config, Runner, Suite
 from torchperf_ci.errors import UnknownNameError, UsageError
 from torchperf_ci.options.measurement_commands import SUITES
 from torchperf_ci.store.migrations import open_existing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
 
 MAX_NAME_LENGTH = 80
 """Most characters of a name. Artifacts and files add to it, and a file's name has at most 255 bytes."""

@@ -7,9 +7,9 @@ import hashlib
 import hmac
 import json
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,9 +20,6 @@ from torchperf_ci.records.files import cpu_limit
 from torchperf_ci.records.reading import LocatedRecord, parse_records
 from torchperf_ci.records.record import parsed_json
 from torchperf_ci.records.schema import is_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def opened_for_uploads(target: str) -> tuple[RecordPlace, UploaderCredentials]:

@@ -12,17 +12,14 @@ import os
 import secrets
 import stat
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from torchperf_ci.errors import OutputDirectoryError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 DEVICES = Path("/dev")
 LINK = "it is a link, not a regular file"

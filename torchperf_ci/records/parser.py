@@ -9,14 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torchperf_ci.records.files import check_elements, checkpoint
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _MAX_DIGITS = 4300  # Python refuses to convert longer integers, and no column holds them

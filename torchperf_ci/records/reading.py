@@ -11,17 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import RecordsError, TorchperfError
-from torchperf_ci.records.files import (
-    MAX_BYTES,
-    OverLimitError,
-    check_bytes,
-    check_values,
-    checkpoint,
-    is_gzip,
-    open_regular,
-    read_regular,
-    replace_file,
-)
+from torchperf_ci.records import files
 from torchperf_ci.records.parser import Broken, Element, recover, whole
 from torchperf_ci.records.record import parsed_json
 from torchperf_ci.records.schema import Problem, Severity, check_record, is_text, path_text
@@ -118,7 +108,7 @@ def read_records(
     found ``within`` a directory instead of named by the caller: then, like bad content, that is part of the result.
     """
     try:
-        content = read_regular(path, MAX_BYTES, within)
+        content = files.read_regular(path, files.MAX_BYTES, within)
     except OSError as error:
         if within is not None:
             return unreadable_file(str(path), error)
@@ -145,7 +135,7 @@ def guarded(parse: Callable[[], RecordsReading], content: bytes, name: str) -> R
     """Return the result of ``parse``; if it fails, a reading that refuses the file ``name`` with the reason."""
     try:
         return parse()
-    except OverLimitError as error:
+    except files.OverLimitError as error:
         return replace(refused_file(name, str(error)), limit=str(error))
     except (TorchperfError, MemoryError):
         raise
@@ -167,7 +157,7 @@ def _parsed(content: bytes, name: str) -> RecordsReading:
     text, damage = text_of(content)
     reader = _PieceSorter(name, text)
     for piece in _pieces(text):
-        checkpoint()
+        files.checkpoint()
         reader.take(piece)
     if damage:
         reader.refuse("$", damage, "", reader.line(len(text)))
@@ -179,11 +169,11 @@ def text_of(content: bytes) -> tuple[str, str | None]:
 
     Raises :class:`OverLimitError`.
     """
-    check_bytes(len(content))
+    files.check_bytes(len(content))
     unpacked, damage = _unpack(content)
     is_utf16 = unpacked.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # PowerShell's `>`
     text = unpacked.decode(*(("utf-16", "replace") if is_utf16 else ("utf-8-sig", "surrogateescape")))
-    check_values(text)
+    files.check_values(text)
     return text, damage
 
 
@@ -258,7 +248,7 @@ def _unpack(content: bytes) -> tuple[bytes | bytearray, str | None]:
 
     Raises :class:`OverLimitError`.
     """
-    if not is_gzip(content):
+    if not files.is_gzip(content):
         return content, None
     unpacked = bytearray()
     with gzip.GzipFile(fileobj=io.BytesIO(content)) as packed:
@@ -266,7 +256,7 @@ def _unpack(content: bytes) -> tuple[bytes | bytearray, str | None]:
             # read() would discard what precedes the damage; read1() returns it piece by piece.
             while piece := packed.read1():
                 unpacked += piece
-                check_bytes(len(unpacked), "unpacks to")
+                files.check_bytes(len(unpacked), "unpacks to")
         except (EOFError, OSError, zlib.error) as error:
             return unpacked, f"the gzip data is damaged or cut off ({error}); records may be missing"
     return unpacked, None
@@ -285,12 +275,12 @@ def add_to_quarantine(path: Path, refused: Iterable[RefusedElement]) -> None:
         line for line in dict.fromkeys(json.dumps(asdict(item)) for item in refused) if line not in known
     ]
     if added:
-        replace_file(path, "".join(f"{line}\n" for line in [*kept, *added]))
+        files.replace_file(path, "".join(f"{line}\n" for line in [*kept, *added]))
 
 
 def _quarantined_lines(path: Path) -> list[str]:
     try:
-        with open_regular(path) as file:
+        with files.open_regular(path) as file:
             return [line for line in file.read().decode().split("\n") if line]
     except FileNotFoundError:
         return []

@@ -12,17 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci import actions
+from torchperf_ci import actions, github
 from torchperf_ci.console import say
 from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError
-from torchperf_ci.github import (
-    GITHUB,
-    GitHubRefusedError,
-    authenticated_login,
-    github_client,
-    github_server,
-    trimmed,
-)
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
 from torchperf_ci.report.contents import report_markdown, why_silent, write_files
 
@@ -34,7 +26,6 @@ if TYPE_CHECKING:
     from github.PullRequest import PullRequest
     from github.PullRequestPart import PullRequestPart
 
-    from torchperf_ci.github import GitHubClient
     from torchperf_ci.identity import EventPullRequest, EventRepository, EventRun
     from torchperf_ci.options.analysis_commands import ReportOptions
     from torchperf_ci.report.contents import ReportInputs
@@ -109,7 +100,7 @@ class PullRequestMovedOnError(Exception):
     """The pull request has a newer head or is closed, so the result is no longer of use there."""
 
 
-def find_pull_requests(client: GitHubClient, measured: MeasuredHead) -> Sequence[PullRequest]:
+def find_pull_requests(client: github.GitHubClient, measured: MeasuredHead) -> Sequence[PullRequest]:
     """Return the open pull requests with head ``measured``: several only if its branch is known and has several.
 
     Raises :class:`PullRequestMovedOnError` if there are none anymore, and :class:`UsageError` if there never was one,
@@ -142,7 +133,7 @@ def find_pull_requests(client: GitHubClient, measured: MeasuredHead) -> Sequence
     raise UsageError(msg)
 
 
-def _candidates(client: GitHubClient, measured: MeasuredHead) -> Iterable[PullRequest]:
+def _candidates(client: github.GitHubClient, measured: MeasuredHead) -> Iterable[PullRequest]:
     """Return the named pull requests, else those of the commit and of its branch.
 
     The branch is needed because GitHub does not list pull requests for commits of forks.
@@ -183,18 +174,18 @@ def _is_of(repository: str, head: PullRequestPart) -> bool:
     return owner == repository.partition("/")[0]
 
 
-def _pull_request(client: GitHubClient, number: int) -> PullRequest:
+def _pull_request(client: github.GitHubClient, number: int) -> PullRequest:
     try:
         return client.request(lambda: client.repository.get_pull(number).complete())
-    except GitHubRefusedError as error:
+    except github.GitHubRefusedError as error:
         msg = f"{client.name} has no pull request #{number} that the token may see: {error}"
         raise UsageError(msg) from error
 
 
-def _listed(client: GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> list[PullRequest]:
+def _listed(client: github.GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> list[PullRequest]:
     try:
         return client.all(call)
-    except GitHubRefusedError as error:
+    except github.GitHubRefusedError as error:
         if error.status in (404, 422):  # no such commit, or branch
             return []
         what = "list pull requests"
@@ -220,7 +211,7 @@ def comment_marker(workflow: str) -> str:
     return MARKER.replace("report", f"report {key}") if workflow else MARKER
 
 
-def comment_body(inputs: ReportInputs, measured: MeasuredHead, server: str = GITHUB) -> str:
+def comment_body(inputs: ReportInputs, measured: MeasuredHead, server: str = github.GITHUB) -> str:
     """Return the whole comment: the marker, the verdicts, and the culprits below them."""
     mark = comment_marker(measured.workflow)
     where = f"{_MEASURED}{measured.sha}" if measured.sha else ""
@@ -243,7 +234,7 @@ def after_nothing(earlier: str, measured: MeasuredHead) -> str:
 
     A red verdict on the same commit stays, with a line about the run added. Any other verdict is replaced.
     """
-    above, *_ = trimmed(earlier).partition(f"\n{_AGAIN}")
+    above, *_ = github.trimmed(earlier).partition(f"\n{_AGAIN}")
     headline, where = "".join(above.splitlines()[1:2]), above.rpartition("\n")[2]
     if not (measured.sha and headline.startswith(_RED) and where.startswith(f"{_MEASURED}{measured.sha}")):
         return body_of_nothing(measured)
@@ -252,7 +243,7 @@ def after_nothing(earlier: str, measured: MeasuredHead) -> str:
 
 
 def put_comment(
-    client: GitHubClient, number: int, text: str, *, revised: Callable[[str], str] | None = None
+    client: github.GitHubClient, number: int, text: str, *, revised: Callable[[str], str] | None = None
 ) -> str:
     """Create or update our single comment with the marker of ``text`` on a pull request, and return its URL.
 
@@ -264,7 +255,7 @@ def put_comment(
     for _ in client.deadline.tries(_ROUNDS):
         try:
             return _put_once(client, issue, text, revised)
-        except GitHubRefusedError as error:
+        except github.GitHubRefusedError as error:
             refusal = error
             if error.status not in _GONE:  # otherwise the comment was deleted in the meantime
                 break
@@ -275,9 +266,11 @@ def put_comment(
     raise refusal.explained(what, "pull-requests: write") from refusal
 
 
-def _put_once(client: GitHubClient, issue: Issue, text: str, revised: Callable[[str], str] | None) -> str:
+def _put_once(
+    client: github.GitHubClient, issue: Issue, text: str, revised: Callable[[str], str] | None
+) -> str:
     mark = _first_line(text)
-    earlier = _our_comments(client, issue, authenticated_login(client), mark)
+    earlier = _our_comments(client, issue, github.authenticated_login(client), mark)
     if not earlier:
         if revised:
             return ""
@@ -289,14 +282,14 @@ def _put_once(client: GitHubClient, issue: Issue, text: str, revised: Callable[[
         earlier = [comment for comment in earlier if comment.id != created.id]
     kept, *others = earlier
     wanted = revised(kept.body or "") if revised else text
-    if trimmed(kept.body) != trimmed(wanted):
+    if github.trimmed(kept.body) != github.trimmed(wanted):
         client.request(lambda: kept.edit(wanted))
     for other in others:
         _delete(client, other)
     return kept.html_url
 
 
-def _our_comments(client: GitHubClient, issue: Issue, login: str, mark: str) -> list[IssueComment]:
+def _our_comments(client: github.GitHubClient, issue: Issue, login: str, mark: str) -> list[IssueComment]:
     """Return our comments with ``mark``, oldest first, or else those not written by a workflow.
 
     Comments by others are ignored: a marker in them is a quotation or an attack.
@@ -311,10 +304,10 @@ def _first_line(text: str | None) -> str:
     return (text or "").partition("\n")[0].rstrip("\r")
 
 
-def _delete(client: GitHubClient, comment: IssueComment) -> None:
+def _delete(client: github.GitHubClient, comment: IssueComment) -> None:
     try:
         client.request(comment.delete)
-    except GitHubRefusedError as error:
+    except github.GitHubRefusedError as error:
         if error.status not in _GONE:  # already deleted by another job
             raise
 
@@ -326,12 +319,12 @@ _SECONDS = 120.0
 def publish_to_comment(inputs: ReportInputs, options: ReportOptions) -> None:
     """Create or update the comment; if nothing was judged, only update an existing one."""
     of, judged = measured_head(options, os.environ), not options.unjudged
-    text = comment_body(inputs, of, github_server(os.environ)) if judged else body_of_nothing(of)
+    text = comment_body(inputs, of, github.github_server(os.environ)) if judged else body_of_nothing(of)
     if why := why_silent(options, os.environ):
         write_files(Path(options.out), {"comment.md": text})
         say(f"no comment written: {why}")
         return
-    with github_client(options.repo, os.environ, _SECONDS) as client:
+    with github.github_client(options.repo, os.environ, _SECONDS) as client:
         try:
             pulls = find_pull_requests(client, of)
         except PullRequestMovedOnError as reason:

@@ -122,7 +122,7 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Path | None]]:
         if path.is_dir():
             below = (file for suffix in SUFFIXES for file in path.rglob(f"*{suffix}"))
             files = (file for file in below if file.is_file() or is_irregular(file))
-            visible = (file for file in files if not _is_hidden(file.relative_to(path)))
+            visible = (file for file in files if "/." not in f"/{file.relative_to(path).as_posix()}")
             for file in sorted(visible, key=lambda file: natural(file.relative_to(path).as_posix())):
                 yield file, path
         elif path.exists():
@@ -130,10 +130,6 @@ def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Path | None]]:
         else:
             msg = f"{path}: there is no such file or directory; give the one that holds the records"
             raise RecordsError(msg)
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
 
 
 def _point(record: Mapping[str, Any], file: Path) -> tuple[Series, Point]:

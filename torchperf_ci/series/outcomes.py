@@ -115,22 +115,18 @@ def without_failed(points: Points) -> Points:
 
     Failed benchmarks often report zeros, which must not be taken for measurements.
     """
-    failing = _failing(points)
-    if not failing:
-        return points
-    return {
-        series: row if series.metric == STATUS else [_withheld(series, point, failing) for point in row]
-        for series, row in points.items()
-    }
-
-
-def _failing(points: Points) -> dict[tuple[Series, str], Mapping[str, str]]:
-    return {
+    failing = {
         (series.case, point.run): point.info
         for series, row in points.items()
         if series.metric == STATUS
         for point in row
         if not passed(point)
+    }
+    if not failing:
+        return points
+    return {
+        series: row if series.metric == STATUS else [_withheld(series, point, failing) for point in row]
+        for series, row in points.items()
     }
 
 

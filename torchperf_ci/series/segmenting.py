@@ -9,23 +9,7 @@ from pathlib import Path
 from statistics import median, median_low
 from typing import TYPE_CHECKING
 
-from torchperf_ci.series.level_changes import (
-    AnySeriesName,
-    ChangeWord,
-    LevelChange,
-    LevelStep,
-    NewestRuns,
-    SeriesHistory,
-    SeriesName,
-    amount_steps,
-    machine_changes,
-    newest_amounts,
-    newest_differing,
-    newest_ratios,
-    parts_of,
-    ratio_steps,
-    settled_steps,
-)
+from torchperf_ci.series import level_changes as levels
 from torchperf_ci.series.outcomes import passed
 from torchperf_ci.stats.segmentation import MIN_EFFECT
 from torchperf_ci.stats.split_evidence import FEWEST
@@ -49,7 +33,7 @@ class _PartRuns:
     and the last of these points in the series.
     """
 
-    name: SeriesName
+    name: levels.SeriesName
     rule: MetricRule
     points: Sequence[Point]
     values: Sequence[float]
@@ -58,23 +42,23 @@ class _PartRuns:
 
 
 def segment_all(
-    points: Mapping[AnySeriesName, Sequence[Point]],
-    rule_of: Callable[[AnySeriesName, Sequence[Point]], MetricRule],
+    points: Mapping[levels.AnySeriesName, Sequence[Point]],
+    rule_of: Callable[[levels.AnySeriesName, Sequence[Point]], MetricRule],
     min_effect: float = MIN_EFFECT,
     with_newest: bool = True,
-) -> list[SeriesHistory]:
+) -> list[levels.SeriesHistory]:
     """Return the level changes of at least ``min_effect`` in each series, in the order of ``points``.
 
     ``with_newest`` also looks for newest runs that differ, which takes most of the time of a single series.
     """
     rules = {name: rule_of(name, row) for name, row in points.items()}
-    parts = {name: parts_of(row, rules[name]) for name, row in points.items()}
+    parts = {name: levels.parts_of(row, rules[name]) for name, row in points.items()}
     rows = [
         _row(name, rules[name], points[name], part)
         for name, parts_of_series in parts.items()
         for part in parts_of_series
     ]
-    changes: dict[SeriesName, list[LevelChange]] = {name: [] for name in points}
+    changes: dict[levels.SeriesName, list[levels.LevelChange]] = {name: [] for name in points}
     steps_of_rows = list(_steps(rows, min_effect))
     for row, steps in steps_of_rows:
         changes[row.name] += _with_recoveries([_change(row, step) for step in steps])
@@ -85,12 +69,12 @@ def segment_all(
     newest = _newest(current, min_effect)
     examined = {row.name for row in rows if row.rule.kind in _SETTLED or len(row.values) >= 2 * FEWEST}
     return [
-        SeriesHistory(
+        levels.SeriesHistory(
             name,
             rules[name],
             len(row),
             sorted(changes[name], key=attrgetter("index")),
-            machine_changes(row, parts[name]),
+            levels.machine_changes(row, parts[name]),
             newest.get(name),
             name not in examined,
         )
@@ -98,7 +82,9 @@ def segment_all(
     ]
 
 
-def _row(name: SeriesName, rule: MetricRule, points: Sequence[Point], part: Sequence[int]) -> _PartRuns:
+def _row(
+    name: levels.SeriesName, rule: MetricRule, points: Sequence[Point], part: Sequence[int]
+) -> _PartRuns:
     """Merge the points of each run into one value; in a CSV file each line is a run."""
     known = [(value, index) for index in part if (value := _value(points[index], rule)) is not None]
     values, indices = [value for value, _ in known], [index for _, index in known]
@@ -140,9 +126,11 @@ def _value(point: Point, rule: MetricRule) -> float | None:
 
 
 def _newest(
-    rows: Sequence[tuple[_PartRuns, Sequence[LevelStep]]], min_effect: float
-) -> dict[SeriesName, NewestRuns | None]:
-    newest_by_name = {row.name: newest_differing(row.values) for row, _ in rows if row.rule.kind in _SETTLED}
+    rows: Sequence[tuple[_PartRuns, Sequence[levels.LevelStep]]], min_effect: float
+) -> dict[levels.SeriesName, levels.NewestRuns | None]:
+    newest_by_name = {
+        row.name: levels.newest_differing(row.values) for row, _ in rows if row.rule.kind in _SETTLED
+    }
     for kind in ("ratio", "amount"):
         some = [(row, steps) for row, steps in rows if row.rule.kind == kind]
         if not some:
@@ -151,30 +139,32 @@ def _newest(
         least = [max(min_effect, row.rule.min_effect) for row, _ in some]
         begun = [steps[-1].place if steps else 0 for _, steps in some]
         proven = (
-            newest_ratios(values, least, begun)
+            levels.newest_ratios(values, least, begun)
             if kind == "ratio"
-            else newest_amounts(values, [row.rule.min_amount for row, _ in some], least, begun)
+            else levels.newest_amounts(values, [row.rule.min_amount for row, _ in some], least, begun)
         )
         newest_by_name |= {row.name: newest for (row, _), newest in zip(some, proven, strict=True)}
     return newest_by_name
 
 
-def _steps(rows: Sequence[_PartRuns], min_effect: float) -> Iterable[tuple[_PartRuns, Sequence[LevelStep]]]:
+def _steps(
+    rows: Sequence[_PartRuns], min_effect: float
+) -> Iterable[tuple[_PartRuns, Sequence[levels.LevelStep]]]:
     """Yield the steps of all rows; ratios and amounts are segmented together, counts and outcomes one by one."""
     ratios, amounts = ([row for row in rows if row.rule.kind == kind] for kind in ("ratio", "amount"))
-    yield from zip(ratios, ratio_steps([row.values for row in ratios], min_effect), strict=True)
+    yield from zip(ratios, levels.ratio_steps([row.values for row in ratios], min_effect), strict=True)
     min_amounts = [row.rule.min_amount for row in amounts]
     yield from zip(
-        amounts, amount_steps([row.values for row in amounts], min_amounts, min_effect), strict=True
+        amounts, levels.amount_steps([row.values for row in amounts], min_amounts, min_effect), strict=True
     )
     for row in rows:
         if row.rule.kind in _SETTLED:
-            yield row, settled_steps(row.values)
+            yield row, levels.settled_steps(row.values)
 
 
-def _change(row: _PartRuns, step: LevelStep) -> LevelChange:
+def _change(row: _PartRuns, step: levels.LevelStep) -> levels.LevelChange:
     index, before = row.firsts[step.place], row.lasts[step.place - 1]
-    return LevelChange(
+    return levels.LevelChange(
         index,
         _word(step, row.rule),
         step.old,
@@ -186,12 +176,12 @@ def _change(row: _PartRuns, step: LevelStep) -> LevelChange:
     )
 
 
-def _word(step: LevelStep, rule: MetricRule) -> ChangeWord:
+def _word(step: levels.LevelStep, rule: MetricRule) -> levels.ChangeWord:
     word = rule.word(above=step.new > step.old, below=step.new <= step.old)
     return word if word and rule.direction else "changed"
 
 
-def _with_recoveries(changes: Sequence[LevelChange]) -> list[LevelChange]:
+def _with_recoveries(changes: Sequence[levels.LevelChange]) -> list[levels.LevelChange]:
     return [
         replace(change, recovered=_recovery(change, changes[number + 1 :]))
         if change.word == "regressed"
@@ -200,7 +190,7 @@ def _with_recoveries(changes: Sequence[LevelChange]) -> list[LevelChange]:
     ]
 
 
-def _recovery(change: LevelChange, later: Sequence[LevelChange]) -> Point | None:
+def _recovery(change: levels.LevelChange, later: Sequence[levels.LevelChange]) -> Point | None:
     return next(
         (
             other.first

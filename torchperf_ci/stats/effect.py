@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, expm1, inf, isfinite, log
 from statistics import median
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 LARGEST = 700.0
 """Logarithms are clipped here, since the exponential of larger ones overflows; extreme noise can lead to them."""

@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from torchperf_ci.stats.newest_runs import (
-    LATE,
-    NO_PROOF,
-    GateRuns,
-    Window,
-    machine_offsets,
-    past_autocorrelation,
-    past_tails,
-    settled_deviations,
-    window,
-    windows_since_change,
-)
+from torchperf_ci.stats import newest_runs
 from torchperf_ci.stats.noise import Tails, level_and_sigma, row_median, score_of_tail, tail_probability
 from torchperf_ci.stats.past import NEWEST, is_one_session, of_current_level, past, without_gaps
 
@@ -73,7 +62,7 @@ class Repetitions(NamedTuple):
 
 
 def single_run_scores(
-    newest: Window, repetitions: Repetitions, tails: Tails, least: Floats, jobs: Ints
+    newest: newest_runs.Window, repetitions: Repetitions, tails: Tails, least: Floats, jobs: Ints
 ) -> Floats:
     """Return the scores of a rise and of a fall from the newest run alone, shape (2, series), NaN where it is no proof.
 
@@ -113,7 +102,7 @@ def _moved_together(scores: Floats, jobs: Ints) -> Flags:
     return np.asarray(together[job])
 
 
-LEVELS: Mapping[int, float] = {1: 0.003, 2: 0.035, 3: 0.006, 5: 0.004, LATE: 0.0005}
+LEVELS: Mapping[int, float] = {1: 0.003, 2: 0.035, 3: 0.006, 5: 0.004, newest_runs.LATE: 0.0005}
 """Number of newest runs compared with those before, and the tail probability that makes a series a candidate.
 
 Together the windows make candidates of at most 4% of unchanged series. Most of that goes to two runs, because one run
@@ -210,13 +199,13 @@ def judge(
     offsets = np.zeros(values.shape)
     if groups is not None:
         level, sigma = level_and_sigma(past(values, NEWEST))
-        offsets = machine_offsets(values - level[:, None], sigma, jobs, groups)
+        offsets = newest_runs.machine_offsets(values - level[:, None], sigma, jobs, groups)
         whole, values = whole - offsets, values - offsets
-    deviations = settled_deviations(values)
-    tails, memory = past_tails(deviations), past_autocorrelation(deviations)
+    deviations = newest_runs.settled_deviations(values)
+    tails, memory = newest_runs.past_tails(deviations), newest_runs.past_autocorrelation(deviations)
     settled = past(values, NEWEST)
     is_one = is_one_session(settled, past(sessions, NEWEST), sessions[:, -1:])
-    runs = GateRuns(values, whole, sessions, is_one, memory)
+    runs = newest_runs.GateRuns(values, whole, sessions, is_one, memory)
     windows = _windows(runs, tails)
     single = _single(
         windows[0], repetitions, offsets[:, -1], tails, smallest_proof(settled, min_effect), jobs[:, -1]
@@ -229,12 +218,12 @@ def judge(
     up, down = _sides(windows, least, scores, nobody_knows if worse is None else worse)
     chosen = _choice(windows, up, down, np.fmax.reduce(single))
     changed = up.candidate | down.candidate
-    windows, chosen, since = windows_since_change(runs, windows, chosen, changed, tails)
+    windows, chosen, since = newest_runs.windows_since_change(runs, windows, chosen, changed, tails)
     return _judged(windows, chosen, since, tails, least, offsets[:, -1], (up, down))
 
 
 def _judged(
-    windows: Sequence[Window],
+    windows: Sequence[newest_runs.Window],
     chosen: Ints,
     since: Ints,
     tails: Tails,
@@ -246,15 +235,15 @@ def _judged(
     end, detected, power = score_of_tail(np.array([(1 - CONFIDENCE) / 2, LEVELS[DETECT_WITHIN], 1 - POWER]))
     levels = zip(*((w.old, w.new, w.sigma, w.freedom) for w in windows), strict=True)
     old, new, sigma, freedom = (_pick(chosen, arrays) for arrays in levels)
-    half = _pick(chosen, [window.half_width(tails, end) for window in windows])
+    half = _pick(chosen, [one.half_width(tails, end) for one in windows])
     within = list(LEVELS).index(DETECT_WITHIN)
     # The past of two runs may contain some of the runs that are new.
     two = replace(windows[within], sigma=sigma, freedom=freedom)
     up, down = sides
     return Judged(
-        runs=np.array([window.runs for window in windows])[chosen],
+        runs=np.array([one.runs for one in windows])[chosen],
         since=since,
-        history=_pick(chosen, [window.history for window in windows]).astype(np.int64),
+        history=_pick(chosen, [one.history for one in windows]).astype(np.int64),
         old=old,
         new=new,
         low=new - old - half,
@@ -267,16 +256,16 @@ def _judged(
     )
 
 
-def _windows(runs: GateRuns, tails: Tails) -> Sequence[Window]:
+def _windows(runs: newest_runs.GateRuns, tails: Tails) -> Sequence[newest_runs.Window]:
     """Return one window for each of :data:`LEVELS`."""
-    windows = [window(runs, count, tails) for count in LEVELS if count != LATE]
+    windows = [newest_runs.window(runs, count, tails) for count in LEVELS if count != newest_runs.LATE]
     rows = np.flatnonzero(np.abs(windows[-1].score) >= LATE_FROM)
-    late = window(runs.of_rows(rows), LATE, tails)
+    late = newest_runs.window(runs.of_rows(rows), newest_runs.LATE, tails)
     return [*windows, late.among(rows, len(runs.values))]
 
 
 def _single(
-    newest: Window,
+    newest: newest_runs.Window,
     repetitions: Repetitions | None,
     offset: Floats,
     tails: Tails,
@@ -289,7 +278,9 @@ def _single(
     return single_run_scores(newest, own, tails, least, job)
 
 
-def _least_effects(windows: Sequence[Window], tails: Tails, min_effect: Floats) -> Sequence[Floats]:
+def _least_effects(
+    windows: Sequence[newest_runs.Window], tails: Tails, min_effect: Floats
+) -> Sequence[Floats]:
     """Return the smallest effect in each window that may matter: at least half of ``min_effect``, and no smaller than
     what noise may have taken away from it."""
     (sure,) = score_of_tail(np.array([TOO_SMALL]))
@@ -301,7 +292,7 @@ def _least_effects(windows: Sequence[Window], tails: Tails, min_effect: Floats) 
     ]
 
 
-def _agreed(windows: Sequence[Window], least: Sequence[Floats]) -> Floats:
+def _agreed(windows: Sequence[newest_runs.Window], least: Sequence[Floats]) -> Floats:
     """Return the best scores of a rise and of a fall that may matter and that several runs agree on.
 
     The shape is (2, series), NaN where unknown.
@@ -315,12 +306,12 @@ def _agreed(windows: Sequence[Window], least: Sequence[Floats]) -> Floats:
     return best
 
 
-def _agreed_before(runs: GateRuns, tails: Tails, min_effect: Floats, agreed: Floats) -> Floats:
+def _agreed_before(runs: newest_runs.GateRuns, tails: Tails, min_effect: Floats, agreed: Floats) -> Floats:
     """Return the scores of :func:`_agreed`, but no higher than they were before the newest run.
 
     Most series that look proven by mistake do so for one run only.
     """
-    rows = np.flatnonzero(np.fmax.reduce(agreed) > NO_PROOF)
+    rows = np.flatnonzero(np.fmax.reduce(agreed) > newest_runs.NO_PROOF)
     if not rows.size:
         return agreed
     before = _windows(runs.of_rows(rows).without_newest(), tails)
@@ -331,7 +322,7 @@ def _agreed_before(runs: GateRuns, tails: Tails, min_effect: Floats, agreed: Flo
 
 
 def _sides(
-    windows: Sequence[Window],
+    windows: Sequence[newest_runs.Window],
     least: Sequence[Floats],
     scores: Sequence[Floats],
     worse: Ints,
@@ -356,7 +347,7 @@ def _side(candidate: Flags, now: Floats, lasting: Floats, seen: Sequence[Ints]) 
     )
 
 
-def _is_candidate(windows: Sequence[Window], least: Sequence[Floats], sign: int) -> Flags:
+def _is_candidate(windows: Sequence[newest_runs.Window], least: Sequence[Floats], sign: int) -> Flags:
     """Whether each series reaches, in some window, both the score of :data:`LEVELS` and the ``least`` effect in the
     direction of ``sign``."""
     candidate = np.zeros(windows[0].score.shape, dtype=bool)
@@ -366,7 +357,7 @@ def _is_candidate(windows: Sequence[Window], least: Sequence[Floats], sign: int)
     return candidate
 
 
-def _tails_of(scores: Floats, newest: Window) -> Floats:
+def _tails_of(scores: Floats, newest: newest_runs.Window) -> Floats:
     """Return the tail probabilities of ``scores``, shape (2, series); NaN without a past.
 
     The shortest possible past leaves no runs to compare several new ones with: judged, but nothing is proven.
@@ -388,7 +379,7 @@ def _rates(tails: Floats, worse: Ints) -> tuple[Floats, Floats]:
     return np.where(turned, second, first), np.where(turned, first, second)
 
 
-def _choice(windows: Sequence[Window], up: GateSide, down: GateSide, single: Floats) -> Places:
+def _choice(windows: Sequence[newest_runs.Window], up: GateSide, down: GateSide, single: Floats) -> Places:
     """Return the index of the window with the strongest evidence; 0, the newest run alone, without a candidate."""
     strength = np.array([np.abs(np.nan_to_num(one.score)) for one in windows])
     strength[0] = np.where(up.proven | down.proven, np.nan_to_num(single, nan=-1.0), strength[0])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from torchperf_ci.errors import UsageError
 from torchperf_ci.records.schema import is_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 DATABASE = "benchmark"
 PASSWORD = "TORCHPERF_STORE_PASSWORD"  # noqa: S105 - the variable's name

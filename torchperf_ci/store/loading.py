@@ -218,8 +218,10 @@ class StagingTable:
                 return before
             self._publish_alone()
         # On a server, another client may have added a different object under the same key at the same time.
-        after = {} if self._store.embedded else {item.key: item for item in self._compare()}
-        return [item if item.is_stored else _after_publication(item, after.get(item.key)) for item in before]
+        # An object that was new is then ours, or in conflict with the one of a client that was faster.
+        after = [] if self._store.embedded else self._compare()
+        lost = {item.key: item for item in after if not item.is_same}
+        return [item if item.is_stored else lost.get(item.key, item) for item in before]
 
     def _publish_alone(self) -> None:
         """Publish, waiting for other clients that do: a server runs only one statement per query ID at a time."""
@@ -242,8 +244,3 @@ class StagingTable:
 
     def _count(self) -> int:
         return int(self._store.rows("SELECT count() FROM torchperf_incoming")[0][0])
-
-
-def _after_publication(item: IncomingObject, after: IncomingObject | None) -> IncomingObject:
-    """Return the outcome of an object that was new: ours, or a conflict with a client that was faster."""
-    return after if after and not after.is_same else item

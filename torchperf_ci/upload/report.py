@@ -10,30 +10,17 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from torchperf_ci import document as doc
 from torchperf_ci.actions import ANNOTATION_LIMIT, Annotation, Level, fit_annotations
 from torchperf_ci.command_output import publish_result
-from torchperf_ci.document import (
-    Bold,
-    Bullets,
-    Column,
-    Commands,
-    Document,
-    Folded,
-    OnlyOn,
-    Paragraph,
-    Table,
-    counted,
-    facts,
-)
 from torchperf_ci.errors import ConflictError, NotDeliveredError, RecordsRefusedError, TorchperfError
-from torchperf_ci.git import without_secrets
+from torchperf_ci.masking import without_secrets
 from torchperf_ci.places.place import PutOutcome, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from torchperf_ci.document import Block
     from torchperf_ci.records.schema import Problem
     from torchperf_ci.upload.metadata import Metadata
     from torchperf_ci.upload.payload import Payload
@@ -133,7 +120,7 @@ class UploadReport:
         parts = [
             (self.planned, f"{_amount(self.planned)} would be sent to {self.target}"),
             (self.kept, f"{_amount(self.kept)} kept at {self.target}"),
-            (already, f"{counted(len(already), 'object')} of them there already"),
+            (already, f"{doc.counted(len(already), 'object')} of them there already"),
             (self.undelivered, f"{_amount(self.undelivered)} not delivered to {self.target}"),
             (self.conflicts, f"{_amount(self.conflicts)} in conflict with what is there"),
             (self.refused_count, f"{self.refused_count} refused"),
@@ -142,9 +129,9 @@ class UploadReport:
                 f"{_files_of_judged(self.judged_left_out)} not sent: an upload API takes none",
             ),
             (self.missing, self.missing),
-            (self.unread, f"{counted(self.unread, 'file')} of .jsonl or .JSON not read: rename to .json"),
+            (self.unread, f"{doc.counted(self.unread, 'file')} of .jsonl or .JSON not read: rename to .json"),
             (self.has_below, "what lies in folders below is not read: name each to upload it"),
-            (self.without_records, f"no record in {counted(len(self.without_records), 'file')}"),
+            (self.without_records, f"no record in {doc.counted(len(self.without_records), 'file')}"),
             (self.left_out, self.left_out),
         ]
         headline = ", ".join(text for there, text in parts if there)
@@ -177,7 +164,7 @@ def _amount(deliveries: list[Delivery]) -> str:
     parts = (
         (
             of_records,
-            f"{counted(count_records(of_records), 'record')} in {counted(len(of_records), 'object')}",
+            f"{doc.counted(count_records(of_records), 'record')} in {doc.counted(len(of_records), 'object')}",
         ),
         (judged, _files_of_judged(judged)),
     )
@@ -185,7 +172,7 @@ def _amount(deliveries: list[Delivery]) -> str:
 
 
 def _files_of_judged(count: int) -> str:
-    return f"{counted(count, 'file')} of verdicts or culprits"
+    return f"{doc.counted(count, 'file')} of verdicts or culprits"
 
 
 ARTIFACT = "TORCHPERF_SPOOL_ARTIFACT"
@@ -224,7 +211,7 @@ def print_report(
     )
 
 
-def report_document(report: UploadReport, error: TorchperfError | None, artifact: str = "") -> Document:
+def report_document(report: UploadReport, error: TorchperfError | None, artifact: str = "") -> doc.Document:
     """Return the headline, then the problems with where their data is kept; for a dry run, all that would be sent.
 
     ``error`` is what the command ends with, ``artifact`` the name of the artifact that holds the spool.
@@ -233,7 +220,7 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
     warned = report.refused_count or report.missing or report.left_out or report.has_unread
     sign = "❌" if failed else "⚠️" if warned else "✅"
     offered = artifact and report.quarantine and report.failure()
-    return Document(
+    return doc.Document(
         f"{sign} Upload: {report.headline()}",
         [
             *_section("Not delivered", _problems(report.undelivered), "to send it later:", report.resume),
@@ -244,31 +231,31 @@ def report_document(report: UploadReport, error: TorchperfError | None, artifact
             *_section("Without a record", report.without_records, "what wrote them may have been stopped"),
             *_section("Changed by the database", map(str, report.changed), _EXACT),
             *_section("Hard to find", _flags(report.flagged), "queries and dashboards look for it"),
-            Paragraph(f"{report.spool} is the artifact {artifact} of this run." if offered else ""),
-            OnlyOn("page", [Paragraph(_synthetic(report))]),
-            Folded("To be sent", _planned(report)),
+            doc.Paragraph(f"{report.spool} is the artifact {artifact} of this run." if offered else ""),
+            doc.OnlyOn("page", [doc.Paragraph(_synthetic(report))]),
+            doc.Folded("To be sent", _planned(report)),
         ],
     )
 
 
-def _section(title: str, problems: Iterable[str], hint: str, command: str = "") -> list[Block]:
+def _section(title: str, problems: Iterable[str], hint: str, command: str = "") -> list[doc.Block]:
     items = list(problems)
     if not items:
         return []
-    heading = Paragraph((Bold(title), f": {hint}" if hint else ""))
-    return [heading, Commands([command] if command else []), Bullets(items, _LISTED)]
+    heading = doc.Paragraph((doc.Bold(title), f": {hint}" if hint else ""))
+    return [heading, doc.Commands([command] if command else []), doc.Bullets(items, _LISTED)]
 
 
-def _planned(report: UploadReport) -> Sequence[Block]:
+def _planned(report: UploadReport) -> Sequence[doc.Block]:
     """Return what a dry run would send: the metadata, and a table of all objects."""
     if not report.planned:
         return []
     payloads = [delivery.payload for delivery in report.planned]
-    columns = [Column("object"), Column("records", "number"), Column("bytes", "number")]
+    columns = [doc.Column("object"), *doc.number_columns("records", "bytes")]
     rows = [(payload.key, str(payload.records), str(len(payload.body))) for payload in payloads]
     metadata = asdict(report.metadata) if report.metadata else {}
     known = {**metadata, "synthetic": "", "note": _synthetic(report)}
-    return [facts({name: str(value) for name, value in known.items() if value}), Table(columns, rows)]
+    return [doc.facts({name: str(value) for name, value in known.items() if value}), doc.Table(columns, rows)]
 
 
 def report_json(report: UploadReport) -> dict[str, object]:
@@ -299,7 +286,7 @@ def _problems(deliveries: Iterable[Delivery]) -> list[str]:
     """Return each distinct problem with the number of objects that have it."""
     counts = Counter(delivery.problem for delivery in deliveries if delivery.problem)
     return [
-        problem if number == 1 else f"{problem} ({counted(number, 'object')})"
+        problem if number == 1 else f"{problem} ({doc.counted(number, 'object')})"
         for problem, number in counts.items()
     ]
 
@@ -307,7 +294,7 @@ def _problems(deliveries: Iterable[Delivery]) -> list[str]:
 def _flags(problems: Iterable[Problem]) -> list[str]:
     """Return each distinct flag with the number of records that have it: a harness writes all of them alike."""
     counts = Counter(f"{_ELEMENT.sub('', problem.path)}: {problem.reason}" for problem in problems)
-    return [f"{flag} ({counted(number, 'record')})" for flag, number in counts.items()]
+    return [f"{flag} ({doc.counted(number, 'record')})" for flag, number in counts.items()]
 
 
 def to_annotate(report: UploadReport, failed: Level, *, missing_matters: bool) -> list[Annotation]:

@@ -22,15 +22,7 @@ from torchperf_ci.document import counted
 from torchperf_ci.errors import OutputDirectoryError, RecordsError, UnsafeKeyError
 from torchperf_ci.json_files import append_entry, write_json_file
 from torchperf_ci.places.place import check_keys
-from torchperf_ci.records.files import (
-    MAX_BYTES,
-    is_irregular,
-    make_own_folder,
-    open_journal,
-    open_regular,
-    read_limited,
-    replace_by,
-)
+from torchperf_ci.records import files
 from torchperf_ci.records.reading import RefusedElement, add_to_quarantine
 from torchperf_ci.records.record import parsed_json
 from torchperf_ci.upload.payload import Payload
@@ -59,8 +51,8 @@ class SentRequests:
     def note(self, key: str, body: bytes, event: Event) -> None:
         """Record an event for ``body`` under ``key``."""
         line = {"url": self._url, "key": key, "content": hashlib.sha256(body).hexdigest(), "event": event}
-        make_own_folder(self._path.parent)
-        with open_journal(self._path) as file:
+        files.make_own_folder(self._path.parent)
+        with files.open_journal(self._path) as file:
             append_entry(file, line)
         self._last[key, line["content"]] = event
 
@@ -70,7 +62,7 @@ class SentRequests:
 
     def _read(self) -> list[tuple[tuple[str, str], str]]:
         try:
-            with open_regular(self._path) as file:
+            with files.open_regular(self._path) as file:
                 lines = file.read().decode("utf-8", "replace").splitlines()
         except FileNotFoundError:
             return []
@@ -181,7 +173,7 @@ class Spool:
 
     def remove_irregular(self) -> list[Path]:
         """Remove links, pipes and the like: jobs publish the spool as an artifact, and that follows links."""
-        irregular = [path for path in sorted(self.root.rglob("*")) if is_irregular(path)]
+        irregular = [path for path in sorted(self.root.rglob("*")) if files.is_irregular(path)]
         for path in irregular:
             path.unlink(missing_ok=True)
         return irregular
@@ -193,12 +185,12 @@ class Spool:
         records = {payload.key: payload.records for payload in batch.payloads}
         about = _About(self.target, batch.source, records)
         with self._for_writing():
-            replace_by(batch.path, lambda file: _pack(file, about, batch.bodies))
+            files.replace_by(batch.path, lambda file: _pack(file, about, batch.bodies))
 
     @contextmanager
     def _for_writing(self) -> Iterator[None]:
         try:
-            make_own_folder(self.root)
+            files.make_own_folder(self.root)
             yield
         except OSError as error:
             msg = f"{self.root}: cannot be written: {error.strerror}; name a writable directory with --spool"
@@ -207,7 +199,7 @@ class Spool:
     def _read(self, path: Path) -> SpooledBatch | None:
         """Return the batch; None if it is for another target, damaged, or just delivered by another uploader."""
         try:
-            with open_regular(path) as file, zipfile.ZipFile(file) as packed:
+            with files.open_regular(path) as file, zipfile.ZipFile(file) as packed:
                 about = msgspec.convert(parsed_json(_content(packed, _ABOUT)), _About)
                 if about.target != self.target:
                     return None
@@ -229,7 +221,7 @@ def _content(packed: zipfile.ZipFile, name: str) -> bytes:
         msg = "it is compressed"
         raise zipfile.BadZipFile(msg)
     with packed.open(name) as file:
-        return read_limited(file, MAX_BYTES)
+        return files.read_limited(file, files.MAX_BYTES)
 
 
 def _pack(file: IO[bytes], about: _About, bodies: Mapping[str, bytes]) -> None:

@@ -7,44 +7,11 @@ from dataclasses import replace
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Literal
 
+from torchperf_ci import document as doc
 from torchperf_ci.actions import Annotation, Level
 from torchperf_ci.command_output import publish_result
-from torchperf_ci.document import (
-    Bold,
-    Bullets,
-    Chart,
-    Column,
-    Commands,
-    Document,
-    Folded,
-    Heading,
-    Highlighted,
-    Note,
-    OnlyOn,
-    Paragraph,
-    Table,
-    day_of,
-    facts,
-    short,
-    signed,
-)
 from torchperf_ci.metrics import ANCHORED, kind_of, name_and_unit, rounded
-from torchperf_ci.verdicts.headline import (
-    GREEN,
-    LOUD,
-    QUIET,
-    VerdictGroup,
-    count_verdicts,
-    coverage,
-    group_of,
-    grouped,
-    headline,
-    is_only_new,
-    shortfall,
-    sign,
-    what_it_takes,
-    young_series,
-)
+from torchperf_ci.verdicts import headline
 from torchperf_ci.verdicts.reproduction import case_options, compare_lines, run_lines, setup_needed
 from torchperf_ci.verdicts.verdict import MAX_NUMBER, Verdict, all_verdicts, verdicts_json, write_verdicts
 
@@ -52,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from torchperf_ci.document import Block, Words
     from torchperf_ci.series.points import Series
     from torchperf_ci.stats.effect import Effect
     from torchperf_ci.verdicts.verdict import (
@@ -66,13 +32,9 @@ if TYPE_CHECKING:
 
 
 _COLUMNS = (
-    Column("verdict"),
-    Column("case"),
-    Column("metric"),
-    Column("old → new", "number"),
-    Column("change (95%)", "number"),
-    Column("detectable", "number"),
-    Column("why", "prose"),
+    *map(doc.Column, ("verdict", "case", "metric")),
+    *doc.number_columns("old → new", "change (95%)", "detectable"),
+    doc.Column("why", "prose"),
 )
 _CASE = ("model", "mode", "dtype", "backend", "device", "arch", "benchmark", "repo")
 _NAME_LENGTH = 120
@@ -85,26 +47,26 @@ _TONES: Mapping[str, Literal["bad", "warning", "good"]] = {
     "improved": "good",
     "fixed": "good",
 }
-_STEPS: Mapping[VerdictGroup, tuple[str, str]] = {
+_STEPS: Mapping[headline.VerdictGroup, tuple[str, str]] = {
     "regressed": ("reproduce the worst one on your machine", " If the change is intended, say why."),
     "broken": ("run it by itself and read its error", ""),
     "candidate": ("measure it again to see whether the change is real", ""),
 }
 
 
-def verdicts_document(judgements: Sequence[Judgement]) -> Document:
+def verdicts_document(judgements: Sequence[Judgement]) -> doc.Document:
     """The full document about one or more verdicts files."""
-    blocks: list[Block] = [OnlyOn("page", _next_step(judgements))]
+    blocks: list[doc.Block] = [doc.OnlyOn("page", _next_step(judgements))]
     for judgement in judgements:
         if len(judgements) > 1:
-            blocks.append(Heading(f"{sign([judgement])} {headline([judgement])}"))
+            blocks.append(doc.Heading(f"{headline.sign([judgement])} {headline.headline([judgement])}"))
         blocks += _judgement_blocks(judgement)
-    return Document(f"{sign(judgements)} Performance: {headline(judgements)}", blocks)
+    return doc.Document(f"{headline.sign(judgements)} Performance: {headline.headline(judgements)}", blocks)
 
 
 def verdict_annotations(judgement: Judgement) -> list[Annotation]:
     """An error for each red series, a warning for each candidate, a notice for each note."""
-    groups = grouped(judgement.verdicts)
+    groups = headline.grouped(judgement.verdicts)
     return [
         *(_annotation("error", verdict) for verdict in (*groups["regressed"], *groups["broken"])),
         *(_annotation("warning", verdict) for verdict in groups["candidate"]),
@@ -118,7 +80,7 @@ def publish_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> N
     Raises :class:`OutputDirectoryError` if ``out`` cannot be written, once all else is told:
     what it says may have taken an hour to measure.
     """
-    found, covered = grouped(judgement.verdicts), coverage(judgement)
+    found, covered = headline.grouped(judgement.verdicts), headline.coverage(judgement)
     written = ""
     try:
         write_verdicts(out, judgement)
@@ -126,12 +88,15 @@ def publish_verdicts(judgement: Judgement, out: Path, *, json_output: bool) -> N
     finally:
         publish_result(
             verdicts_document([judgement]),
-            headline([judgement]) + (f"; verdicts in {out}" if written else ""),
+            headline.headline([judgement]) + (f"; verdicts in {out}" if written else ""),
             as_json=verdicts_json(judgement) if json_output else None,
             annotations=verdict_annotations(judgement),
             outputs={
                 "verdicts": written,
-                **{"candidates" if group == "candidate" else group: len(found[group]) for group in LOUD},
+                **{
+                    "candidates" if group == "candidate" else group: len(found[group])
+                    for group in headline.LOUD
+                },
                 "judged": covered.judged,
                 "unjudged": covered.unjudged,
             },
@@ -147,20 +112,20 @@ def shared_fields(verdicts: Sequence[Verdict]) -> dict[str, str]:
 def verdict_cells(verdict: Verdict, shared: Iterable[str]) -> tuple[str, ...]:
     """The cells of the verdict's row, without the fields in ``shared``, which are shown elsewhere."""
     return (
-        "candidate" if group_of(verdict) == "candidate" else verdict.verdict,
+        "candidate" if headline.group_of(verdict) == "candidate" else verdict.verdict,
         case_text(verdict.series, shared),
-        short(verdict.series.metric, _NAME_LENGTH),
+        doc.short(verdict.series.metric, _NAME_LENGTH),
         levels_text(verdict),
         difference_text(verdict),
         f"±{verdict.detectable:,.1%}" if verdict.detectable is not None else "",
-        short(verdict.why, _SENTENCE_LENGTH),
+        doc.short(verdict.why, _SENTENCE_LENGTH),
     )
 
 
 def case_text(series: Series, shared: Iterable[str] = ()) -> str:
     """The fields that identify the series, without the metric and the ``shared`` fields, which are shown elsewhere."""
     parts = (getattr(series, name) for name in _CASE if name not in shared)
-    return short(" ".join(part for part in parts if part), _NAME_LENGTH)
+    return doc.short(" ".join(part for part in parts if part), _NAME_LENGTH)
 
 
 def levels_text(verdict: Verdict) -> str:
@@ -169,7 +134,7 @@ def levels_text(verdict: Verdict) -> str:
         return ""
     _, unit = name_and_unit(verdict.series.metric)
     levels = old_and_new(verdict.old, verdict.new, verdict.effect)
-    return f"{levels}{short(f' {unit}', _NAME_LENGTH) if unit else ''}"
+    return f"{levels}{doc.short(f' {unit}', _NAME_LENGTH) if unit else ''}"
 
 
 def old_and_new(old: float | None, new: float | None, effect: Effect | None) -> str:
@@ -214,53 +179,55 @@ def _number_text(value: float | None) -> str:
 
 def _percent(ratio: float) -> str:
     percent = (rounded(ratio) - 1) * 100  # as an issue remembers it, so that both say the same
-    return signed(percent, ",.1f" if abs(percent) < 1e15 else ".1e")
+    return doc.signed(percent, ",.1f" if abs(percent) < 1e15 else ".1e")
 
 
-def _judgement_blocks(judgement: Judgement) -> list[Block]:
+def _judgement_blocks(judgement: Judgement) -> list[doc.Block]:
     """The blocks of one file. Important parts come first on a page, but last on a terminal, which scrolls."""
-    groups, shared = grouped(judgement.verdicts), shared_fields(judgement.verdicts)
-    loud = [verdict for group in LOUD for verdict in groups[group]]
+    groups, shared = headline.grouped(judgement.verdicts), shared_fields(judgement.verdicts)
+    loud = [verdict for group in headline.LOUD for verdict in groups[group]]
     quiet = [
         verdict
-        for group in QUIET
+        for group in headline.QUIET
         for verdict in groups[group]
-        if not (is_only_new(verdict, judgement) or verdict.evidence.too_few_runs)
+        if not (headline.is_only_new(verdict, judgement) or verdict.evidence.too_few_runs)
     ]
     loud_rows, quiet_rows = ([_row(it, shared) for it in some] for some in (loud, _by_reason(quiet)))
     suites = [_suite_text(suite) for suite in judgement.suites]
-    little, young = shortfall(judgement), young_series(judgement)
-    takes = f"Judging the rest takes {what_it_takes(judgement)}." if little else ""
+    little, young = headline.shortfall(judgement), headline.young_series(judgement)
+    takes = f"Judging the rest takes {headline.what_it_takes(judgement)}." if little else ""
     sides = {"base": judgement.base, "head": judgement.head}
     above = (
-        " → ".join(short(side, _SENTENCE_LENGTH) for side in sides.values()) if any(sides.values()) else ""
+        " → ".join(doc.short(side, _SENTENCE_LENGTH) for side in sides.values())
+        if any(sides.values())
+        else ""
     )
     known = {**sides, "judged by": judgement.command, **shared}
     return [
-        Paragraph(above),
-        OnlyOn(
+        doc.Paragraph(above),
+        doc.OnlyOn(
             "page",
             [
-                Note([short(note, _SENTENCE_LENGTH) for note in judgement.notes]),
+                doc.Note([doc.short(note, _SENTENCE_LENGTH) for note in judgement.notes]),
                 *(
-                    Paragraph(short(sentence, _SENTENCE_LENGTH))
+                    doc.Paragraph(doc.short(sentence, _SENTENCE_LENGTH))
                     for sentence in filter(None, (little, *young))
                 ),
-                Table(_COLUMNS, loud_rows),
-                Bullets(suites),
-                Folded(count_verdicts(quiet), [Table(_COLUMNS, quiet_rows)]),
-                Folded(
+                doc.Table(_COLUMNS, loud_rows),
+                doc.Bullets(suites),
+                doc.Folded(headline.count_verdicts(quiet), [doc.Table(_COLUMNS, quiet_rows)]),
+                doc.Folded(
                     "Measured on",
-                    [facts({name: short(fact, _SENTENCE_LENGTH) for name, fact in known.items()})],
+                    [doc.facts({name: doc.short(fact, _SENTENCE_LENGTH) for name, fact in known.items()})],
                 ),
             ],
         ),
-        OnlyOn(
+        doc.OnlyOn(
             "terminal",
             [
-                Paragraph(" ".join(shared.values())),
-                Table(_COLUMNS, [*loud_rows, *quiet_rows]),
-                Note([*suites, *filter(None, (little, takes)), *young, *judgement.notes]),
+                doc.Paragraph(" ".join(shared.values())),
+                doc.Table(_COLUMNS, [*loud_rows, *quiet_rows]),
+                doc.Note([*suites, *filter(None, (little, takes)), *young, *judgement.notes]),
             ],
         ),
     ]
@@ -279,13 +246,13 @@ def _by_reason(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
     for (case, word, why), group in alike.items():
         names = [verdict.series.metric for verdict in group]
         together = replace(case, metric=f"{len(names)} metrics")
-        reason = f"{short(why, _SENTENCE_LENGTH // 2)} ({', '.join(names)})"
+        reason = f"{doc.short(why, _SENTENCE_LENGTH // 2)} ({', '.join(names)})"
         yield Verdict(together, word, reason) if len(names) > 1 else group[0]
 
 
-def _row(verdict: Verdict, shared: Iterable[str]) -> tuple[Words, ...]:
+def _row(verdict: Verdict, shared: Iterable[str]) -> tuple[doc.Words, ...]:
     word, *others = verdict_cells(verdict, shared)
-    return (Highlighted(word, _TONES[word]) if word in _TONES else word, *others)
+    return (doc.Highlighted(word, _TONES[word]) if word in _TONES else word, *others)
 
 
 def _suite_text(suite: SuiteMean) -> str:
@@ -299,9 +266,9 @@ def _annotation(level: Level, verdict: Verdict) -> Annotation:
     return Annotation(level, message, title=f"{word}: {verdict.series}")
 
 
-def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
+def _next_step(judgements: Sequence[Judgement]) -> list[doc.Block]:
     """The recommended next step, or nothing; only if the sign is green does it say that there is nothing to do."""
-    groups = grouped(all_verdicts(judgements))
+    groups = headline.grouped(all_verdicts(judgements))
     for group, (what, then) in _STEPS.items():
         if groups[group]:
             worst = groups[group][0]
@@ -309,14 +276,18 @@ def _next_step(judgements: Sequence[Judgement]) -> list[Block]:
             reproduction = judgement.reproduction
             lines = _commands(worst, reproduction) if reproduction else []
             there = (", ", *setup_needed(reproduction.torch)) if lines and reproduction else ()
-            return [Paragraph((Bold("Next step:"), f" {what}", *there, f".{then}")), Commands(lines)]
-    if little := [judgement for judgement in judgements if shortfall(judgement)]:
-        rest = "; ".join(dict.fromkeys(map(what_it_takes, little)))
-        return [Paragraph((Bold("Next step:"), f" to judge the rest, provide {rest}."))]
-    if sign(judgements) == GREEN and any(verdict.verdict == "noisy" for verdict in groups["unjudged"]):
+            return [
+                doc.Paragraph((doc.Bold("Next step:"), f" {what}", *there, f".{then}")),
+                doc.Commands(lines),
+            ]
+    if little := [judgement for judgement in judgements if headline.shortfall(judgement)]:
+        rest = "; ".join(dict.fromkeys(map(headline.what_it_takes, little)))
+        return [doc.Paragraph((doc.Bold("Next step:"), f" to judge the rest, provide {rest}."))]
+    are_noisy = any(verdict.verdict == "noisy" for verdict in groups["unjudged"])
+    if are_noisy and headline.sign(judgements) == headline.GREEN:
         seen = "“detectable” is the smallest change that would have been seen"
         none = f"none; {seen}, and torchperf doctor shows what adds noise."
-        return [Paragraph((Bold("Next step:"), f" {none}"))]
+        return [doc.Paragraph((doc.Bold("Next step:"), f" {none}"))]
     return []
 
 
@@ -338,7 +309,7 @@ _MIN_POINTS = 4
 _MIN_NOISE = 0.001
 
 
-def clearest_chart(verdicts: Iterable[Verdict]) -> Chart | None:
+def clearest_chart(verdicts: Iterable[Verdict]) -> doc.Chart | None:
     """The chart of the series that shows its change most clearly; None if no series has enough history.
 
     It is that of the ratio to an anchor rather than that of the latency which follows it, with the speed of each host.
@@ -354,7 +325,7 @@ def _clearness(verdict: Verdict) -> float:
     return round(verdict.size / max(verdict.noise or 0.0, _MIN_NOISE), 3) if verdict.size < inf else 0.0
 
 
-def _chart_of(verdict: Verdict) -> Chart | None:
+def _chart_of(verdict: Verdict) -> doc.Chart | None:
     points = verdict.evidence.points[-MAX_POINTS:]
     if len(points) < _MIN_POINTS:
         return None
@@ -362,7 +333,7 @@ def _chart_of(verdict: Verdict) -> Chart | None:
     name, unit = name_and_unit(series.metric)
     title = f"{series.model} {name} on {series.arch or series.device}"
     values = [point.value for point in points]
-    return Chart(title, unit or name, values, _levels(verdict, points), _days(points))
+    return doc.Chart(title, unit or name, values, _levels(verdict, points), _days(points))
 
 
 def _levels(verdict: Verdict, points: Sequence[MeasuredPoint]) -> Sequence[float]:
@@ -386,5 +357,5 @@ def _is_since(point: MeasuredPoint, first_new: RangeEnd) -> bool:
 
 
 def _days(points: Sequence[MeasuredPoint]) -> str:
-    first, last = day_of(points[0].timestamp), day_of(points[-1].timestamp)
+    first, last = doc.day_of(points[0].timestamp), doc.day_of(points[-1].timestamp)
     return f"from {first} to {last}" if first and last else ""

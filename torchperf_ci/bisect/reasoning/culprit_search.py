@@ -12,9 +12,9 @@ is slow, either the revert did not work or a commit in between brought the chang
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,9 +24,6 @@ from torchperf_ci.bisect.reasoning.series_evidence import SURE, SeriesEvidence, 
 from torchperf_ci.stats.level_grid import SLOW_SHARE
 from torchperf_ci.stats.posterior import Posterior, capacity, most_informative, posterior
 from torchperf_ci.stats.sequential_test import BETA
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 def probability_left(claim: float, proof: Proof) -> float:
