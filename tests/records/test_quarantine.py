@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from torchperf_ci.errors import OutputDirectoryError, RecordsError
+from torchperf_ci.errors import RecordsError
 from torchperf_ci.records.reading import add_to_quarantine, parse_records
 
 GOOD = '{"metric": {"name": "good"}}'
@@ -71,9 +71,9 @@ def test_an_earlier_quarantine_that_cannot_be_read_is_not_overwritten(tmp_path):
     assert path.read_bytes() == b"\xff\xfe"
 
 
-def test_a_directory_that_is_missing_is_an_error(tmp_path):
-    with pytest.raises(OutputDirectoryError):
-        add_to_quarantine(tmp_path / "missing" / "q.json", refused("one"))
+def test_a_directory_that_is_missing_is_made(tmp_path):
+    add_to_quarantine(tmp_path / "missing" / "q.json", refused("one"))
+    assert len(entries(tmp_path / "missing" / "q.json")) == 1
 
 
 def test_what_is_mended_can_be_read_again(tmp_path):

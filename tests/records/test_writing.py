@@ -52,6 +52,7 @@ def test_a_failed_rename_keeps_the_earlier_file_and_leaves_nothing_behind(tmp_pa
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_directory_that_is_missing_is_an_error(tmp_path):
-    with pytest.raises(OutputDirectoryError, match=r"missing/records\.json: cannot be written"):
-        write_records(tmp_path / "missing" / "records.json", [record("a")])
+def test_a_directory_that_cannot_be_made_is_an_error(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputDirectoryError, match=r"file/records\.json: cannot be written"):
+        write_records(tmp_path / "file" / "records.json", [record("a")])
