@@ -277,6 +277,20 @@ def test_the_arrow_keys_stay_where_the_chart_is_zoomed_to(watched: Watched, site
     assert days == ["10-08", "10-08", "10-09", "10-15", "10-15", "10-14"]
 
 
+def test_a_chart_that_another_replaced_is_forgotten(watched: Watched, site: Path) -> None:
+    """Each chart that was ever drawn stayed in memory, and was drawn again with the newest one."""
+    page = watched.open(f"series/?s={series_id(site, 'slow')}")
+    for days in ("30", "90", "365"):
+        page.get_by_label("Time").select_option(days)
+        page.wait_for_url(f"**from={days}")
+        watched.drawn()
+    inspector = page.context.new_cdp_session(page)
+    canvas = inspector.send("Runtime.evaluate", {"expression": "HTMLCanvasElement.prototype"})["result"]
+    found = inspector.send("Runtime.queryObjects", {"prototypeObjectId": canvas["objectId"]})["objects"]
+    count = {"objectId": found["objectId"], "functionDeclaration": "function () { return this.length; }"}
+    assert inspector.send("Runtime.callFunctionOn", count)["result"]["value"] == 1
+
+
 @pytest.mark.parametrize(
     "path",
     [

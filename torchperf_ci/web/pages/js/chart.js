@@ -58,8 +58,11 @@ function drawn(frame, said, rows, relative) {
   });
   const size = () => ({ width: frame.clientWidth, height: HEIGHT });
   const plot = new uPlot({ ...size(), ...options(rows, lines, relative, times, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
-  new ResizeObserver(() => plot.setSize(size())).observe(frame);
-  for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", () => plot.redraw());
+  const gone = new AbortController();
+  const observer = new ResizeObserver(() => plot.setSize(size()));
+  observer.observe(frame);
+  for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", () => plot.redraw(), { signal: gone.signal });
+  document.addEventListener("drawn", () => { observer.disconnect(); gone.abort(); plot.destroy(); }, { once: true }); // else each chart that was ever drawn stays in memory
   frame.addEventListener("keydown", (event) => walk(event, plot));
 }
 
