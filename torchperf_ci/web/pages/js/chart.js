@@ -20,7 +20,8 @@ export const swatch = (place) => ["━", "╌", "┈", "┅"][place % DASHES.len
 /** Returns the chart of `rows`: {name, unit, points, levels, changes, machine_changes, noise, detectable}. `relative` scales each to its first level. */
 export function chart(rows, relative, title) {
   const said = h("p", { class: "said", "aria-live": "polite" }, "Hover over a run, or step through the runs with the arrow keys; drag to zoom in, double-click to zoom out.");
-  const frame = h("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `Chart of ${title}. Arrow keys step through its points; the table below lists them all.` });
+  // As an application: screen readers keep the arrow keys for themselves in anything that is only read.
+  const frame = h("div", { class: "canvas", tabindex: "0", role: "application", "aria-label": `Chart of ${title}. Arrow keys step through its points; the table below lists them all.` });
   const picture = h("button", { type: "button", "aria-label": "PNG of the chart", onclick: () => photograph(frame.querySelector("canvas"), title, rows) }, "PNG");
   const scaled = rows.map((row) => ({ ...row, by: relative ? relativeBy(row) : 1 }));
   document.addEventListener("drawn", () => frame.isConnected && drawn(frame, said, scaled, relative), { once: true }); // its width is known then
