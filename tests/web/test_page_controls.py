@@ -174,6 +174,14 @@ def test_runs_are_found_by_data_type_and_backend(watched: Watched) -> None:
     assert page.get_by_role("status").first.inner_text().startswith("No run matches all of these words.")
 
 
+def test_a_case_is_found_among_those_whose_names_contain_its_own(watched: Watched) -> None:
+    """A run links to the failed case ``mm`` by its name, and the first 50 matches were of others."""
+    items = [{"text": f"addmm_{number} bf16 cuda"} for number in range(60)] + [{"text": "mm bf16 cuda"}]
+    script = "async (items) => (await import('./js/find.js')).search(items, 'mm bf16 cuda')"
+    found = watched.open("").evaluate(script, items)
+    assert (found["matches"][0], len(found["matches"]), found["total"]) == (items[-1], 50, 61)
+
+
 def test_runs_that_cannot_be_compared_say_why(watched: Watched, site: Path) -> None:
     index = json.loads((site / "data/index.json").read_text())
     cuda, cpu = (
