@@ -136,7 +136,7 @@ function beneath(plot, rows) {
 }
 
 function above(plot, rows) {
-  const few = rows.length * rows[0].points.length <= MAX_SPREADS;
+  const few = rows.reduce((sum, row) => sum + row.points.length, 0) <= MAX_SPREADS;
   const marks = new Map();
   rows.forEach((row, index) => {
     if (row.by === null) return;
