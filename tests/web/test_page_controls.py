@@ -174,6 +174,14 @@ def test_runs_are_found_by_data_type_and_backend(watched: Watched) -> None:
     assert page.get_by_role("status").first.inner_text().startswith("No run matches all of these words.")
 
 
+def test_a_case_is_found_among_those_whose_names_contain_its_own(watched: Watched) -> None:
+    """A run links to the failed case ``mm`` by its name, and the first 50 matches were of others."""
+    items = [{"text": f"addmm_{number} bf16 cuda"} for number in range(60)] + [{"text": "mm bf16 cuda"}]
+    script = "async (items) => (await import('./js/find.js')).search(items, 'mm bf16 cuda')"
+    found = watched.open("").evaluate(script, items)
+    assert (found["matches"][0], len(found["matches"]), found["total"]) == (items[-1], 50, 61)
+
+
 def test_runs_that_cannot_be_compared_say_why(watched: Watched, site: Path) -> None:
     index = json.loads((site / "data/index.json").read_text())
     cuda, cpu = (
@@ -275,6 +283,20 @@ def test_the_arrow_keys_stay_where_the_chart_is_zoomed_to(watched: Watched, site
         page.keyboard.press(key)
         days.append(page.locator(".said").inner_text()[5:10])
     assert days == ["10-08", "10-08", "10-09", "10-15", "10-15", "10-14"]
+
+
+def test_a_chart_that_another_replaced_is_forgotten(watched: Watched, site: Path) -> None:
+    """Each chart that was ever drawn stayed in memory, and was drawn again with the newest one."""
+    page = watched.open(f"series/?s={series_id(site, 'slow')}")
+    for days in ("30", "90", "365"):
+        page.get_by_label("Time").select_option(days)
+        page.wait_for_url(f"**from={days}")
+        watched.drawn()
+    inspector = page.context.new_cdp_session(page)
+    canvas = inspector.send("Runtime.evaluate", {"expression": "HTMLCanvasElement.prototype"})["result"]
+    found = inspector.send("Runtime.queryObjects", {"prototypeObjectId": canvas["objectId"]})["objects"]
+    count = {"objectId": found["objectId"], "functionDeclaration": "function () { return this.length; }"}
+    assert inspector.send("Runtime.callFunctionOn", count)["result"]["value"] == 1
 
 
 @pytest.mark.parametrize(

@@ -203,6 +203,29 @@ def test_a_series_that_is_always_zero_is_drawn(watched: Watched, site: Path, kin
     assert told in drawn(watched, slow, {**content, "kind": kind}).evaluate("texts")
 
 
+def test_the_spreads_of_thousands_of_runs_are_not_drawn_behind_a_short_series(
+    watched: Watched, site: Path
+) -> None:
+    """Their number was that of the first series times the number of series; all were drawn where that one was new."""
+    first = next(run for run in reversed(document(site, "index.json")["runs"]) if run["device"] == "cuda")
+    repeats = {series_id(site, "tiny"): 1, series_id(site, "slow"): 1600}
+    contents = {one: document(site, f"series/{one}/2026.json") | {"last": first["id"]} for one in repeats}
+    for one, repeat in repeats.items():
+        columns = contents[one]["points"].items()
+        contents[one]["points"] = {name: column[:1] * repeat for name, column in columns}
+    watched.page.route(
+        "**/data/series/**", lambda route: route.fulfill(json=contents[route.request.url.split("/")[-2]])
+    )
+    watched.page.add_init_script(
+        "window.spreads = 0; const stroke = CanvasRenderingContext2D.prototype.stroke;"
+        "CanvasRenderingContext2D.prototype.stroke = "
+        "function (...more) { spreads += this.globalAlpha < 0.4; stroke.apply(this, more); }"
+    )
+    page = watched.open(f"series/?s={','.join(repeats)}")
+    page.wait_for_selector(".canvas canvas")
+    assert page.evaluate("spreads") == 0
+
+
 def test_a_run_with_two_results_of_a_series_is_one_run(watched: Watched, site: Path) -> None:
     """Such as one whose two jobs measured the same case."""
     slow = identities(site, "slow")[0]

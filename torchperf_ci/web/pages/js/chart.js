@@ -16,11 +16,13 @@ const css = (variable) => getComputedStyle(document.documentElement).getProperty
 const colour = (place) => css(`--c${place % COLOURS}`);
 const dash = (place) => DASHES[place % DASHES.length]; // each of 20 series has another combination
 export const swatch = (place) => ["━", "╌", "┈", "┅"][place % DASHES.length];
+let live = null; // the chart of the page
+for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", () => live?.redraw());
 
-/** Returns the chart of `rows`: {name, unit, points, levels, changes, machine_changes, noise, detectable}. `relative` scales each to its first level. */
+/** Returns the chart of `rows`: {name, unit, points, levels, changes, machine_changes, noise, detectable}. `relative` scales each to its first level. Screen readers pass the arrow keys to an application only. */
 export function chart(rows, relative, title) {
   const said = h("p", { class: "said", "aria-live": "polite" }, "Hover over a run, or step through the runs with the arrow keys; drag to zoom in, double-click to zoom out.");
-  const frame = h("div", { class: "canvas", tabindex: "0", role: "group", "aria-label": `Chart of ${title}. Arrow keys step through its points; the table below lists them all.` });
+  const frame = h("div", { class: "canvas", tabindex: "0", role: "application", "aria-label": `Chart of ${title}. Arrow keys step through its points; the table below lists them all.` });
   const picture = h("button", { type: "button", "aria-label": "PNG of the chart", onclick: () => photograph(frame.querySelector("canvas"), title, rows) }, "PNG");
   const scaled = rows.map((row) => ({ ...row, by: relative ? relativeBy(row) : 1 }));
   document.addEventListener("drawn", () => frame.isConnected && drawn(frame, said, scaled, relative), { once: true }); // its width is known then
@@ -35,7 +37,6 @@ export function relativeBy(row) {
 
 /** Saves the drawn chart as a PNG, with a background, a title, and the names of several series. */
 function photograph(canvas, title, rows) {
-  if (!canvas) return;
   const [unit, height] = [devicePixelRatio, 20 * devicePixelRatio];
   const lines = [[title, css("--ink")], ...(rows.length > 1 ? rows.map((row, place) => [`${swatch(place)} ${row.label}`, colour(place)]) : [])];
   const copy = h("canvas", { width: canvas.width, height: canvas.height + lines.length * height + 8 * unit });
@@ -57,9 +58,9 @@ function drawn(frame, said, rows, relative) {
     return column;
   });
   const size = () => ({ width: frame.clientWidth, height: HEIGHT });
-  const plot = new uPlot({ ...size(), ...options(rows, lines, relative, times, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
-  new ResizeObserver(() => plot.setSize(size())).observe(frame);
-  for (const media of ["(prefers-color-scheme: dark)", "print"]) matchMedia(media).addEventListener("change", () => plot.redraw());
+  live?.destroy(); // else each chart that was ever drawn stays in memory
+  const plot = live = new uPlot({ ...size(), ...options(rows, lines, relative, times, frame.clientWidth < NARROW, said) }, [times, ...columns], frame);
+  new ResizeObserver(() => frame.isConnected && plot.setSize(size())).observe(frame);
   frame.addEventListener("keydown", (event) => walk(event, plot));
 }
 
@@ -132,7 +133,7 @@ function beneath(plot, rows) {
 }
 
 function above(plot, rows) {
-  const few = rows.length * rows[0].points.length <= MAX_SPREADS;
+  const few = rows.reduce((sum, row) => sum + row.points.length, 0) <= MAX_SPREADS;
   const marks = new Map();
   rows.forEach((row, index) => {
     if (row.by === null) return;

@@ -27,13 +27,13 @@ function summary(shown, total, exact, [noun, nouns]) {
   return total ? `No ${noun} matches all of these words. The nearest ${shown}:` : `No ${noun} matches, not even roughly.`;
 }
 
-/** Finds the items whose text contains every word of the query; if there are none, those with most words, and `exact` is false. */
+/** Finds the items whose text contains every word of the query, those that have all as whole words first; if there are none, those with most words, and `exact` is false. */
 export function search(items, query, most = 50) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-  const exact = items.filter((item) => words.every((word) => item.text.includes(word)));
-  if (exact.length || !words.length) return { matches: exact.slice(0, most), total: exact.length, exact: true };
   const scored = items.map((item) => [words.filter((word) => item.text.includes(word)).length, item]);
   const best = scored.reduce((most, [score]) => Math.max(most, score), 0);
-  const nearest = best ? scored.filter(([score]) => score === best).map(([, item]) => item) : [];
-  return { matches: nearest.slice(0, most), total: nearest.length, exact: false };
+  const found = best || !words.length ? scored.filter(([score]) => score === best).map(([, item]) => item) : [];
+  const isWhole = (item) => words.every((word) => ` ${item.text} `.includes(` ${word} `));
+  const matches = [true, false].flatMap((first) => found.filter((item) => isWhole(item) === first));
+  return { matches: matches.slice(0, most), total: found.length, exact: best === words.length };
 }
