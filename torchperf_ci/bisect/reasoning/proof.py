@@ -157,8 +157,8 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck, shares: int = 1
         word = "not slower"
     elif not luck.rebuilds and len(log_ratios) >= MAX_PAIRS_WITHOUT_REBUILDS and is_up:
         word = "unknown"
-    is_luck, of_code = is_up and word != "slower", _of_code(blocks, luck) if word != "open" else None
-    return Proof(word, log_ratios, decision, found, is_luck, not luck.rebuilds, of_code=of_code)
+    of_code = _of_code(blocks, luck) if word != "open" else None
+    return Proof(word, log_ratios, decision, found, of_these_builds=not luck.rebuilds, of_code=of_code)
 
 
 def may_be_proven_yet(proof: Proof) -> bool:
