@@ -122,7 +122,7 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
     if not log_ratios:
         return Proof("open", (), None)
     decision = _decided(log_ratios, min_effect, cases)
-    if not luck.scale or not luck.rebuilds:
+    if not luck.rebuilds:
         return Proof(_confirming_word(decision, log_ratios, min_effect, cases), log_ratios, decision)
     found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(cases, BETA_OF_REBUILDS)
     if _enough(decision) and found.increase >= confirm and _matters(decision, min_effect):
