@@ -93,7 +93,8 @@ def test_one_workload_that_finds_none_does_not_end_the_search_of_the_others(
     find.side_effect = [WorkerFailure(*CRASH), 32, WorkerFailure(*CRASH)]
     found = of_a_search([other, OPEN], tmp_path)
     assert [probe.name for probe in found.probes] == [OPEN.name.replace("auto", "32")]
-    [note] = found.notes
+    known, note = found.notes
+    assert known == "there was one"
     assert note.startswith(f"{other.name} does not run on 0123456789 Start, the good commit: ")
     with pytest.raises(WorkloadsFailedError, match="made/broken"):
         of_a_search([other], tmp_path)
@@ -102,5 +103,5 @@ def test_one_workload_that_finds_none_does_not_end_the_search_of_the_others(
 def of_a_search(probes: Sequence[Probe], folder: Path) -> MeasurementSetup:
     good = Revision(folder, "0123456789", "Start")
     with StateFile.open(folder / "state.jsonl", {"good": "a"}) as kept:
-        setup = MeasurementSetup(tuple(probes), SETTINGS)
+        setup = MeasurementSetup(tuple(probes), SETTINGS, notes=("there was one",))
         return _with_batch_sizes(setup, BuildSequence([good], uniform(1)), kept, folder)

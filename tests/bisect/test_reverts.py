@@ -33,7 +33,7 @@ def test_the_last_one_before_it_is_meant() -> None:
         _commit(other, fused),
         _commit(SHA, fused),
         _commit("b" * 40, f'Revert "{fused}"', fused),
-        _commit("c" * 40, "Take it back", other[:10]),
+        _commit("c" * 40, "Take it back", other[:7]),
         _commit("d" * 40, "Take back what is not here", "e" * 40),
         _commit("f" * 40, "Be brief", "a"),
     ]

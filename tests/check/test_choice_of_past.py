@@ -223,6 +223,9 @@ def test_a_past_that_is_all_of_the_new_run_is_told(tmp_path: Path) -> None:
     assert notes(tmp_path) == [
         "nothing is compared: the history has no other runs than the new ones themselves"
     ]
+    run(tmp_path / "past", "earlier", [record("peak_memory(MB)", 10, 29)])
+    assert check(now, "--against", tmp_path / "past") == 0
+    assert notes(tmp_path) == []
 
 
 def test_of_a_directory_an_old_run_is_judged_as_it_was_then(history: Path, tmp_path: Path) -> None:

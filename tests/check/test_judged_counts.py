@@ -22,6 +22,7 @@ from torchperf_ci.series.points import measured_values
         ([2.0, 3.0, 2.0], [3.0], "unchanged"),
         ([2.0, 3.0, 2.0], [4.0], "regressed"),
         ([9.0, *[2.0] * 5], [3.0], "regressed"),
+        ([*[3.0] * 9, *[2.0] * 9, 3.0, 3.0, *[2.0] * 3], [3.0], "unchanged"),
         ([2.0] * 9, [3.0, 2.0], "unchanged"),
         ([2.0] * 9, [3.0, 4.0], "regressed"),
         ([2.0] * 9, [2.0, 2.0, 3.0], "regressed"),

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 from wheels import made_wheel
 
+from torchperf_ci import environments
 from torchperf_ci.environments.revisions import Revision
-from torchperf_ci.environments.wheels import CommitWheels
+from torchperf_ci.environments.wheels import CommitWheels, Distribution
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
 
 if TYPE_CHECKING:
@@ -113,6 +114,12 @@ def test_a_wheel_that_says_to_be_another_commits_is_refused(shelf, revision, wit
     ):
         pass
     assert list(temporary.iterdir()) == []
+
+
+def test_what_a_wheel_requires_may_be_of_any_commit(revision, monkeypatch) -> None:
+    required = {"bulb": Distribution("2", "f" * 40, requested=False)}
+    monkeypatch.setattr(environments.wheels, "installed_distributions", lambda _: required)
+    environments.wheels._check_claims("python", revision)
 
 
 @pytest.mark.parametrize("pattern", ["nowhere", "torch", "https://me:hush@host/torch-1.whl"])

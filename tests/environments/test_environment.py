@@ -88,6 +88,7 @@ def test_a_build_runs_the_users_line_in_a_fresh_environment(checkout, temporary,
     command = (
         'test "$(git rev-parse HEAD)" = {sha} && test "$PWD" = "$WORKTREE" && test {worktree} = "$WORKTREE" && '
         'test "$(command -v python)" = {env}/bin/python && test "$SHA" = {sha} && '
+        'test "$VIRTUAL_ENV" = {env} && '  # as uv, for one, finds it
         "cp colour.py \"$(python -c 'import site; print(site.getsitepackages()[0])')\""
     )
     with open_environment(first(checkout), Builder(quick, command)) as environment:

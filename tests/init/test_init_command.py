@@ -236,7 +236,8 @@ def test_a_configuration_under_a_wrong_name_is_told_before_another_one_is_writte
 def test_suites_that_are_there_are_measured(newcomer: Newcomer) -> None:
     newcomer.write("perf/vision.py", "from torchperf_ci.suite import workload\n")
     newcomer.write(f"perf/{HOSTILE.replace('/', '')}.py", "from torchperf_ci.suite import workload\n")
-    newcomer.write("tests/test_perf.py", "from torchperf_ci.suite import workload\n")
+    for test in ("tests/test_perf.py", "tests/suites.py", "perf/test_vision.py"):
+        newcomer.write(test, "from torchperf_ci.suite import workload\n")
     newcomer.write("src/mine/__init__.py")
     newcomer.monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     code, said = newcomer.init()

@@ -128,6 +128,12 @@ def test_a_commit_is_not_blamed_where_it_was_as_fast_as_before(days: int, findin
     assert len([culprit, *others]) == findings
 
 
+def test_of_two_culprits_that_name_no_series_neither_is_blamed() -> None:
+    both = [replace(CULPRIT, commit=one, set=(one,), series=()) for one in ("1" * 40, "2" * 40)]
+    blamed = [one for one in found([*REGRESSED], [blaming(*both)]) if one.culprit]
+    assert [one.rows for one in blamed] == [()] * len(blamed) != []
+
+
 @pytest.mark.parametrize(("named", "is_its"), [(CULPRIT.series, False), ((), True)])
 def test_the_only_culprit_of_a_range_is_not_blamed_for_a_series_without_proof(
     named: tuple[SeriesEffect, ...], is_its: bool

@@ -131,6 +131,12 @@ def test_the_range_is_that_of_what_is_back() -> None:
     assert f"This time it began between {LATER[0]} and {LATER[1]}." in said
 
 
+def test_levels_that_tonight_does_not_tell_are_still_known(desk: Desk) -> None:
+    slow = replace(regressed(NET, ends=LATER), old=None, new=None)
+    (action,) = desk.plan(9, judged(slow)).actions
+    assert [(row.old, row.new) for row in action.memory.rows] == [(1.0, 1.1)]
+
+
 def test_a_new_culprit_of_the_same_series_reopens_the_issue(desk: Desk) -> None:
     slow = regressed(NET, ends=LATER)
     plan = desk.plan(9, judged(slow), located(slow, commit=OTHER, ends=LATER))

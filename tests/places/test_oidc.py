@@ -33,8 +33,12 @@ def granted(access: PlaceAccess) -> RecordPlace:
     return open_place(f"s3://{BUCKET}/{GRANTED}/{uuid4()}", access)
 
 
-def test_a_role_may_do_what_is_granted_and_no_more(identified: S3Server) -> None:
-    access = PlaceAccess(role=ROLE)
+def test_a_role_may_do_what_is_granted_and_no_more(
+    identified: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the option says where the service is: a token for it is for no other service."""
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    access = PlaceAccess(role=ROLE, endpoint=identified.endpoint)
     place = granted(access)
     assert place.put("key", b"x") == "written"
     assert place.get("key") == b"x"

@@ -146,7 +146,7 @@ def inspect_repository(folder: Path) -> Repository:
     package, source = _package(files, project, page.rpartition("/")[2] or root.name)
     found = [path for path in _files_with(git, _SUITE, ["*.py"]) if not _is_test(path)]
     suites = tuple(path for path in found if _PLAIN_PATH.fullmatch(path))
-    tools = {tool: _files_with(git, pattern, where)[:1] for tool, (pattern, where) in _OTHER_TOOLS.items()}
+    tools = {tool: _files_with(git, pattern, where) for tool, (pattern, where) in _OTHER_TOOLS.items()}
     return Repository(
         root=root,
         remote=remote,

@@ -98,6 +98,26 @@ def test_however_much_slower_the_first_build_of_bad_is_by_luck_its_rebuilds_deci
     assert len(ended.facts.readings) < MAX_PAIRS
 
 
+def test_a_proof_expects_as_much_luck_as_the_other_pairs_show() -> None:
+    """And not as its own do: few builds may agree by luck."""
+
+    def pairs(base: int, head: int, purpose: Purpose, middles: list[float]) -> list[BisectReading]:
+        return [
+            BisectReading("p", base, head, {"s": middle + error}, purpose, 1.0, draws=(draw, draw))
+            for draw, middle in enumerate(middles, start=1)
+            for error in (-0.002, 0.0, 0.002)
+        ]
+
+    question, fresh = a_range({}, 0.015, 0, rebuilds=True).question(), pairs(36, 37, "verify", [0.05, 0.05])
+
+    def increase(luck: float) -> float:
+        others = pairs(0, N, "confirm", [0.05 + luck, 0.05 - luck] * 4)
+        (evidence,) = Investigation(question, BisectFacts((*others, *fresh))).series
+        return evidence.verify(SuspectRange(36, 37)).increase
+
+    assert increase(0.0) > increase(0.03)
+
+
 @pytest.mark.parametrize(("first", "whole", "is_luck"), [(0.18, "unknown", True), (0.0, "not slower", False)])
 def test_a_first_build_that_leaves_it_open_whether_bad_is_slower_is_luck(first, whole, is_luck) -> None:
     middles = [first, *np.random.default_rng(0).normal(0.008, 0.01, 19)]

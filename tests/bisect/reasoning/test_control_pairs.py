@@ -81,6 +81,13 @@ def test_a_mode_of_the_machine_is_no_change(turns) -> None:
     assert not is_beyond_memory(moody, "time", STEP, 0.03)
 
 
+def test_pairs_that_located_a_step_are_no_proof_of_it() -> None:
+    """They were taken because the step looked slow."""
+    found = facts(0.06, lambda _: 0.0, pairs=3).readings
+    located = (replace(one, base=4, head=5) if one.purpose == "locate" else one for one in found)
+    assert not is_beyond_memory(BisectFacts(tuple(located)), "time", STEP, 0.03)
+
+
 @pytest.mark.parametrize(("pairs", "word"), [(12, "open"), (MAX_PAIRS, "unknown")])
 def test_what_the_machine_may_have_made_wants_more_pairs_until_it_has_had_them_all(pairs, word) -> None:
     moody = facts(0.0, lambda place: 0.03 * (place >= 20), pairs)

@@ -122,7 +122,7 @@ def confirmed(blocks: Blocks, min_effect: float, cases: int, luck: KnownLuck) ->
     if not log_ratios:
         return Proof("open", (), None)
     decision = _decided(log_ratios, min_effect, cases)
-    if not luck.scale or not luck.rebuilds:
+    if not luck.rebuilds:
         return Proof(_confirming_word(decision, log_ratios, min_effect, cases), log_ratios, decision)
     found, (confirm, refute) = _by_build(blocks, min_effect, luck), boundaries(cases, BETA_OF_REBUILDS)
     if _enough(decision) and found.increase >= confirm and _matters(decision, min_effect):
@@ -157,8 +157,8 @@ def verified(blocks: Blocks, min_effect: float, luck: KnownLuck, shares: int = 1
         word = "not slower"
     elif not luck.rebuilds and len(log_ratios) >= MAX_PAIRS_WITHOUT_REBUILDS and is_up:
         word = "unknown"
-    is_luck, of_code = is_up and word != "slower", _of_code(blocks, luck) if word != "open" else None
-    return Proof(word, log_ratios, decision, found, is_luck, not luck.rebuilds, of_code=of_code)
+    of_code = _of_code(blocks, luck) if word != "open" else None
+    return Proof(word, log_ratios, decision, found, of_these_builds=not luck.rebuilds, of_code=of_code)
 
 
 def may_be_proven_yet(proof: Proof) -> bool:
