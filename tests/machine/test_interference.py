@@ -161,3 +161,12 @@ def test_others_on_the_gpu_are_counted(nvidia, workers, told):
     with watch_interference(Cuda(), workers=workers) as observed:
         pass
     assert {name: value for name, value in observed.items() if name.startswith("other_gpu")} == told
+
+
+def test_a_signal_before_the_first_reading_is_not_hidden(monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("torchperf_ci.machine.interference.sample_gpu", interrupted)
+    with pytest.raises(KeyboardInterrupt), watch_interference(Cuda()):
+        pass

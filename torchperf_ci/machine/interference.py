@@ -78,6 +78,7 @@ def watch_interference(
     only at both ends; each reading is added to ``readings``.
     """
     observed: dict[str, str] = {}
+    read: list[GpuReading] = []
     before, held = read_counters(), device.tools.throttle_counters()
     try:
         with sample_gpu(device, closely=closely) as read:
