@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 BUG = 70
-_LIKELY_FOR = {"py": ["--suite"], "json": ["--verdicts"], "csv": ["--csv"]}
-_LIKELY = ["--base", "--against", "--good", "--suite", "--records"]  # what a stray word is probably for
-_ALIKE = (("--budget", "--deadline"), ("--filter", "--workload"), ("--base", "--good"), ("--head", "--bad"))
-"""Options of different commands that mean nearly the same."""
 READER_GONE = 128 + signal.SIGPIPE
 """Exit code if the reader of a pipe, such as ``head``, has ended, as for other programs."""
 _MISSING = {
@@ -183,19 +179,12 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
     namespace, unknown = _parser(argv).parse_known_args(argv)
     if not unknown:
         return namespace.chosen, namespace
-    name, options = f"torchperf {namespace.chosen.name}", options_of(namespace.chosen.options_class)
-    flags = [option.flag for option in options if not option.positional]
-    if not unknown[0].startswith("-"):
-        likely = _LIKELY_FOR.get(unknown[0].rpartition(".")[2], _LIKELY)
-        flag = next((flag for flag in likely if flag in flags), "")
-        hint = f"did you mean {flag} {unknown[0]}?" if flag else f"see {name} --help"
-        msg = f"{name} got an unexpected argument: {unknown[0]!r}; {hint}"
+    name, word = f"torchperf {namespace.chosen.name}", unknown[0].partition("=")[0]
+    if not word.startswith("-"):
+        msg = f"{name} got an unexpected argument: {unknown[0]!r}; see {name} --help"
         raise UsageError(msg)
-    given = unknown[0].partition("=")[0]
-    if alike := [flag for both in _ALIKE if given in both for flag in both if flag in flags]:
-        msg = f"unknown option of {name} {given!r}: did you mean {alike[0]}?"
-        raise UsageError(msg)
-    raise UnknownNameError("option of " + name, given, flags, f"{name} --help")
+    flags = [option.flag for option in options_of(namespace.chosen.options_class) if not option.positional]
+    raise UnknownNameError("option of " + name, word, flags, f"{name} --help")
 
 
 def _check_words(argv: Sequence[str]) -> None:

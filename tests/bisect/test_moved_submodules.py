@@ -1,4 +1,4 @@
-"""A culprit that moves a submodule says which commits that brought."""
+"""A culprit that moves a submodule says from which commit to which."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from torchperf_ci.bisect import commits
 from torchperf_ci.bisect.commits import submodule_notes
 
 if TYPE_CHECKING:
@@ -42,31 +41,10 @@ def bump(history, library: Path, git) -> str:
     return history.commit("Bump")
 
 
-def test_the_commits_are_listed(bump: str, history, git, library: Path) -> None:
-    (note,) = submodule_notes(history.folder, f"{bump}~", bump)
-    new, slow, old = git(library, "log", "--format=%h").split()
-    assert f"{bump[:10]} moves the submodule lib rary from {old}" in note
-    assert note.endswith(f", 2 commits: {new} Docs; {slow} Slow | the <loop>")
-    (below := history.folder / "benchmarks").mkdir()
-    assert submodule_notes(below, f"{bump}~", bump) == (note,)
-
-
-def test_a_long_list_is_cut(bump: str, history, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commits, "MAX_COMMITS", 1)
-    (note,) = submodule_notes(history.folder, f"{bump}~", bump)
-    assert " Docs; and 1 more" in note
-
-
-def test_where_the_submodule_is_not_checked_out_it_says_what_brings_it(bump: str, history) -> None:
-    history.git("submodule", "--quiet", "deinit", "--force", "--all")
-    (note,) = submodule_notes(history.folder, f"{bump}~", bump)
-    assert note.endswith("; git submodule update --init brings the commits between them")
-
-
-def test_a_repository_without_a_checkout_names_the_submodule(bump: str, history, git, tmp_path: Path) -> None:
-    git(tmp_path, "clone", "--quiet", "--bare", str(history.folder), "bare")
-    (note,) = submodule_notes(tmp_path / "bare", f"{bump}~", bump)
-    assert note.startswith(f"{bump[:10]} moves the submodule lib rary from")
+def test_the_submodule_and_both_of_its_commits_are_named(bump: str, history, git, library: Path) -> None:
+    new, _, old = git(library, "log", "--format=%H").split()
+    note = f"{bump[:10]} moves the submodule lib rary from {old[:10]} to {new[:10]}"
+    assert submodule_notes(history.folder, f"{bump}~", bump) == (note,)
 
 
 def test_other_commits_have_no_note(bump: str, history) -> None:
@@ -99,7 +77,7 @@ def test_a_culprit_that_moves_a_submodule_has_the_note(history, library: Path, g
     bad = history.commit("Bump")
     found = bisect("--good", good, "--bad", bad, command="cat {worktree}/lib/cost")
     assert [one.commit for one in found.culprits] == [bad]
-    assert any("Slow down" in note for note in found.notes)
+    assert any(f"{bad[:10]} moves the submodule lib from" in note for note in found.notes)
     history.git("submodule", "--quiet", "deinit", "--force", "--all")
     shutil.rmtree(history.folder / ".git" / "modules")
     bisect.state.unlink()

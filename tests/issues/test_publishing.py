@@ -220,36 +220,22 @@ def test_who_accepts_and_closes_is_heard(nightly: Nightly, github: GitHub) -> No
     assert memory.accepted
 
 
-@pytest.mark.parametrize(
-    ("closer", "told"),
-    [
-        (None, "somebody"),
-        ({"oid": "bad0" * 10}, "commit bad0bad0ba"),
-        ({"number": 12}, "pull request #<!-- -->12"),
-        ({}, "somebody"),
-    ],
-    ids=["a person", "a commit", "a pull request", "a project"],
-)
-def test_what_was_closed_is_left_alone_and_said_with_what_closed_it(
-    nightly: Nightly, github: GitHub, closer: dict[str, str | int] | None, told: str
-) -> None:
+def test_what_somebody_closed_is_left_alone_and_said(nightly: Nightly, github: GitHub) -> None:
     nightly.report(1, judged(SLOW), located(SLOW))
-    nightly.issues[0].state, nightly.issues[0].closer = "closed", closer
+    nightly.issues[0].state = "closed"
     nightly.report(2, judged(SLOW), located(SLOW))
     assert nightly.states == ["closed"]
-    assert f"was closed by {told} and stays closed" in nightly.summary
+    assert "was closed and stays closed" in nightly.summary
     nightly.report(3, judged(measured(NET, 1.1)))
     assert not [asked for asked in github.asked if asked.startswith("PATCH")]
-    assert github.asked.count("what closed [1]") == 1
 
 
-def test_what_we_closed_ourselves_was_closed_by_nobody_else(nightly: Nightly, github: GitHub) -> None:
+def test_what_we_closed_ourselves_is_said_to_have_recovered(nightly: Nightly) -> None:
     nightly.settings("recovered_nights: 1")
     nightly.report(1, judged(SLOW), located(SLOW))
     nightly.report(2, judged(measured(NET)))
     nightly.report(3, judged(measured(NET)), located(SLOW))
     assert "was closed as recovered and stays closed" in nightly.summary
-    assert "what closed [1]" not in github.asked
 
 
 def test_no_more_than_so_many_are_opened_in_a_night(nightly: Nightly, github: GitHub) -> None:

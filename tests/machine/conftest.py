@@ -71,7 +71,6 @@ def server(tmp_path: Path) -> Path:
         "sys/devices/system/node/online": "0-1\n",
         "sys/devices/system/node/node0/cpulist": "0-1,4-5\n",
         "sys/devices/system/node/node1/cpulist": "2-3,6-7\n",
-        "sys/devices/system/clocksource/clocksource0/current_clocksource": "tsc\n",
         "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
         "sys/class/dmi/id/sys_vendor": "Amazon EC2\n",
         "sys/class/dmi/id/product_name": "c7i.metal-24xl\n",

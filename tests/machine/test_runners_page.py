@@ -33,7 +33,6 @@ SERVER = Host(
     tickless=(2, 3),
     memory_total=512 * GIB,
     memory_available=500 * GIB,
-    clock_source="tsc",
 )
 """With all switches set as the page says."""
 GRAVITON = Host(
@@ -44,7 +43,6 @@ GRAVITON = Host(
     tickless=(2, 3),
     memory_total=256 * GIB,
     memory_available=250 * GIB,
-    clock_source="arch_sys_counter",
 )
 MAC = Host(Processor("Apple M2", cores=8, threads=8), "Darwin", "24.1.0", memory_total=16 * GIB)
 H100, MI300 = (
@@ -60,8 +58,6 @@ def said(host: Host, condition: GpuCondition | None = None, *, root: bool = Fals
         STEADY,
         condition,
         compiler="g++ 13.3.0",
-        disk_free=100 * GIB,
-        clock_step=4e-8,
         administrator=root,
     )
     return verdict(diagnose(facts))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -173,25 +172,14 @@ class GitHub(ThreadingHTTPServer):
         return _ANSWERS[key](self, request)
 
     def _graphql(self, token: str, body: Any) -> tuple[int, Any, dict[str, str]]:
-        """The two questions that torchperf has for it: who asks, and what closed issues."""
+        """The one question that torchperf has for it: who asks."""
         if token not in LOGINS:
             return 401, said("Bad credentials"), {}
-        if body["variables"] == {"owner": "octo", "name": "perf"}:
-            numbers = [int(number) for number in re.findall(r"_(\d+): issue\(number: \1\)", body["query"])]
-            self.asked.append(f"what closed {numbers}")
-            return (
-                200,
-                {"data": {"repository": {f"_{number}": self._closed(number) for number in numbers}}},
-                {},
-            )
         if body != {"query": "query { viewer { login } }", "variables": {}}:
             self.problems.append(f"unknown question: {body}")
         if not self.tells_viewer:
             return 403, said("Resource not accessible by integration"), {}
         return 200, {"data": {"viewer": {"login": LOGINS[token]}}}, {}
-
-    def _closed(self, number: int) -> dict[str, Any]:
-        return {"timelineItems": {"nodes": [{"closer": self.issues[number].closer}]}}
 
 
 def _repository(operation: Operation) -> str:

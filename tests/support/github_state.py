@@ -52,10 +52,7 @@ class Pull:
 
 @dataclass
 class Issue:
-    """An issue. ``moved`` means to another repository, where the token sees it only if it is ``seen_there``.
-
-    ``closer`` is the commit or the pull request that closed it, as GraphQL tells it.
-    """
+    """An issue. ``moved`` means to another repository, where the token sees it only if it is ``seen_there``."""
 
     number: int
     title: str
@@ -65,7 +62,6 @@ class Issue:
     state: str = "open"
     state_reason: str | None = None
     closed_by: str = ""
-    closer: dict[str, Any] | None = None
     locked: bool = False
     deleted: bool = False
     moved: bool = False

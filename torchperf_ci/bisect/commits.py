@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.document import counted, first_of
 from torchperf_ci.environments.revisions import (
     UNSHALLOW,
     Revision,
     find_revision,
     is_shallow,
-    top_of_checkout,
     why_no_checkout,
 )
 from torchperf_ci.environments.wheels import Nightly
@@ -256,9 +254,6 @@ def _commit(sha: str, author: str, date: str, parents: str, subject: str, body: 
 
 _GITLINK = "160000"
 SUBMODULE_SECONDS = 30.0
-MAX_COMMITS = 20
-"""Most commits of a submodule that are listed."""
-_SUBJECT_LENGTH = 100
 
 
 def submodule_notes(repo: Path, before: str, sha: str) -> tuple[str, ...]:
@@ -266,45 +261,18 @@ def submodule_notes(repo: Path, before: str, sha: str) -> tuple[str, ...]:
 
     ``before`` is the commit before it in the range, which is one of its parents.
     """
+    options = ("-r", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
     try:
-        moves = list(_moves(Git.within(SUBMODULE_SECONDS, repo), before, sha))
+        fields = Git.within(SUBMODULE_SECONDS, repo)("diff-tree", *options, before, sha, "--").split(b"\0")
     except GitError:
         return ()
-    top = top_of_checkout(repo) or repo
-    return tuple(_note(top, sha, path, old, new) for path, old, new in moves)
-
-
-def _moves(git: Git, before: str, sha: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the path of each submodule that differs between two commits, and its commits in both."""
-    options = ("-r", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
-    fields = git("diff-tree", *options, before, sha, "--").split(b"\0")
+    notes = []
     for about, path in zip(fields[::2], fields[1::2], strict=False):
         old_mode, new_mode, old, new, _ = about.decode().removeprefix(":").split(" ")
         if old_mode == new_mode == _GITLINK:
-            yield os.fsdecode(path), old, new
-
-
-def _note(repo: Path, sha: str, path: str, old: str, new: str) -> str:
-    moved = f"{sha[:10]} moves the submodule {one_line(path)} from {old[:10]} to {new[:10]}"
-    commits = _commits_between(repo / path, old, new)
-    if commits is None:
-        return f"{moved}; git submodule update --init brings the commits between them"
-    if not commits:
-        return f"{moved}, which has no commit that the former lacks"
-    subjects = [one_line(commit)[:_SUBJECT_LENGTH] for commit in commits]
-    return f"{moved}, {counted(len(commits), 'commit')}: {'; '.join(first_of(subjects, MAX_COMMITS))}"
-
-
-def _commits_between(folder: Path, old: str, new: str) -> list[str] | None:
-    """Return short hash and subject of each commit, the newest first; None if the submodule does not have them."""
-    if not (folder / ".git").exists():
-        return None
-    options = ("-z", "--no-show-signature", "--encoding=UTF-8", "--format=%h %s")
-    try:
-        listed = Git.within(SUBMODULE_SECONDS, folder)("log", *options, f"{old}..{new}", "--")
-    except GitError:
-        return None
-    return listed.decode(errors="replace").split("\0")[:-1]
+            name = one_line(os.fsdecode(path))
+            notes.append(f"{sha[:10]} moves the submodule {name} from {old[:10]} to {new[:10]}")
+    return tuple(notes)
 
 
 FAVOUR = 10.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +31,6 @@ from torchperf_ci.environments.build_environment import (
     open_environment,
     unused_code_note,
 )
-from torchperf_ci.environments.revisions import top_of_checkout
 from torchperf_ci.environments.wheels import PYTHON, TORCH, CommitWheels, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
@@ -208,21 +206,10 @@ def environment_opener(
     return partial(open_environment, builder=Builder(python, options.build, seconds))
 
 
-def _newer_suite(error: SuiteFileError, files: Sequence[str], good: BuildEnvironment, repo: str) -> str:
-    """What to do about a suite file that needs what is newer than the ``good`` build."""
-    advice = (
-        "\nif the suite file needs what is newer than this commit: it is the same file for all commits, so import "
-        "that inside the functions that need it"
-    )
-    top, failed = top_of_checkout(Path(repo)), next(filter(str(error).startswith, files), "")
-    if not (top and good.worktree and (file := Path(failed).resolve()).is_relative_to(top)):
-        return advice
-    name = file.relative_to(top).as_posix()
-    if not (good.worktree / name).is_file():
-        return advice
-    there = ("-C", repo) if repo != "." else ()
-    show = shlex.join(["git", *there, "show", f"{good.description.split(' ')[0]}:{name}"])
-    return f"{advice}, or give --suite the file as it was then: {show} > older_suite.py"
+_NEWER_SUITE = (
+    "\nif the suite file needs what is newer than this commit: it is the same file for all commits, so import that "
+    "inside the functions that need it, or give --suite the file as it was then, which `git show` prints"
+)
 
 
 def resolve_setup(
@@ -252,7 +239,7 @@ def resolve_setup(
     except (EnvironmentUnderTestError, SuiteFileError) as error:
         hint = UNBUILT if builder_kind(options) == "worktree" else INSTALLED
         if isinstance(error, SuiteFileError):
-            hint += _newer_suite(error, settings.files, good, options.repo)
+            hint += _NEWER_SUITE
         msg = f"on the good build, {good.description}: {error}{hint}"
         raise EnvironmentUnderTestError(msg) from error
     settings = settings.on(under_test.environment)

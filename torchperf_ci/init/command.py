@@ -166,18 +166,8 @@ def _notes(repository: Repository, source: ActionsSource, written: Sequence[Star
     if repository.branch != repository.default_branch:
         here = repository.branch or "no branch"
         yield f"GitHub runs schedules on {repository.default_branch} only, and this is {here}"
-    if repository.project_below:
-        remedy = "if it should be, delete these files, and call init in its folder"
-        yield f"{repository.project_below} is not installed: {remedy}"
     if repository.is_pytorch:
         yield "no workflow for pull requests: hosted runners cannot build PyTorch; see docs/pull-requests.md"
-    if repository.has_no_build_system:
-        yield "pyproject.toml has no [build-system]: see whether `pip install .` works there"
-    if repository.has_cuda_extension:
-        yield (
-            "setup.py has code for CUDA, and hosted machines have no GPU: to measure it, name a machine that has one "
-            f"in {CONFIG_FILE} and after runs-on, and leave out the index of builds for CPUs"
-        )
     if repository.other_tools:
         yield f"results of {' and '.join(repository.other_tools)} can be kept as well: torchperf upload FOLDER"
     for path in repository.odd_suites:

@@ -72,8 +72,7 @@ class Repository:
     """What is known about a repository. Paths are relative to ``root``.
 
     ``page`` is the web page of ``remote``; both are empty without a remote. ``project`` is the folder that pip can
-    install, if any, ``package`` the name that it is imported by, and ``source`` the folder that contains it. Without
-    a project, ``project_below`` is the file of one in a folder below, if any.
+    install, if any, ``package`` the name that it is imported by, and ``source`` the folder that contains it.
     ``other_tools`` maps other benchmark tools to one of their files. ``odd_suites`` are suite files with names that a
     workflow cannot contain, and ``untracked_suites`` others that nobody has added to git. ``benchmarks_is_taken`` says
     that a branch of that name holds something else than records.
@@ -86,7 +85,6 @@ class Repository:
     default_branch: str
     has_upstream: bool
     project: str | None
-    project_below: str
     requirements: bool
     package: str
     source: str
@@ -121,18 +119,6 @@ class Repository:
         )
         return bool(_IMPORTS_TORCH.search(setup)) and not _REQUIRES_TORCH.search(declared)
 
-    @property
-    def has_no_build_system(self) -> bool:
-        """Whether pip builds the project by setuptools's guess: it fails where two folders could be the package."""
-        folder = self.root / str(self.project)
-        declared = _text(folder / "pyproject.toml")
-        return "[project]" in declared and "[build-system]" not in declared and not _text(folder / "setup.py")
-
-    @property
-    def has_cuda_extension(self) -> bool:
-        """Whether ``setup.py`` compiles code for CUDA, if there is a GPU."""
-        return "CUDAExtension" in _text(self.root / str(self.project) / "setup.py")
-
 
 def inspect_repository(folder: Path) -> Repository:
     """Inspect the repository that ``folder`` is in. Raises :class:`UsageError` if there is none."""
@@ -155,7 +141,6 @@ def inspect_repository(folder: Path) -> Repository:
         default_branch=_default_branch(git, remote) or branch,
         has_upstream=bool(_line(git, "rev-parse", "--abbrev-ref", "@{upstream}")),
         project=project,
-        project_below="" if project else next(filter(_is_project_below, files), ""),
         requirements=(root / "requirements.txt").is_file(),
         package=package,
         source=source,
@@ -228,12 +213,6 @@ def _is_taken(git: Git, branch: str) -> bool:
 
 def _is_test(path: str) -> bool:
     return any(part.startswith("test") for part in path.split("/"))
-
-
-def _is_project_below(path: str) -> bool:
-    folder, _, name = path.rpartition("/")
-    aside = {*_NO_PACKAGES} & {*folder.split("/")}
-    return bool(folder) and name in {"pyproject.toml", "setup.py"} and not aside and not _is_test(folder)
 
 
 def _project(root: Path, folder: Path) -> str | None:

@@ -288,10 +288,8 @@ def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: Publishe
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.resolved)
     done.known = list(planned.known)
     done.postponed = [issue_title(finding) for finding in planned.postponed]
-    closed = (issue for _, issue in planned.dismissed if not (issue.memory.accepted or issue.memory.closed))
-    closers = tracker.closers(closed)
     done.dismissed = [
-        f"{issue_title(finding)}: {_why_dismissed(issue, closers)}" for finding, issue in planned.dismissed
+        f"{issue_title(finding)}: {_why_dismissed(issue)}" for finding, issue in planned.dismissed
     ]
     return [action for action in planned.actions if not _try_action(tracker, action, tonight, done)]
 
@@ -361,9 +359,9 @@ def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
     tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
 
 
-def _why_dismissed(issue: TrackedIssue, closers: Mapping[int, str]) -> str:
-    how = "as recovered" if issue.memory.closed else f"by {closers.get(issue.number, 'somebody')}"
-    return f"#{issue.number} was {'accepted' if issue.memory.accepted else f'closed {how} and stays closed'}"
+def _why_dismissed(issue: TrackedIssue) -> str:
+    closed = "closed as recovered" if issue.memory.closed else "closed"
+    return f"#{issue.number} was {'accepted' if issue.memory.accepted else f'{closed} and stays closed'}"
 
 
 def _action_name(action: IssueAction) -> str:

@@ -13,7 +13,7 @@ from torchperf_ci.issues.memory import IssueMemory, parse_memory
 from torchperf_ci.markdown import LOGIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from github.Issue import Issue
 
@@ -55,11 +55,6 @@ class LockedError(Exception):
     """The conversation is locked; the issue itself can still be edited."""
 
 
-_CLOSER = (
-    "issue(number: %d) { timelineItems(last: 1, itemTypes: CLOSED_EVENT) { nodes { ... on ClosedEvent { closer {"
-    " ... on Commit { oid } ... on PullRequest { number } } } } } }"
-)
-"""What closed an issue, as GitHub's GraphQL is asked; REST tells no pull request."""
 _COLOUR = "d4863b"
 _MEANINGS = {
     TORCHPERF_LABEL: "Opened by torchperf, which finds it again by this label",
@@ -170,26 +165,6 @@ class IssueTracker:
                 if trimmed(text) not in [trimmed(comment.body) for comment in made]:
                     self.client.request(lambda: remote.create_comment(text), retry=False)
 
-    def closers(self, issues: Iterable[TrackedIssue]) -> dict[int, str]:
-        """The commit or the pull request that closed each of the closed issues, in words, where GitHub tells."""
-        numbers = {issue.number for issue in issues}
-        if not numbers:
-            return {}
-        owner, _, name = self.client.name.partition("/")
-        parts = " ".join(f"_{number}: {_CLOSER % number}" for number in numbers)
-        query = f"query($owner: String!, $name: String!) {{ repository(owner: $owner, name: $name) {{ {parts} }} }}"
-        ask = self.client.github.requester.graphql_query
-        try:
-            _, answer = self.client.request(lambda: ask(query, {"owner": owner, "name": name}), retry=False)
-            closed = {
-                int(key[1:]): node["closer"]
-                for key, found in answer["data"]["repository"].items()
-                for node in found["timelineItems"]["nodes"]
-            }
-        except (GitHubRefusedError, NotDeliveredError, KeyError, TypeError):
-            return {}
-        return {number: _closer_text(closer) for number, closer in closed.items() if closer}
-
     @property
     def refused_labels(self) -> Mapping[str, GitHubRefusedError]:
         """Labels that cannot be created, each with the refusal; known once an issue was opened."""
@@ -246,10 +221,6 @@ class IssueTracker:
                 raise NotDeliveredError(msg) from error
             where = f"{what} in {self.client.name}"
             raise error.explained(where, "issues: write") from error
-
-
-def _closer_text(closer: Mapping[str, str | int]) -> str:
-    return f"commit {closer['oid']:.10}" if "oid" in closer else f"pull request #{closer['number']}"
 
 
 def author_login(client: GitHubClient, culprit: Culprit, server: str) -> str | None:

@@ -26,11 +26,8 @@ COOL_MARGIN = 10
 """An idle GPU that is within so many degrees of its slowdown temperature is too warm to start."""
 HOT_CELSIUS = 75
 """The limit in °C for a GPU that does not report its own."""
-ENOUGH_MEMORY, ENOUGH_DISK = 4.0, 5.0
+ENOUGH_MEMORY = 4.0
 """In GiB."""
-CLOCK_STEP = 1e-6
-FAST_CLOCKS = ("", "tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page", "timebase", "tod")
-"""Clock sources that are read without a system call; empty where the system does not name its source."""
 TUNE = "run with --tune (needs root, and a container --privileged)"
 PAIRS = "measure in pairs: --anchor, or torchperf compare"
 
@@ -233,24 +230,6 @@ def swap(machine: MachineState) -> DoctorFinding:
     return finding("swap", not used, f"{used:,} MiB are used", why, "free memory, then, on Linux: swapoff -a")
 
 
-def disk(machine: MachineState) -> DoctorFinding:
-    """Is there enough disk space for compiled code?"""
-    why = "the compiler's cache, a fresh one for each cold compilation, must fit"
-    free = machine.disk_free / GIB
-    do = "free some space, or point TMPDIR elsewhere"
-    return finding("disk", free >= ENOUGH_DISK, f"{free:.1f} GiB free for it", why, do)
-
-
-def timer(machine: MachineState) -> DoctorFinding:
-    """Is the clock precise and cheap to read?"""
-    why = "steps of a few microseconds are timed with it"
-    source = machine.host.clock_source
-    state = f"{source + ', ' if source else ''}steps of {machine.clock_step * 1e9:.0f} ns"
-    good = source in FAST_CLOCKS and machine.clock_step <= CLOCK_STEP
-    do = "boot with the processor's own clock (clocksource=tsc on x86), unless the kernel calls it unstable"
-    return finding("timer", good, state, why, do)
-
-
 def compiler(machine: MachineState) -> DoctorFinding:
     """Can inductor compile for the CPU?"""
     why = "inductor writes C++ for the CPU, and a launcher for each GPU kernel"
@@ -261,5 +240,5 @@ def compiler(machine: MachineState) -> DoctorFinding:
 
 CHECKS = (
     *(governor, turbo, smt, idle_states, isolation, heat),
-    *(virtual_machine, cpu_quota, other_load, memory, swap, disk, timer, compiler),
+    *(virtual_machine, cpu_quota, other_load, memory, swap, compiler),
 )

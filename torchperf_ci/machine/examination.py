@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
-import shutil
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +22,6 @@ PROCESSES = 3
 """The default number of processes of a run."""
 SURE = 1.96 + 0.84
 """Normal quantiles for 5% false alarms (two-sided) and 80% power."""
-CLOCK_READS = 1000
 USUAL_CHANGE = 0.03
 """The smallest relative change that regressions are usually judged by."""
 HOPELESS = 0.10
@@ -108,19 +104,13 @@ def _block(work: int) -> float:
 
 @dataclass(frozen=True)
 class MachineState:
-    """The state of this machine, as far as it can be told.
-
-    ``disk_free`` is in bytes, on the disk for temporary files, where workers compile. ``clock_step`` is in seconds.
-    ``condition`` is that of a GPU.
-    """
+    """The state of this machine, as far as it can be told. ``condition`` is that of a GPU."""
 
     host: Host
     noise: BlockNoise
     condition: GpuCondition | None = None
     throttling: Throttling = field(default_factory=Throttling)
     compiler: str = ""
-    disk_free: int = 0
-    clock_step: float = 0.0
     administrator: bool = False
     exercise: DeviceExercise | None = None
 
@@ -137,8 +127,6 @@ def machine_state(device: Device, exercise: DeviceExercise | None = None) -> Mac
         condition=device.tools.condition(),
         throttling=device.tools.throttling(),
         compiler=cxx_compiler(),
-        disk_free=shutil.disk_usage(tempfile.gettempdir()).free,
-        clock_step=_clock_step(),
         administrator=_is_administrator(),
         exercise=exercise,
     )
@@ -152,13 +140,6 @@ def _is_administrator() -> bool:
     status = text(Path("/proc/self/status"))
     effective = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
     return bool(effective and int(effective[1], 16) >> SYS_ADMIN & 1)
-
-
-def _clock_step() -> float:
-    """The smallest difference between two readings of the clock, in seconds."""
-    readings = [time.perf_counter() for _ in range(CLOCK_READS)]
-    steps = (b - a for a, b in itertools.pairwise(readings))
-    return min((step for step in steps if step > 0), default=time.get_clock_info("perf_counter").resolution)
 
 
 def steadiness(machine: MachineState) -> DoctorFinding:

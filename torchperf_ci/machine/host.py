@@ -84,7 +84,6 @@ class Host:
     cpu_pressure: float | None = None
     steal: float | None = None
     throttle_events: int | None = None
-    clock_source: str = ""
     huge_pages: str = ""
 
 
@@ -115,7 +114,6 @@ def read_host(root: Path = Path("/")) -> Host:
         cpu_pressure=float(pressure) / 100 if pressure else None,
         steal=ticks[STEAL] / sum(ticks) if sum(ticks) else None,
         throttle_events=throttle_events(root),
-        clock_source=text(root / "sys/devices/system/clocksource/clocksource0/current_clocksource"),
         huge_pages=huge_pages.partition("[")[2].partition("]")[0],
     )
 
