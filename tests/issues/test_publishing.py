@@ -45,7 +45,7 @@ def test_the_same_night_again_writes_nothing(nightly: Nightly, github: GitHub) -
     nightly.report(1, judged(SLOW), located(SLOW))
     github.asked.clear()
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
-    assert len(github.asked) == 2  # who we are, and which issues there are
+    assert len(github.asked) == 3  # who we are, what our label is called, and which issues there are
     assert "- known [" in nightly.summary
 
 

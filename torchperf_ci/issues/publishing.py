@@ -16,7 +16,7 @@ from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
 from torchperf_ci.issues.matching import is_same_regression, rows_out_of_sight
 from torchperf_ci.issues.memory import NAMED_KINDS, IssueMemory, IssueRow, series_of, without_memory
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
-from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
+from torchperf_ci.issues.tracker import IssueTracker, LockedError, StaleError, TrackedIssue
 from torchperf_ci.markdown import to_markdown
 
 if TYPE_CHECKING:
@@ -357,7 +357,7 @@ def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text
 
 def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
     """Close an issue and remove our label and memory, so that it is not found again."""
-    labels = [label for label in issue.labels if label != TORCHPERF_LABEL]
+    labels = [label for label in issue.labels if label != tracker.label.lower()]
     body = without_memory(issue.body).lstrip()
     tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
 

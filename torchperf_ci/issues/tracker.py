@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 TORCHPERF_LABEL = "torchperf"
-"""The label of all our issues; without it, an issue is not found again."""
+"""The label of all our issues, unless people have renamed it; without it, an issue is not found again."""
 EXPECTED_LABEL = "torchperf: expected"
 """The label with which people accept the change that an issue reports."""
 
@@ -67,13 +67,13 @@ _MEANINGS = {
 }
 
 
-def make_labels(client: GitHubClient, wanted: Sequence[str]) -> dict[str, GitHubRefusedError]:
-    """Create our label, those that are ``wanted`` too, and the one for accepting, so that people can choose it.
+def make_labels(client: GitHubClient, own: str, wanted: Sequence[str]) -> dict[str, GitHubRefusedError]:
+    """Create our ``own`` label, those that are ``wanted`` too, and the one for accepting, so that people can choose it.
 
     Returns the labels that cannot be created, each with the refusal. Raises :class:`GitHubRefusedError` if our own one
     cannot be, because no issue would be found again.
     """
-    _make_label(client, TORCHPERF_LABEL)
+    _make_label(client, own)
     refused = {}
     for name in dict.fromkeys((*wanted, EXPECTED_LABEL)):
         try:
@@ -122,18 +122,27 @@ class IssueTracker:
         """The login of the token."""
         return authenticated_login(self.client)
 
+    @cached_property
+    def label(self) -> str:
+        """Our label as people have named it, who may have renamed it: its description tells it."""
+        if _has_label(self.client, TORCHPERF_LABEL):
+            return TORCHPERF_LABEL
+        labels = self.client.all(self.client.repository.get_labels)
+        ours = (label.name for label in labels if label.description == _MEANINGS[TORCHPERF_LABEL])
+        return next(ours, TORCHPERF_LABEL)
+
     def list_issues(self) -> list[TrackedIssue]:
         """All our issues, open and closed, by number. Memories in issues by others are ignored: they may be forged."""
         with self._explaining("list issues"):
             issues = self.client.all(
-                lambda: self.client.repository.get_issues(state="all", labels=[TORCHPERF_LABEL])
+                lambda: self.client.repository.get_issues(state="all", labels=[self.label])
             )
         return sorted(filter(None, map(self._tracked, issues)), key=lambda issue: issue.number)
 
     def open(self, title: str, body: str) -> TrackedIssue:
         """Open an issue with all labels that are available."""
         with self._explaining("open an issue"):
-            wanted = dict.fromkeys((TORCHPERF_LABEL, *self.labels))
+            wanted = dict.fromkeys((self.label, *self.labels))
             labels = [name for name in wanted if name not in self._refused]
             create = self.client.repository.create_issue
             issue = self.client.request(lambda: create(title=title, body=body, labels=labels), retry=False)
@@ -197,12 +206,12 @@ class IssueTracker:
 
     @cached_property
     def _refused(self) -> Mapping[str, GitHubRefusedError]:
-        return make_labels(self.client, self.labels)
+        return make_labels(self.client, self.label, self.labels)
 
     def _tracked(self, issue: Issue) -> TrackedIssue | None:
         """The issue if it is ours, else None. Makes no requests: lists contain all fields."""
         labels = tuple(label.name.lower() for label in issue.labels)  # GitHub ignores their case
-        if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != self.login:
+        if self.label.lower() not in labels or not issue.user or issue.user.login != self.login:
             return None
         body = issue.body or ""
         memory = parse_memory(body)
@@ -224,7 +233,7 @@ class IssueTracker:
         if author != self.login:
             return f"the token in GITHUB_TOKEN is of {author}, and may not ask who it is"
         return (
-            f"the issue #{issue.number} of {self.client.name} did not get the label {TORCHPERF_LABEL!r}: "
+            f"the issue #{issue.number} of {self.client.name} did not get the label {self.label!r}: "
             "the token may not set labels; give the job `permissions: issues: write`"
         )
 
