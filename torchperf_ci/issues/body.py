@@ -369,17 +369,13 @@ def renewed_body(text: str, memory: IssueMemory) -> str:
         room = max(BODY_LIMIT - size(before) - size(after), _TABLE_ROOM)
         table = to_markdown(doc.Document("", [issue_table(memory)]), room).strip()
         text = f"{before}{table}{after}"
-    return text if size(text) <= BODY_LIMIT else _cut_to_fit(_with_memory_first(text, memory))
+    return text if size(text) <= BODY_LIMIT else _cut_to_fit(_with_memory(without_memory(text), memory))
 
 
 def _with_memory(text: str, memory: IssueMemory) -> str:
-    if len(MEMORY_MARKER.findall(text)) == 1:
-        return MEMORY_MARKER.sub(lambda marker: marker[1] + memory_line(memory), text)
-    return _with_memory_first(text, memory)
-
-
-def _with_memory_first(text: str, memory: IssueMemory) -> str:
-    return f"{memory_line(memory)}\n\n{without_memory(text)}"
+    marker = MEMORY_MARKER.search(text)
+    above, below = (text[: marker.end(1)], text[marker.end() :]) if marker else ("", f"\n\n{text}")
+    return f"{above}{memory_line(memory)}{without_memory(below)}"
 
 
 def _around_table(text: str) -> tuple[str, str]:

@@ -197,7 +197,7 @@ def _updates(
     for match in matches:
         if match.issue and match.word in ("known", "relapsed"):
             findings[match.issue.number].append(match.finding)
-    kept = [_without_rows_of_others(issue, matches, tonight) for issue in issues if not issue.memory.accepted]
+    kept = [_without_rows_of_others(issue, matches) for issue in issues if not issue.memory.accepted]
     busy = {
         issue.number
         for issue in issues
@@ -222,25 +222,15 @@ def _updates(
     return list(_without_taken_fingerprints([action for action in actions if action], taken))
 
 
-def _without_rows_of_others(
-    issue: TrackedIssue,
-    matches: Iterable[matching.IssueMatch],
-    tonight: Mapping[Series, Sequence[Verdict]],
-) -> TrackedIssue:
-    """The issue; if it gets its culprit tonight, without the rows that have recovered or only other findings have."""
+def _without_rows_of_others(issue: TrackedIssue, matches: Iterable[matching.IssueMatch]) -> TrackedIssue:
+    """The issue; if it gets its culprit tonight, without the rows that only other findings have."""
     mine = [match.finding for match in matches if match.issue is issue and match.finding.kind == "culprit"]
     own = {row.series for finding in mine for row in finding.rows}
     if not own or not any(_locates(finding, issue) for finding in mine):
         return issue
-    others = {row.series for match in matches for row in match.finding.rows}
-    others |= {row.series for row in issue.memory.rows if _is_over(row, tonight)}
-    rows = tuple(row for row in issue.memory.rows if row.series not in others - own)
+    others = {row.series for match in matches for row in match.finding.rows} - own
+    rows = tuple(row for row in issue.memory.rows if row.series not in others)
     return replace(issue, memory=replace(issue.memory, rows=rows))
-
-
-def _is_over(row: IssueRow, tonight: Mapping[Series, Sequence[Verdict]]) -> bool:
-    answer = matching.has_recovered(*matching.follow(row, tonight), "culprit")
-    return not row.night if answer is None else answer
 
 
 def _without_taken_fingerprints(actions: Iterable[IssueAction], taken: set[str]) -> Iterator[IssueAction]:
@@ -279,6 +269,8 @@ def _update(
     rows = tuple(row for row in memory.rows if row.series not in told)
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
+    if what == "locate":  # what has recovered by now was never proven to be the culprit's
+        memory = replace(memory, rows=tuple(row for row in memory.rows if row.night or row.proven))
     is_over = what != "reopen" and (memory.recovered or not issue.is_open)
     ends = what == "recover" or matching.is_closed_as_recovered(replace(issue, memory=memory), rules)
     closed = before.closed or (rules.night if ends else "")

@@ -136,18 +136,22 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
     On a machine with other levels, those that have got worse since they were last seen regressed. A latency follows its
     ratio to an anchor.
     """
-    known = {row.series: row for row in issue.memory.rows}
     further = {
-        verdict.series
-        for verdict in finding.verdicts
-        if (row := known.get(verdict.series))
-        and (
+        row.series
+        for row, verdict in _judged_rows(issue, finding)
+        if (
             (row.share_left(verdict.old) or 0.0) >= HALF and _exceeds(row, verdict)
             if is_comparable(row, verdict)
             else _was_old_since(max(row.night, issue.memory.opened), verdict)
         )
     }
     return further | {replace(series, metric=LATENCY) for series in further if series.metric == ANCHORED}
+
+
+def _judged_rows(issue: TrackedIssue, finding: IssueFinding) -> list[tuple[IssueRow, Verdict]]:
+    """The rows of the issue that the finding has verdicts on, each with its verdict."""
+    known = {row.series: row for row in issue.memory.rows}
+    return [(known[verdict.series], verdict) for verdict in finding.verdicts if verdict.series in known]
 
 
 def _was_old_since(night: str, verdict: Verdict) -> bool:
@@ -352,12 +356,11 @@ def _rows_not_dismissed(
     same = is_about(issue, finding)
     if finding.kind in NAMED_KINDS:
         return ()
-    known = {row.series: row for row in issue.memory.rows}
+    known = series_of(issue.memory.rows)
     worse = {
-        verdict.series
-        for verdict in finding.verdicts
-        if (row := known.get(verdict.series))
-        and (
+        row.series
+        for row, verdict in _judged_rows(issue, finding)
+        if (
             (verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new))
             if is_comparable(row, verdict)
             else not same and _was_old_since(max(row.night, issue.memory.opened), verdict)
@@ -378,8 +381,6 @@ def _relapsed(finding: IssueFinding, issue: TrackedIssue) -> bool:
     """Whether a series of the issue is back, and people have not accepted that in another issue."""
     if finding.kind in NAMED_KINDS:
         return True
-    known = {row.series: row for row in issue.memory.rows if row.series in series_of(finding.rows)}
-    return any(
-        verdict.series in known and is_same_regression(known[verdict.series], verdict)
-        for verdict in finding.verdicts
-    )
+    mine = series_of(finding.rows)
+    judged = _judged_rows(issue, finding)
+    return any(row.series in mine and is_same_regression(row, verdict) for row, verdict in judged)

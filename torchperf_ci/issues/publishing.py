@@ -274,7 +274,7 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
             break
     else:
         done.failed += [f"{_action_name(action)}: it kept changing in the meantime" for action in stale]
-    if tracker.refused_labels:
+    if done.opened and tracker.refused_labels:
         names = ", ".join(f"{name} ({error})" for name, error in tracker.refused_labels.items())
         done.notes.append(f"these labels are missing and cannot be created: {names}")
     return done

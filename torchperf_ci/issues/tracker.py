@@ -67,22 +67,6 @@ _MEANINGS = {
 }
 
 
-def make_labels(client: GitHubClient, own: str, wanted: Sequence[str]) -> dict[str, GitHubRefusedError]:
-    """Create our ``own`` label, those that are ``wanted`` too, and the one for accepting, so that people can choose it.
-
-    Returns the labels that cannot be created, each with the refusal. Raises :class:`GitHubRefusedError` if our own one
-    cannot be, because no issue would be found again.
-    """
-    _make_label(client, own)
-    refused = {}
-    for name in dict.fromkeys((*wanted, EXPECTED_LABEL)):
-        try:
-            _make_label(client, name)
-        except GitHubRefusedError as error:
-            refused[name] = error
-    return refused
-
-
 def _make_label(client: GitHubClient, name: str) -> None:
     if _has_label(client, name):
         return
@@ -143,7 +127,7 @@ class IssueTracker:
         """Open an issue with all labels that are available."""
         with self._explaining("open an issue"):
             wanted = dict.fromkeys((self.label, *self.labels))
-            labels = [name for name in wanted if name not in self._refused]
+            labels = [name for name in wanted if name not in self.refused_labels]
             create = self.client.repository.create_issue
             issue = self.client.request(lambda: create(title=title, body=body, labels=labels), retry=False)
             opened = self._tracked(issue)
@@ -199,14 +183,21 @@ class IssueTracker:
             return {}
         return {number: _closer_text(closer) for number, closer in closed.items() if closer}
 
-    @property
-    def refused_labels(self) -> Mapping[str, GitHubRefusedError]:
-        """Labels that cannot be created, each with the refusal; known once an issue was opened."""
-        return self._refused if "_refused" in vars(self) else {}
-
     @cached_property
-    def _refused(self) -> Mapping[str, GitHubRefusedError]:
-        return make_labels(self.client, self.label, self.labels)
+    def refused_labels(self) -> Mapping[str, GitHubRefusedError]:
+        """Labels that cannot be created, each with the refusal; all others exist then.
+
+        One of them is that for accepting, so that people can choose it. Raises :class:`GitHubRefusedError` if our own
+        one cannot be created, because no issue would be found again.
+        """
+        _make_label(self.client, self.label)
+        refused = {}
+        for name in dict.fromkeys((*self.labels, EXPECTED_LABEL)):
+            try:
+                _make_label(self.client, name)
+            except GitHubRefusedError as error:
+                refused[name] = error
+        return refused
 
     def _tracked(self, issue: Issue) -> TrackedIssue | None:
         """The issue if it is ours, else None. Makes no requests: lists contain all fields."""
