@@ -258,6 +258,8 @@ def test_what_a_memory_has_no_room_for_is_no_news_every_night(desk: Desk) -> Non
     assert desk.night(1, judged(*slow), located(*slow)) == ["open 1"]
     assert len(desk.issues[1].memory.rows) < len(slow)
     assert desk.night(2, judged(*slow), located(*slow)) == desk.night(3, judged(*slow)) == []
+    assert desk.night(4, judged(*slow, regressed(NET, 1.5))) == ["open 2"], "not among what it has forgotten"
+    assert [row.series for row in desk.issues[2].memory.rows] == [NET]
 
 
 def test_of_two_issues_about_the_same_the_older_one_goes_on(desk: Desk) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from math import log
+from math import inf, log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
@@ -218,9 +218,9 @@ def matched(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: IssueR
 
 
 def _rows_without_proof(match: IssueMatch) -> tuple[IssueRow, ...]:
-    """The rows that would only be added to an issue that names a culprit, unless it may not remember all that it had.
+    """The rows that would only be added to an issue that names a culprit, unless it had them and had no room for them.
 
-    A machine that shows only what the culprit is proven for adds to its issue.
+    It forgets the smallest. A machine that shows only what the culprit is proven for adds to its issue.
     """
     issue, finding = match.issue, match.finding
     if not issue or (match.word, finding.kind, issue.memory.kind) != ("known", "unlocated", "culprit"):
@@ -229,7 +229,9 @@ def _rows_without_proof(match: IssueMatch) -> tuple[IssueRow, ...]:
     rest = tuple(row for row in finding.rows if row.series not in series_of(known))
     is_elsewhere = len(rest) == len(finding.rows) and not is_about(issue, finding)
     both = replace(issue.memory, rows=(*known, *rest))
-    return () if is_elsewhere or len(storable(both).rows) < len(both.rows) else rest
+    is_full = len(storable(both).rows) < len(both.rows)
+    largest = 2 * min((row.size for row in known), default=inf) if is_full else -inf
+    return () if is_elsewhere else tuple(row for row in rest if row.size > largest)
 
 
 def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: IssueRules) -> IssueMatch:
