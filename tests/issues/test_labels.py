@@ -37,6 +37,18 @@ def test_people_may_write_labels_in_capitals(nightly: Nightly, github: GitHub) -
     assert nightly.said[0].startswith("Accepted")
 
 
+def test_our_label_may_be_renamed(nightly: Nightly, github: GitHub) -> None:
+    both = judged(SLOW, on_cpu := regressed(series("resnet18", "cpu")))
+    nightly.report(1, both)
+    github.labels["Bot: perf"] = github.labels.pop("torchperf")
+    for issue in nightly.issues:
+        issue.labels = ["Bot: perf"]
+    other = regressed(series("bert"), ends=("3" * 40, "4" * 40))
+    assert nightly.report(2, judged(*both.verdicts, other), located(SLOW), located(on_cpu)) == 0
+    assert [issue.labels for issue in nightly.issues] == [["Bot: perf"], [], ["Bot: perf"]]
+    assert "torchperf" not in github.labels
+
+
 def test_somebody_else_may_make_a_label_at_the_same_moment(nightly: Nightly, github: GitHub) -> None:
     def faster(method: str) -> None:
         if method == "POST":

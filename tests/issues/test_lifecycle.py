@@ -88,6 +88,16 @@ def test_a_culprit_does_not_get_what_shows_later_in_its_range_without_proof(
     assert [row.series for row in desk.issues[1].memory.rows] == [NET]
 
 
+@pytest.mark.parametrize("again", [True, False])
+def test_a_culprit_does_not_get_what_is_over_without_proof(desk: Desk, again: bool) -> None:
+    slow, other = regressed(NET), regressed(BERT)
+    desk.night(1, judged(slow, other))
+    desk.night(2, judged(slow, measured(BERT)))
+    assert desk.night(3, judged(slow, *[measured(BERT)] * again), located(slow)) == ["locate 1"]
+    assert [row.series for row in desk.issues[1].memory.rows] == [NET]
+    assert desk.night(4, judged(slow, other)) == ["open 2"]
+
+
 def test_one_culprit_for_two_issues_leaves_one(desk: Desk) -> None:
     """Regressions are not located by device; the culprit is the same on both."""
     both = [regressed(NET), regressed(ON_CPU)]
@@ -248,6 +258,8 @@ def test_what_a_memory_has_no_room_for_is_no_news_every_night(desk: Desk) -> Non
     assert desk.night(1, judged(*slow), located(*slow)) == ["open 1"]
     assert len(desk.issues[1].memory.rows) < len(slow)
     assert desk.night(2, judged(*slow), located(*slow)) == desk.night(3, judged(*slow)) == []
+    assert desk.night(4, judged(*slow, regressed(NET, 1.5))) == ["open 2"], "not among what it has forgotten"
+    assert [row.series for row in desk.issues[2].memory.rows] == [NET]
 
 
 def test_of_two_issues_about_the_same_the_older_one_goes_on(desk: Desk) -> None:

@@ -81,8 +81,16 @@ def test_numbers_come_back_as_they_are_shown() -> None:
     assert row == replace(ROW, effect=Effect(1.5, 0.0, inf, 0), old=None, new=None)
 
 
-def test_people_may_write_around_it() -> None:
-    assert parse_memory(f"I looked at this.\r\n{memory_line(MEMORY)}\r\nAnd this, too.\r\n") == MEMORY
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"I looked at this.\r\n{memory_line(MEMORY)}\r\nAnd this, too.\r\n",
+        f"Above.\n\nOn its line.{memory_line(MEMORY)} After it.\n",
+        f"{memory_line(MEMORY)}\n\nCopied:\n{memory_line(replace(MEMORY, accepted=True))}\n",
+    ],
+)
+def test_people_may_write_around_it(body: str) -> None:
+    assert parse_memory(body) == MEMORY
 
 
 def forged(**members: Any) -> str:
@@ -101,7 +109,8 @@ def forged(**members: Any) -> str:
         "<!-- torchperf:memory nonsense -->",
         f"    {memory_line(MEMORY)}",
         f"> {memory_line(MEMORY)}",
-        f"{memory_line(MEMORY)}\n{memory_line(MEMORY)}",
+        f"\t{memory_line(MEMORY)}",
+        f"    said: {memory_line(MEMORY)}",
         forged(version=2),
         forged(kind="other"),
         forged(fingerprints=["../../etc"]),

@@ -45,7 +45,7 @@ def test_the_same_night_again_writes_nothing(nightly: Nightly, github: GitHub) -
     nightly.report(1, judged(SLOW), located(SLOW))
     github.asked.clear()
     assert nightly.report(1, judged(SLOW), located(SLOW)) == 0
-    assert len(github.asked) == 2  # who we are, and which issues there are
+    assert len(github.asked) == 3  # who we are, what our label is called, and which issues there are
     assert "- known [" in nightly.summary
 
 
@@ -192,8 +192,11 @@ def test_what_opens_again_without_a_culprit_is_about_the_range_in_which_it_is_ba
         [judged(SLOW), judged(measured(NET)), judged(regressed(NET, 1.3, ends=LATER))], 1
     ):
         nightly.report(day, night)
-    (issue,) = nightly.issues
+        (issue,) = nightly.issues
+        if day == 1:
+            issue.body = f"Look!{issue.body}\nI did. -- Ada"
     assert nightly.states == ["reopened"]
+    assert (issue.body[:5], issue.body[-13:]) == ("Look!", "I did. -- Ada")
     assert issue.title == f"resnet18 30.0% slower on H100 between {LATER[0][:10]} and {LATER[1][:10]}"
     assert "+30.0%" in issue.body
     assert "+10.0%" not in issue.body

@@ -57,9 +57,30 @@ def test_where_one_end_of_the_table_is_gone_only_tables_are_updated(end: str) ->
 
 def test_two_memories_become_one() -> None:
     memory = remember_finding(None, FINDING, NIGHT)
-    quoted = f"{memory_line(memory)}\n\n{memory_line(memory)}\n"
-    assert parse_memory(quoted) is None
-    assert parse_memory(renewed_body(quoted, memory)) == parse_memory(memory_line(memory))
+    text = renewed_body(f"{memory_line(memory)}\n\nCopied: {memory_line(memory)}\n", memory)
+    assert parse_memory(text) == parse_memory(memory_line(memory))
+    assert len(MEMORY_MARKER.findall(text)) == 1
+    assert "Copied:" in text
+
+
+def test_what_is_typed_before_the_memory_stays_there() -> None:
+    memory = remember_finding(None, FINDING, NIGHT)
+    text = renewed_body(f"Look!{issue_body(FINDING, memory, CONTEXT)}", memory)
+    assert text.startswith(f"Look!{memory_line(memory)}\n")
+
+
+@pytest.mark.parametrize("above", ["Please look at this.\n\n", "Look!"])
+def test_an_issue_that_is_rewritten_keeps_what_people_wrote_around_it(above: str) -> None:
+    memory = remember_finding(None, FINDING, NIGHT)
+    edited = f"{above}{issue_body(FINDING, memory, CONTEXT)}\n\nI did. -- Ada"
+    for _ in range(2):
+        edited = issue_body(FINDING, replace(memory, reported="2026-11-22"), CONTEXT, edited)
+    assert edited.startswith(f"{above}<!-- torchperf:memory ")
+    assert edited.endswith("-->\n\nI did. -- Ada")
+    assert parse_memory(edited) == replace(parse_memory(memory_line(memory)), reported="2026-11-22")
+    assert len(TABLE_MARKERS.findall(edited)) == 1
+    assert len(issue_body(FINDING, memory, CONTEXT, f"{'word ' * 6000}{edited}")) <= BODY_LIMIT
+    assert "word word" not in issue_body(FINDING, memory, CONTEXT, f"{'word ' * 8000}{edited}")
 
 
 def test_lines_that_a_browser_sent_are_found() -> None:

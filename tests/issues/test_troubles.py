@@ -313,7 +313,7 @@ def test_issues_are_opened_where_they_are_wanted(
 ) -> None:
     nightly.settings(settings)
     nightly.report(1, judged(SLOW), to=["issues", *to])
-    assert {asked.split("/issues")[0] for asked in github.asked if "/issues?" in asked} == {
+    assert {asked.split("/labels")[0] for asked in github.asked if "/labels/torchperf" in asked} == {
         f"GET /repos/{repository}"
     }
 

@@ -91,6 +91,10 @@ def _label(server: GitHub, request: Request) -> Answer:
     return (200, _shown_label(server, name)) if name in server.labels else (404, said("Not Found"))
 
 
+def _labels(server: GitHub, request: Request) -> Answer:
+    return 200, [_shown_label(server, name) for name in _page(request, [*server.labels])]
+
+
 def _create_label(server: GitHub, request: Request) -> Answer:
     name = request.body["name"]
     if _spelt(server, name) in server.labels:
@@ -180,5 +184,6 @@ ANSWERS: Mapping[str, Callable[[GitHub, Request], Answer]] = {
     "patch /issues/comments/{comment_id}": _edit_comment,
     "delete /issues/comments/{comment_id}": _delete_comment,
     "get /labels/{name}": _label,
+    "get /labels": _labels,
     "post /labels": _create_label,
 }

@@ -12,7 +12,7 @@ from torchperf_ci.actions import one_line
 from torchperf_ci.culprits import culprit_text
 from torchperf_ci.culprits.culprit_document import culprit_links, inside_blocks, repeat_commands
 from torchperf_ci.github import GITHUB
-from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, hidden_memory, memory_line
+from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, hidden_memory, memory_line, without_memory
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, largest_first, on_machines, what_got_worse
 from torchperf_ci.issues.tracker import EXPECTED_LABEL
 from torchperf_ci.markdown import size, to_markdown
@@ -334,9 +334,23 @@ BODY_LIMIT = 65_536
 """GitHub's limit in characters, applied here to bytes, of which there are never fewer."""
 
 
-def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext) -> str:
-    """The body of an issue in Markdown."""
-    return to_markdown(doc.Document("", issue_document(finding, memory, context).blocks), BODY_LIMIT)
+_END = "<!-- /torchperf -->"
+"""The end of what is ours in a body; people write below it."""
+
+
+def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext, text: str = "") -> str:
+    """The body of an issue in Markdown, with what people wrote above and below ours in its present ``text``.
+
+    If that is more than half of what GitHub takes, it stays in the edit history only.
+    """
+    marker = MEMORY_MARKER.search(text)
+    above = text[: marker.end(1)] if marker else ""
+    _, _, below = text.partition(_END)
+    if size(above + below) > BODY_LIMIT // 2:
+        above = below = ""
+    room = BODY_LIMIT - size(above + _END + below)
+    document = doc.Document("", issue_document(finding, memory, context).blocks)
+    return f"{above}{to_markdown(document, room)}{_END}{below}"
 
 
 _TABLE_ROOM = 1000
@@ -355,17 +369,13 @@ def renewed_body(text: str, memory: IssueMemory) -> str:
         room = max(BODY_LIMIT - size(before) - size(after), _TABLE_ROOM)
         table = to_markdown(doc.Document("", [issue_table(memory)]), room).strip()
         text = f"{before}{table}{after}"
-    return text if size(text) <= BODY_LIMIT else _cut_to_fit(_with_memory_first(text, memory))
+    return text if size(text) <= BODY_LIMIT else _cut_to_fit(_with_memory(without_memory(text), memory))
 
 
 def _with_memory(text: str, memory: IssueMemory) -> str:
-    if len(MEMORY_MARKER.findall(text)) == 1:
-        return MEMORY_MARKER.sub(lambda _: memory_line(memory), text)
-    return _with_memory_first(text, memory)
-
-
-def _with_memory_first(text: str, memory: IssueMemory) -> str:
-    return f"{memory_line(memory)}\n\n{MEMORY_MARKER.sub('', text)}"
+    marker = MEMORY_MARKER.search(text)
+    above, below = (text[: marker.end(1)], text[marker.end() :]) if marker else ("", f"\n\n{text}")
+    return f"{above}{memory_line(memory)}{without_memory(below)}"
 
 
 def _around_table(text: str) -> tuple[str, str]:

@@ -269,6 +269,8 @@ def _update(
     rows = tuple(row for row in memory.rows if row.series not in told)
     verdicts = tuple(verdict for row in memory.rows for verdict in tonight.get(row.series, ()))
     what = _action_kind(issue, memory, rows, rules)
+    if what == "locate":  # what has recovered by now was never proven to be the culprit's
+        memory = replace(memory, rows=tuple(row for row in memory.rows if row.night or row.proven))
     is_over = what != "reopen" and (memory.recovered or not issue.is_open)
     ends = what == "recover" or matching.is_closed_as_recovered(replace(issue, memory=memory), rules)
     closed = before.closed or (rules.night if ends else "")

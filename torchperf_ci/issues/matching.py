@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from math import log
+from math import inf, log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
@@ -136,18 +136,22 @@ def further_series(finding: IssueFinding, issue: TrackedIssue) -> set[Series]:
     On a machine with other levels, those that have got worse since they were last seen regressed. A latency follows its
     ratio to an anchor.
     """
-    known = {row.series: row for row in issue.memory.rows}
     further = {
-        verdict.series
-        for verdict in finding.verdicts
-        if (row := known.get(verdict.series))
-        and (
+        row.series
+        for row, verdict in _judged_rows(issue, finding)
+        if (
             (row.share_left(verdict.old) or 0.0) >= HALF and _exceeds(row, verdict)
             if is_comparable(row, verdict)
             else _was_old_since(max(row.night, issue.memory.opened), verdict)
         )
     }
     return further | {replace(series, metric=LATENCY) for series in further if series.metric == ANCHORED}
+
+
+def _judged_rows(issue: TrackedIssue, finding: IssueFinding) -> list[tuple[IssueRow, Verdict]]:
+    """The rows of the issue that the finding has verdicts on, each with its verdict."""
+    known = {row.series: row for row in issue.memory.rows}
+    return [(known[verdict.series], verdict) for verdict in finding.verdicts if verdict.series in known]
 
 
 def _was_old_since(night: str, verdict: Verdict) -> bool:
@@ -214,9 +218,9 @@ def matched(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: IssueR
 
 
 def _rows_without_proof(match: IssueMatch) -> tuple[IssueRow, ...]:
-    """The rows that would only be added to an issue that names a culprit, unless it may not remember all that it had.
+    """The rows that would only be added to an issue that names a culprit, unless it had them and had no room for them.
 
-    A machine that shows only what the culprit is proven for adds to its issue.
+    It forgets the smallest. A machine that shows only what the culprit is proven for adds to its issue.
     """
     issue, finding = match.issue, match.finding
     if not issue or (match.word, finding.kind, issue.memory.kind) != ("known", "unlocated", "culprit"):
@@ -225,7 +229,9 @@ def _rows_without_proof(match: IssueMatch) -> tuple[IssueRow, ...]:
     rest = tuple(row for row in finding.rows if row.series not in series_of(known))
     is_elsewhere = len(rest) == len(finding.rows) and not is_about(issue, finding)
     both = replace(issue.memory, rows=(*known, *rest))
-    return () if is_elsewhere or len(storable(both).rows) < len(both.rows) else rest
+    is_full = len(storable(both).rows) < len(both.rows)
+    largest = 2 * min((row.size for row in known), default=inf) if is_full else -inf
+    return () if is_elsewhere else tuple(row for row in rest if row.size > largest)
 
 
 def match_finding(finding: IssueFinding, issues: Sequence[TrackedIssue], rules: IssueRules) -> IssueMatch:
@@ -352,12 +358,11 @@ def _rows_not_dismissed(
     same = is_about(issue, finding)
     if finding.kind in NAMED_KINDS:
         return ()
-    known = {row.series: row for row in issue.memory.rows}
+    known = series_of(issue.memory.rows)
     worse = {
-        verdict.series
-        for verdict in finding.verdicts
-        if (row := known.get(verdict.series))
-        and (
+        row.series
+        for row, verdict in _judged_rows(issue, finding)
+        if (
             (verdict.is_red and _exceeds(row, verdict)) or (not same and _is_undone(row, verdict.new))
             if is_comparable(row, verdict)
             else not same and _was_old_since(max(row.night, issue.memory.opened), verdict)
@@ -378,8 +383,6 @@ def _relapsed(finding: IssueFinding, issue: TrackedIssue) -> bool:
     """Whether a series of the issue is back, and people have not accepted that in another issue."""
     if finding.kind in NAMED_KINDS:
         return True
-    known = {row.series: row for row in issue.memory.rows if row.series in series_of(finding.rows)}
-    return any(
-        verdict.series in known and is_same_regression(known[verdict.series], verdict)
-        for verdict in finding.verdicts
-    )
+    mine = series_of(finding.rows)
+    judged = _judged_rows(issue, finding)
+    return any(row.series in mine and is_same_regression(row, verdict) for row, verdict in judged)

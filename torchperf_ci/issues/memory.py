@@ -154,7 +154,8 @@ def one_row_per_series(rows: Iterable[IssueRow]) -> tuple[IssueRow, ...]:
 
 MEMORY_ROOM = 30_000
 """Maximum bytes of the memory, of an issue's 65,536: some 200 rows. Rows with the largest effects are kept."""
-MEMORY_MARKER = re.compile(r"^<!-- torchperf:memory (\{[^\r\n]*?\}) -->(?=\r?$)", re.MULTILINE)
+MEMORY_MARKER = re.compile(r"^((?! {4}|\t|>).*?)<!-- torchperf:memory (\{.*?\}) -->", re.MULTILINE)
+"""The text that people wrote on the same line, and the memory. Neither a quotation nor code from outside has any."""
 
 
 def hidden_memory(memory: IssueMemory) -> Hidden:
@@ -170,16 +171,21 @@ def memory_line(memory: IssueMemory) -> str:
 
 
 def parse_memory(body: str) -> IssueMemory | None:
-    """The memory in an issue's body; None unless there is exactly one and it is valid."""
-    memories = MEMORY_MARKER.findall(body)
-    if len(memories) != 1:
+    """The memory in an issue's body, the first if people have copied it; None if it is missing or invalid."""
+    marker = MEMORY_MARKER.search(body)
+    if marker is None:
         return None
     try:
-        members = _FORMAT.parse("memory", memories[0].encode())
+        members = _FORMAT.parse("memory", marker[2].encode())
         rows = [_row_from_json(item, members["names"]) for item in members["rows"]]
         return replace(typed({**members, "rows": []}, IssueMemory), rows=_with_comparable_levels(rows))
     except (JsonFileError, ValueError, IndexError, TypeError):  # an index is wrong if a name is missing
         return None
+
+
+def without_memory(body: str) -> str:
+    """The body of an issue without what is hidden in it."""
+    return MEMORY_MARKER.sub(r"\1", body)
 
 
 def storable(memory: IssueMemory) -> IssueMemory:

@@ -14,9 +14,9 @@ from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
 from torchperf_ci.issues.matching import is_same_regression, rows_out_of_sight
-from torchperf_ci.issues.memory import MEMORY_MARKER, NAMED_KINDS, IssueMemory, IssueRow, series_of
+from torchperf_ci.issues.memory import NAMED_KINDS, IssueMemory, IssueRow, series_of, without_memory
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
-from torchperf_ci.issues.tracker import TORCHPERF_LABEL, IssueTracker, LockedError, StaleError, TrackedIssue
+from torchperf_ci.issues.tracker import IssueTracker, LockedError, StaleError, TrackedIssue
 from torchperf_ci.markdown import to_markdown
 
 if TYPE_CHECKING:
@@ -50,13 +50,14 @@ def text_of_action(action: IssueAction, context: IssueContext) -> IssueText:
         stranded = stranded_comment(action.memory, action.verdicts, context)
         comment = f"{comment}\n{stranded}" if comment else stranded
     finding = action.findings[0] if action.findings else None
+    before = action.issue.body if action.issue else ""
     known = action.issue.memory.kind if action.issue else ""
     is_other = action.what == "reopen" and (known in ("unlocated", "broken") or (finding and finding.culprit))
     is_new = action.what in ("open", "locate") or is_other
     if finding and (is_new or finding.document):
-        body = issue_body(finding, action.memory, context)
+        body = issue_body(finding, action.memory, context, before)
         return IssueText(body, issue_title(finding) if is_new else "", comment)
-    return IssueText(renewed_body(action.issue.body if action.issue else "", action.memory), comment=comment)
+    return IssueText(renewed_body(before, action.memory), comment=comment)
 
 
 def _comment_of(action: IssueAction, context: IssueContext) -> str:
@@ -273,7 +274,7 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
             break
     else:
         done.failed += [f"{_action_name(action)}: it kept changing in the meantime" for action in stale]
-    if tracker.refused_labels:
+    if done.opened and tracker.refused_labels:
         names = ", ".join(f"{name} ({error})" for name, error in tracker.refused_labels.items())
         done.notes.append(f"these labels are missing and cannot be created: {names}")
     return done
@@ -354,8 +355,8 @@ def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text
 
 def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
     """Close an issue and remove our label and memory, so that it is not found again."""
-    labels = [label for label in issue.labels if label != TORCHPERF_LABEL]
-    body = MEMORY_MARKER.sub("", issue.body).lstrip()
+    labels = [label for label in issue.labels if label != tracker.label.lower()]
+    body = without_memory(issue.body).lstrip()
     tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 TORCHPERF_LABEL = "torchperf"
-"""The label of all our issues; without it, an issue is not found again."""
+"""The label of all our issues, unless people have renamed it; without it, an issue is not found again."""
 EXPECTED_LABEL = "torchperf: expected"
 """The label with which people accept the change that an issue reports."""
 
@@ -60,22 +60,6 @@ _MEANINGS = {
     TORCHPERF_LABEL: "Opened by torchperf, which finds it again by this label",
     EXPECTED_LABEL: "The change is intended: torchperf closes the issue and accepts the new level",
 }
-
-
-def make_labels(client: GitHubClient, wanted: Sequence[str]) -> dict[str, GitHubRefusedError]:
-    """Create our label, those that are ``wanted`` too, and the one for accepting, so that people can choose it.
-
-    Returns the labels that cannot be created, each with the refusal. Raises :class:`GitHubRefusedError` if our own one
-    cannot be, because no issue would be found again.
-    """
-    _make_label(client, TORCHPERF_LABEL)
-    refused = {}
-    for name in dict.fromkeys((*wanted, EXPECTED_LABEL)):
-        try:
-            _make_label(client, name)
-        except GitHubRefusedError as error:
-            refused[name] = error
-    return refused
 
 
 def _make_label(client: GitHubClient, name: str) -> None:
@@ -117,19 +101,28 @@ class IssueTracker:
         """The login of the token."""
         return authenticated_login(self.client)
 
+    @cached_property
+    def label(self) -> str:
+        """Our label as people have named it, who may have renamed it: its description tells it."""
+        if _has_label(self.client, TORCHPERF_LABEL):
+            return TORCHPERF_LABEL
+        labels = self.client.all(self.client.repository.get_labels)
+        ours = (label.name for label in labels if label.description == _MEANINGS[TORCHPERF_LABEL])
+        return next(ours, TORCHPERF_LABEL)
+
     def list_issues(self) -> list[TrackedIssue]:
         """All our issues, open and closed, by number. Memories in issues by others are ignored: they may be forged."""
         with self._explaining("list issues"):
             issues = self.client.all(
-                lambda: self.client.repository.get_issues(state="all", labels=[TORCHPERF_LABEL])
+                lambda: self.client.repository.get_issues(state="all", labels=[self.label])
             )
         return sorted(filter(None, map(self._tracked, issues)), key=lambda issue: issue.number)
 
     def open(self, title: str, body: str) -> TrackedIssue:
         """Open an issue with all labels that are available."""
         with self._explaining("open an issue"):
-            wanted = dict.fromkeys((TORCHPERF_LABEL, *self.labels))
-            labels = [name for name in wanted if name not in self._refused]
+            wanted = dict.fromkeys((self.label, *self.labels))
+            labels = [name for name in wanted if name not in self.refused_labels]
             create = self.client.repository.create_issue
             issue = self.client.request(lambda: create(title=title, body=body, labels=labels), retry=False)
             opened = self._tracked(issue)
@@ -165,19 +158,26 @@ class IssueTracker:
                 if trimmed(text) not in [trimmed(comment.body) for comment in made]:
                     self.client.request(lambda: remote.create_comment(text), retry=False)
 
-    @property
-    def refused_labels(self) -> Mapping[str, GitHubRefusedError]:
-        """Labels that cannot be created, each with the refusal; known once an issue was opened."""
-        return self._refused if "_refused" in vars(self) else {}
-
     @cached_property
-    def _refused(self) -> Mapping[str, GitHubRefusedError]:
-        return make_labels(self.client, self.labels)
+    def refused_labels(self) -> Mapping[str, GitHubRefusedError]:
+        """Labels that cannot be created, each with the refusal; all others exist then.
+
+        One of them is that for accepting, so that people can choose it. Raises :class:`GitHubRefusedError` if our own
+        one cannot be created, because no issue would be found again.
+        """
+        _make_label(self.client, self.label)
+        refused = {}
+        for name in dict.fromkeys((*self.labels, EXPECTED_LABEL)):
+            try:
+                _make_label(self.client, name)
+            except GitHubRefusedError as error:
+                refused[name] = error
+        return refused
 
     def _tracked(self, issue: Issue) -> TrackedIssue | None:
         """The issue if it is ours, else None. Makes no requests: lists contain all fields."""
         labels = tuple(label.name.lower() for label in issue.labels)  # GitHub ignores their case
-        if TORCHPERF_LABEL not in labels or not issue.user or issue.user.login != self.login:
+        if self.label.lower() not in labels or not issue.user or issue.user.login != self.login:
             return None
         body = issue.body or ""
         memory = parse_memory(body)
@@ -199,7 +199,7 @@ class IssueTracker:
         if author != self.login:
             return f"the token in GITHUB_TOKEN is of {author}, and may not ask who it is"
         return (
-            f"the issue #{issue.number} of {self.client.name} did not get the label {TORCHPERF_LABEL!r}: "
+            f"the issue #{issue.number} of {self.client.name} did not get the label {self.label!r}: "
             "the token may not set labels; give the job `permissions: issues: write`"
         )
 

@@ -60,11 +60,8 @@ def write_page(inputs: ReportInputs, folder: Path, options: ReportOptions) -> No
 def _heading(inputs: ReportInputs, options: ReportOptions) -> tuple[str, Words]:
     """Return the title with the project's name, and the line below it with the time and the job's run."""
     of_series = {verdict.series.repo for verdict in inputs.verdicts}
-    known = (
-        options.repo
-        or os.environ.get("GITHUB_REPOSITORY")
-        or (of_series.pop() if len(of_series) == 1 else "")
-    )
+    (only,) = of_series if len(of_series) == 1 else ("",)
+    known = options.repo or os.environ.get("GITHUB_REPOSITORY") or only
     now = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
     run = run_url(os.environ)
     of_project = f"Performance of {short(known, _NAME)}" if known else "Performance report"

@@ -131,39 +131,32 @@ class Evidence:
     @property
     def members(self) -> Mapping[str, object]:
         """The members as in a file, without those that are unknown."""
-        known = {
-            "batch_size": self.batch_size,
-            "threads": self.threads,
-            "failing": self.failing,
-            "last_old": _known(self.commits.last_old),
-            "first_new": _known(self.commits.first_new),
-            "points": self.points,
-            "luck": self.luck,
-            "machine": self.machine,
-            "too_few_runs": self.too_few_runs,
-        }
+        ends = {name: _known(getattr(self.commits, name)) for name in _ENDS}
+        known = {**ends, **{name: getattr(self, name) for name in _MEMBERS}}
         return {**self.others, **{name: value for name, value in known.items() if value}}
+
+
+_ENDS = ("last_old", "first_new")
+_MEMBERS = ("batch_size", "threads", "failing", "points", "luck", "machine", "too_few_runs")
 
 
 def evidence_of(members: Mapping[str, Any]) -> Evidence:
     """Parse the evidence of a verdict in a file, and ignore invalid values."""
     points = members.get("points")
-    known = {"last_old", "first_new", "points", "failing", "batch_size", "threads"}
-    known |= {"luck", "machine", "too_few_runs"}
     return Evidence(
-        CommitRange(_measured_commit(members.get("last_old")), _measured_commit(members.get("first_new"))),
+        CommitRange(*(_measured_commit(members.get(name)) for name in _ENDS)),
         tuple(
             MeasuredPoint(point["value"], _text(point.get("commit")), _time(point.get("timestamp")))
             for point in (points if isinstance(points, list | tuple) else ())
             if isinstance(point, Mapping) and _is_number(point.get("value"))
         ),
-        failing if _is_number(failing := members.get("failing")) and isinstance(failing, int) else 0,
+        _count(members.get("failing")) or 0,
         _count(members.get("batch_size")),
         _count(members.get("threads")),
         _build_variance(members.get("luck")),
         machine if isinstance(machine := members.get("machine"), str) and DIGEST.fullmatch(machine) else "",
         members.get("too_few_runs") is True,
-        {name: value for name, value in members.items() if name not in known},
+        {name: value for name, value in members.items() if name not in (*_ENDS, *_MEMBERS)},
     )
 
 

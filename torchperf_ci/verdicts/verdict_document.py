@@ -197,11 +197,7 @@ def _judgement_blocks(judgement: Judgement) -> list[doc.Block]:
     little, young = headline.shortfall(judgement), headline.young_series(judgement)
     takes = f"Judging the rest takes {headline.what_it_takes(judgement)}." if little else ""
     sides = {"base": judgement.base, "head": judgement.head}
-    above = (
-        " → ".join(doc.short(side, _SENTENCE_LENGTH) for side in sides.values())
-        if any(sides.values())
-        else ""
-    )
+    above = " → ".join(doc.short(side, _SENTENCE_LENGTH) for side in sides.values() if side)
     known = {**sides, "judged by": judgement.command, **shared}
     return [
         doc.Paragraph(above),
