@@ -11,6 +11,7 @@ import pytest
 from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
 from torchperf_ci.bench.pairs import PrestartedWorkers, measure_pair, spare_cpus
+from torchperf_ci.machine import host
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,11 +77,15 @@ def test_a_compiled_pair_starts_in_its_turn(settings: Settings, tmp_path: Path) 
     assert not workers._started
 
 
-@pytest.mark.parametrize(("device", "cpus", "spare"), [("cuda", (0,), 7), ("cpu", (0,), 0), ("cuda", (), 0)])
+@pytest.mark.parametrize(
+    ("device", "cpus", "quota", "spare"),
+    [("cuda", (0,), None, 7), ("cpu", (0,), None, 0), ("cuda", (), None, 0), ("cuda", (0,), 4.5, 0)],
+)
 def test_cpus_are_spared_where_they_are_not_what_is_measured(
-    monkeypatch: pytest.MonkeyPatch, device: str, cpus: tuple[int, ...], spare: int
+    monkeypatch: pytest.MonkeyPatch, device: str, cpus: tuple[int, ...], quota: float | None, spare: int
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(host, "_cpu_quota", lambda _: quota)
     assert len(spare_cpus(Settings("python", device, cpus=cpus))) == spare
 
 

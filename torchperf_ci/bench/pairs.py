@@ -30,6 +30,7 @@ from torchperf_ci.bench.process import (
 )
 from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, FirstStep, Peak
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices, random_variables
+from torchperf_ci.machine.host import usable_cpus
 from torchperf_ci.machine.interference import watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 from torchperf_ci.stats.noise import student_quantile
@@ -297,11 +298,14 @@ PairKey = tuple["Case", "Settings", "Settings", "Path", bool]
 
 
 def spare_cpus(settings: Settings) -> tuple[int, ...]:
-    """Return the CPUs that others may use during a pair; none if the CPU itself is measured or there are too few."""
-    if settings.device == "cpu" or sys.platform != "linux":
+    """Return the CPUs that others may use during a pair; none if the CPU itself is measured or there are too few.
+
+    What others use counts against a container's CPU quota, and the pair would be stopped once it is used up.
+    """
+    enough = usable_cpus() - len(settings.cpus) >= MIN_SPARE
+    if settings.device == "cpu" or sys.platform != "linux" or not (settings.cpus and enough):
         return ()
-    spare = sorted(os.sched_getaffinity(0) - set(settings.cpus))
-    return tuple(spare) if settings.cpus and len(spare) >= MIN_SPARE else ()
+    return tuple(sorted(os.sched_getaffinity(0) - set(settings.cpus)))
 
 
 @dataclass

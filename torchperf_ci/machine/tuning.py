@@ -59,11 +59,6 @@ def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int,
     return tuple(sorted(chosen)) if len(chosen) == count else ()
 
 
-def usable_cpus() -> int:
-    """How many CPUs this process may use: a container's CPU set leaves some of the machine's out."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
 def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
     """The first ``count`` CPUs that this process can claim, then already claimed ones, spread over the processes."""
     mine: list[int] = []
