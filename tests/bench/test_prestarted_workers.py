@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.pairs import PrestartedWorkers, measure_pair, spare_cpus
+from torchperf_ci.bench.pairs import SIDES, PrestartedWorkers, measure_pair, spare_cpus
+from torchperf_ci.bench.process import cache_of
 from torchperf_ci.machine import host
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SUITE = """
 import torch
@@ -45,15 +43,23 @@ def _runs(pid: int) -> bool:
 def test_what_was_started_is_what_is_measured_and_ends_with_it(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each with draws of its own, also where the pair before has chosen after these were started."""
     workers = PrestartedWorkers()
     workers.start(CASE, settings, settings, tmp_path)
+    chosen = [cache_of(CASE, tmp_path / side) / "ab/x.best_config" for side in SIDES]
+    for file in chosen:
+        file.parent.mkdir(parents=True)
+        file.touch()
     pids = [worker._worker.pid for pair in workers._started.values() for worker in pair]
+    given = [Path(f"/proc/{pid}/environ").read_text().split("\0") for pid in pids]
+    assert len({one for variables in given for one in variables if one.startswith("PYTHONHASHSEED=")}) == 2
     taken = workers.take(CASE, settings, settings, tmp_path)
     assert all(map(_runs, pids))
     monkeypatch.setattr(pairs, "open_worker", None)
     monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
     assert measure_pair(CASE, settings, settings, tmp_path, taken).log_ratios
     assert not any(map(_runs, pids))
+    assert not any(file.exists() for file in chosen)
 
 
 @pytest.mark.parametrize("why", ["closed", "another case", "begun by the other"])
