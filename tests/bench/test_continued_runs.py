@@ -66,15 +66,13 @@ class Anchored:
 
 @pytest.fixture(scope="module")
 def anchored(
-    tmp_path_factory: pytest.TempPathFactory, outside_of_jobs: Callable[[pytest.MonkeyPatch], None]
+    anchor: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    outside_of_jobs: Callable[[pytest.MonkeyPatch], None],
 ) -> Anchored:
-    """The anchor is the same torch, but its suite has no ``faulty/newer``."""
     folder = tmp_path_factory.mktemp("anchored")
-    anchor = folder / "anchor-python"
-    anchor.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
-    anchor.chmod(0o755)
     own = ["run", "--suite", FAULTY, "--filter", "faulty/fine,faulty/newer", "--processes", "2", *FAST]
-    argv = [*map(str, own), "--anchor", str(anchor)]
+    argv = [*map(str, own), "--anchor", anchor]
     with pytest.MonkeyPatch.context() as monkeypatch:
         outside_of_jobs(monkeypatch)
         monkeypatch.chdir(folder)

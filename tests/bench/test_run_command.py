@@ -165,11 +165,8 @@ def test_what_fails_on_a_full_disk_is_not_broken_and_is_measured_again(
 
 
 def test_a_pair_that_fails_on_a_full_disk_is_measured_again(
-    tmp_path: Path, call, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, anchor: str, call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    anchor = tmp_path / "anchor-python"
-    anchor.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
-    anchor.chmod(0o755)
     run = (
         "run",
         "--suite",
