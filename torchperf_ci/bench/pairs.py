@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import sys
 from collections.abc import Mapping  # msgspec reads the types
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -303,9 +302,8 @@ def spare_cpus(settings: Settings) -> tuple[int, ...]:
     What others use counts against a container's CPU quota, and the pair would be stopped once it is used up.
     """
     enough = usable_cpus() - len(settings.cpus) >= MIN_SPARE
-    if settings.device == "cpu" or sys.platform != "linux" or not (settings.cpus and enough):
-        return ()
-    return tuple(sorted(os.sched_getaffinity(0) - set(settings.cpus)))
+    spares = settings.device != "cpu" and settings.cpus and enough
+    return tuple(sorted(os.sched_getaffinity(0) - set(settings.cpus))) if spares else ()
 
 
 @dataclass
