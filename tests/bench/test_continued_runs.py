@@ -96,16 +96,22 @@ def _stopped_after_a_pair(argv: list[str], folder: Path) -> Stopped:
     out = folder / "torchperf-records"
     journal = out / ".torchperf/journal.jsonl"
     entries: list[dict[str, Any]] = []
+    over = threading.Event()
+
+    def has_pair() -> bool:
+        return over.is_set() or (journal.exists() and bool(re.search('"pair".*\n', journal.read_text())))
 
     def stop_after_a_pair() -> None:
-        _wait_until(lambda: journal.exists() and re.search('"pair".*\n', journal.read_text()))
-        entries.extend(json.loads(line) for line in journal.read_text().split("\n")[:-1])
-        os.kill(os.getpid(), signal.SIGTERM)
+        _wait_until(has_pair)
+        if not over.is_set():
+            entries.extend(json.loads(line) for line in journal.read_text().split("\n")[:-1])
+            os.kill(os.getpid(), signal.SIGTERM)
 
     watching = threading.Thread(target=stop_after_a_pair)
     watching.start()
     with redirect_stderr(StringIO()) as said:
         code = main([*argv])
+    over.set()
     watching.join()
     first_pair = next(entry["pair"] for entry in entries if "pair" in entry)
     command = [sys.executable, "-m", "torchperf_ci", *argv]

@@ -109,7 +109,7 @@ def test_a_run_on_a_busy_machine_says_so(tmp_path: Path, busy_machine: None) -> 
         "cpu",
         "--json",
     )
-    done = torchperf(*argv, "--target-ci", "0.000001", "--budget", "1", cwd=tmp_path, **job)
+    done = torchperf(*argv, "--target-ci", "0.000001", "--budget", "0.6", cwd=tmp_path, **job)
     assert done.returncode == 0, done.stderr
     assert re.search(r"(?s)\n⚠ this machine is busy: [^\n]*other work.*\n\[1/1, ", done.stderr)
     assert re.search(r"\n⚠ disturbed during the measurement: .*other work", done.stderr)
