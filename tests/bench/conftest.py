@@ -40,12 +40,21 @@ def described() -> EnvironmentUnderTest:
 
 
 @pytest.fixture(scope="session")
+def anchor(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python with the same torch, whose suite of faults has no ``faulty/newer``."""
+    python = tmp_path_factory.mktemp("anchor") / "anchor-python"
+    python.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
+@pytest.fixture(scope="session")
 def outside_of_jobs(described: EnvironmentUnderTest) -> Callable[[pytest.MonkeyPatch], None]:
     """Prepare calls; another Python, suite or device than what is described is asked for itself, once."""
 
-    def prepare(monkeypatch: pytest.MonkeyPatch) -> None:
-        ask = functools.cache(selection.describe_environment)
+    ask = functools.cache(selection.describe_environment)
 
+    def prepare(monkeypatch: pytest.MonkeyPatch) -> None:
         def describe(settings: Settings, *flag: str) -> EnvironmentUnderTest:
             known = settings.device in ("auto", described.environment.device)
             here = settings.python == sys.executable and {*settings.files} <= {str(FAULTY)}

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from torchperf_ci.suite import Task, workload
 
 assert gc.isenabled(), "whatever the worker did while it started"
-kept = []
+kept, forked, spawned = [], [], []
 
 
 def _faulty(name, model, **more):
@@ -78,8 +78,8 @@ def _hangs_in_c(x):
 
 
 def _forks(x):
-    if not kept:
-        kept.append(None)
+    if not forked:
+        forked.append(None)
         os.fork()
     return x + 1
 
@@ -97,12 +97,12 @@ def _in_a_spawned_process():
 
 
 def _spawns(x):
-    if not kept:
+    if not spawned:
         process = multiprocessing.get_context("spawn").Process(target=_in_a_spawned_process)
         process.start()
         process.join()
-        kept.append(process.exitcode)
-    assert kept == [0]
+        spawned.append(process.exitcode)
+    assert spawned == [0]
     return x
 
 

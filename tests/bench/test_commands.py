@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from measuring import torchperf
 
 from torchperf_ci.bench import commands
 from torchperf_ci.bench.process import ProcessOutcome
 from torchperf_ci.bench.results import CaseResult
 from torchperf_ci.cli import main
 from torchperf_ci.errors import NotRestoredError
+from torchperf_ci.machine import examination
 from torchperf_ci.machine.examination import DoctorFinding
 from torchperf_ci.machine.tuning import TuningReport
 
@@ -112,9 +112,17 @@ def test_what_was_measured_is_told_also_where_tuning_cannot_be_undone(
     assert "tuning left this machine changed" in done.stderr
 
 
+@pytest.fixture
+def brief_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How steady this machine is takes a second of it, and does not matter here."""
+    monkeypatch.setattr(examination, "BLOCK_SECONDS", 0.0005)
+
+
 @pytest.mark.parametrize("device", ["cuda", "xpu"])
-def test_doctor_looks_at_a_device_that_the_toolkits_own_torch_has_not(tmp_path: Path, device: str) -> None:
-    done = torchperf("doctor", "--json", "--device", device, cwd=tmp_path)
+def test_doctor_looks_at_a_device_that_the_toolkits_own_torch_has_not(
+    tmp_path: Path, call, brief_noise: None, device: str
+) -> None:
+    done = call("doctor", "--json", "--device", device, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "steadiness" in {finding["check"] for finding in json.loads(done.stdout)["findings"]}
 
@@ -132,9 +140,9 @@ def test_a_strict_doctor_fails_where_a_check_does_not_pass(
     assert "! turbo: on" in capsys.readouterr().out
 
 
-def test_doctor_needs_no_torch(tmp_path: Path) -> None:
+def test_doctor_needs_no_torch(tmp_path: Path, call, brief_noise: None) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True, timeout=60)
-    done = torchperf("doctor", "--json", "--python", tmp_path / "bare/bin/python", cwd=tmp_path)
+    done = call("doctor", "--json", "--python", tmp_path / "bare/bin/python", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "only the CPU is examined, because" in done.stderr
     assert "steadiness" in {finding["check"] for finding in json.loads(done.stdout)["findings"]}

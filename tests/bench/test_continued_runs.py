@@ -8,8 +8,8 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
+import threading
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -22,6 +22,7 @@ from unittest.mock import patch
 import pytest
 from measuring import FAST, Called, records_in
 
+import torchperf_ci
 from torchperf_ci.bench import pairs
 from torchperf_ci.cli import main
 
@@ -65,20 +66,19 @@ class Anchored:
 
 @pytest.fixture(scope="module")
 def anchored(
-    tmp_path_factory: pytest.TempPathFactory, outside_of_jobs: Callable[[pytest.MonkeyPatch], None]
+    anchor: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    outside_of_jobs: Callable[[pytest.MonkeyPatch], None],
 ) -> Anchored:
-    """The anchor is the same torch, but its suite has no ``faulty/newer``."""
     folder = tmp_path_factory.mktemp("anchored")
-    anchor = folder / "anchor-python"
-    anchor.write_text(f'#!/bin/sh\nANCHOR=1 exec {sys.executable} "$@"\n')
-    anchor.chmod(0o755)
     own = ["run", "--suite", FAULTY, "--filter", "faulty/fine,faulty/newer", "--processes", "2", *FAST]
-    argv = [*map(str, own), "--anchor", str(anchor)]
-    stopped = _stopped_after_a_pair(argv, folder)
+    argv = [*map(str, own), "--anchor", anchor]
     with pytest.MonkeyPatch.context() as monkeypatch:
         outside_of_jobs(monkeypatch)
         monkeypatch.chdir(folder)
-        monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
+        monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.01)
+        monkeypatch.setattr(sys, "argv", [str(Path(torchperf_ci.__file__).with_name("__main__.py")), *argv])
+        stopped = _stopped_after_a_pair(argv, folder)
         resumed = _called(*argv, "--resume", "--json")
     assert resumed.returncode == 0, resumed.stderr
     return Anchored(folder, stopped, [*map(str, own)], resumed)
@@ -93,15 +93,29 @@ def _called(*argv: str) -> Called:
 
 
 def _stopped_after_a_pair(argv: list[str], folder: Path) -> Stopped:
-    command, out = [sys.executable, "-m", "torchperf_ci", *argv], folder / "torchperf-records"
+    out = folder / "torchperf-records"
     journal = out / ".torchperf/journal.jsonl"
-    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as running:
-        _wait_until(lambda: journal.exists() and re.search('"pair".*\n', journal.read_text()))
-        entries = [json.loads(line) for line in journal.read_text().split("\n")[:-1]]
-        running.send_signal(signal.SIGTERM)
-        said = running.communicate(timeout=300)[1]
+    entries: list[dict[str, Any]] = []
+    over = threading.Event()
+
+    def has_pair() -> bool:
+        return over.is_set() or (journal.exists() and bool(re.search('"pair".*\n', journal.read_text())))
+
+    def stop_after_a_pair() -> None:
+        _wait_until(has_pair)
+        if not over.is_set():
+            entries.extend(json.loads(line) for line in journal.read_text().split("\n")[:-1])
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    watching = threading.Thread(target=stop_after_a_pair)
+    watching.start()
+    with redirect_stderr(StringIO()) as said:
+        code = main([*argv])
+    over.set()
+    watching.join()
     first_pair = next(entry["pair"] for entry in entries if "pair" in entry)
-    return Stopped(command, first_pair, running.returncode, said, records_in(out))
+    command = [sys.executable, "-m", "torchperf_ci", *argv]
+    return Stopped(command, first_pair, code, said.getvalue(), records_in(out))
 
 
 def _wait_until(is_so: Callable[[], object]) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,13 @@ def product(x):
         y = x @ x
     return y
 """
+READY = """
+import socket, sys
+channel = socket.socket(fileno=int(sys.argv[-1]))
+while channel.recv(1000):
+    channel.sendall(b"{\\"ok\\": null}\\n")
+"""
+"""A worker that has nothing to import."""
 CASE = Case("pair/matmul", "inference", "fp32", "eager", 1)
 
 
@@ -152,9 +160,11 @@ def test_a_cold_pair_compiles_everything_and_tells_its_graph_breaks(
 
 
 def test_the_arm_that_fails_is_named_with_its_reason(base: Settings, tmp_path: Path) -> None:
-    head = replace(base, python="/bin/false")
+    (ready := tmp_path / "ready").write_text(f"#!/bin/sh\nexec {sys.executable} -S -c '{READY}' \"$@\"\n")
+    ready.chmod(0o755)
+    sides = replace(base, python=str(ready)), replace(base, python="/bin/false")
     with pytest.raises(SideFailure, match="exited with code 1") as failure:
-        measure_pair(CASE, *on_same_cpus(base, head), tmp_path)
+        measure_pair(CASE, *on_same_cpus(*sides), tmp_path)
     assert failure.value.side == "head"
 
 

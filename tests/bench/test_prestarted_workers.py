@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.pairs import PrestartedWorkers, measure_pair, spare_cpus
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from torchperf_ci.bench.pairs import SIDES, PrestartedWorkers, measure_pair, spare_cpus
+from torchperf_ci.bench.process import cache_of
+from torchperf_ci.machine import host
 
 SUITE = """
 import torch
@@ -44,15 +43,23 @@ def _runs(pid: int) -> bool:
 def test_what_was_started_is_what_is_measured_and_ends_with_it(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each with draws of its own, also where the pair before has chosen after these were started."""
     workers = PrestartedWorkers()
     workers.start(CASE, settings, settings, tmp_path)
+    chosen = [cache_of(CASE, tmp_path / side) / "ab/x.best_config" for side in SIDES]
+    for file in chosen:
+        file.parent.mkdir(parents=True)
+        file.touch()
     pids = [worker._worker.pid for pair in workers._started.values() for worker in pair]
+    given = [Path(f"/proc/{pid}/environ").read_text().split("\0") for pid in pids]
+    assert len({one for variables in given for one in variables if one.startswith("PYTHONHASHSEED=")}) == 2
     taken = workers.take(CASE, settings, settings, tmp_path)
     assert all(map(_runs, pids))
     monkeypatch.setattr(pairs, "open_worker", None)
     monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
     assert measure_pair(CASE, settings, settings, tmp_path, taken).log_ratios
     assert not any(map(_runs, pids))
+    assert not any(file.exists() for file in chosen)
 
 
 @pytest.mark.parametrize("why", ["closed", "another case", "begun by the other"])
@@ -76,11 +83,15 @@ def test_a_compiled_pair_starts_in_its_turn(settings: Settings, tmp_path: Path) 
     assert not workers._started
 
 
-@pytest.mark.parametrize(("device", "cpus", "spare"), [("cuda", (0,), 7), ("cpu", (0,), 0), ("cuda", (), 0)])
+@pytest.mark.parametrize(
+    ("device", "cpus", "quota", "spare"),
+    [("cuda", (0,), None, 7), ("cpu", (0,), None, 0), ("cuda", (), None, 0), ("cuda", (0,), 4.5, 0)],
+)
 def test_cpus_are_spared_where_they_are_not_what_is_measured(
-    monkeypatch: pytest.MonkeyPatch, device: str, cpus: tuple[int, ...], spare: int
+    monkeypatch: pytest.MonkeyPatch, device: str, cpus: tuple[int, ...], quota: float | None, spare: int
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.setattr(host, "_cpu_quota", lambda _: quota)
     assert len(spare_cpus(Settings("python", device, cpus=cpus))) == spare
 
 

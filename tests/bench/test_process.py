@@ -139,13 +139,15 @@ def test_a_workload_that_allocates_without_end_is_stopped_at_the_limit(
 
 
 def test_it_is_the_kernels_own_count_that_tells_whether_memory_ran_out(
-    outcome_of: Measure, monkeypatch: pytest.MonkeyPatch
+    outcome_of: Measure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torchperf_ci.bench.worker_client.oom_kills", iter([3, 4]).__next__)
-    outcome = outcome_of("kills")
+    (python := tmp_path / "python").write_text("#!/bin/sh\nkill -9 $$\n")
+    python.chmod(0o755)
+    outcome = outcome_of("fine", python=str(python))
     assert (outcome.status, outcome.reason) == (
         "oom",
-        "the kernel killed the worker during first_step: out of memory",
+        "the kernel killed the worker during build: out of memory",
     )
 
 
@@ -321,10 +323,12 @@ def test_a_process_that_fails_beside_another_one_on_its_gpu_says_so(
     assert (outcome.status, outcome.observed["other_gpu_processes"]) == ("failed", "1")
 
 
+@pytest.mark.usefixtures("in_one_worker")
 def test_a_child_that_returns_into_the_worker_does_not_answer_for_it(outcome_of: Measure) -> None:
     assert outcome_of("forks").status == "pass"
 
 
+@pytest.mark.usefixtures("in_one_worker")
 def test_a_process_that_a_workload_spawns_finds_the_suite_file(outcome_of: Measure) -> None:
     assert outcome_of("spawns").status == "pass"
 

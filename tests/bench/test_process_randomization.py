@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
-from torchperf_ci.bench.pairs import measure_pair, on_same_cpus, start_pair
+from torchperf_ci.bench.pairs import start_pair
 from torchperf_ci.bench.process import cache_of, measure, open_worker
 from torchperf_ci.bench.user_command import InstalledBuild, command_environment
 from torchperf_ci.bench.worker_client import MAX_PADDING, PADDING, forget_choices, random_variables
@@ -22,14 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SUITE = Path(__file__).parents[1] / "support" / "autotuned_suite.py"
-CASE = Case("autotuned/products", "inference", "fp32", "inductor", 128)
-SUM = """
-import torch
-from torchperf_ci.suite import Task, workload
-
-added = workload("drawn/sum", "a sum", modes=("inference",))(lambda n: Task(lambda x: x + 1, (torch.ones(64),)))
-"""
-ADDED = Case("drawn/sum", "inference", "fp32", "eager", 1)
+CASE = Case("autotuned/products", "inference", "fp32", "eager", 128)
 COMPILED = ("ab/x.so", "ab/x.cpp", "triton/0/y.cubin", "triton/0/y.json", "extensions/z/build.ninja")
 GRAPHS = ("fxgraph/aa/b", "aotautograd/c/d")
 CHOSEN = ("ab/x.best_config", "cache/abc", "triton/0/y.autotune.json", "miopen/gfx.ufdb.txt", "ab/x.unknown")
@@ -59,26 +51,6 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Mapping[Path, Mapping[str, str]]:
     return found
 
 
-def test_either_arm_of_a_pair_has_a_draw_of_its_own(
-    settings: Settings,
-    tmp_path: Path,
-    given: Mapping[Path, Mapping[str, str]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Also where the pair before has chosen after the workers of this one were started."""
-    Path(settings.files[0]).write_text(SUM)
-    monkeypatch.setattr(pairs, "BLOCK_SECONDS", 0.02)
-    both = on_same_cpus(settings, settings)
-    with start_pair(ADDED, *both, tmp_path / "scratch") as beforehand:
-        chosen = [cache / "ab/x.best_config" for cache in given]
-        for file in chosen:
-            file.parent.mkdir(parents=True)
-            file.touch()
-        measure_pair(ADDED, *both, tmp_path / "scratch", nullcontext(beforehand))
-    assert [file.exists() for file in chosen] == [False, False]
-    assert len({more["PYTHONHASHSEED"] for more in given.values()}) == 2
-
-
 def test_idle_threads_of_an_arm_leave_the_cpus_to_the_other(
     settings: Settings, tmp_path: Path, given: Mapping[Path, Mapping[str, str]]
 ) -> None:
@@ -87,7 +59,7 @@ def test_idle_threads_of_an_arm_leave_the_cpus_to_the_other(
 
 
 def test_the_processes_of_a_run_have_draws_of_their_own(settings: Settings, tmp_path: Path) -> None:
-    """That they start warm all the same is seen in test_inductor.py, where all compile the same."""
+    """That compiled ones start warm all the same is seen in test_inductor.py, where all compile the same."""
     outcomes = [measure(CASE, settings, tmp_path / "s", first=False) for _ in range(2)]
     assert [one.status for one in outcomes] == ["pass"] * 2
     assert timed(settings) == ["40", "44"]

@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+SHORT_BLOCKS = """
+import sys
+from torchperf_ci import cli
+from torchperf_ci.bench import pairs
+
+pairs.BLOCK_SECONDS = 0.01
+sys.exit(cli.main())
+"""
+"""The command; a pair takes no longer than its workers need to start."""
+
+
 @pytest.fixture
 def before(checkout) -> object:
     """The state of the checkout before anything is called."""
@@ -33,16 +44,8 @@ def comparing(
     """A comparison that is about to measure its first pair."""
     process = subprocess.Popen(
         [
-            *(
-                sys.executable,
-                "-m",
-                "torchperf_ci",
-                "compare",
-                "--base",
-                checkout.first,
-                "--head",
-                checkout.second,
-            ),
+            *(sys.executable, "-c", SHORT_BLOCKS, "compare"),
+            *("--base", checkout.first, "--head", checkout.second),
             *("--repo", str(checkout.folder), "--python", str(torch_environment / "bin/python")),
             *("--suite", suite, "--filter", "made/runs", "--out", str(tmp_path / "verdicts.json")),
         ],

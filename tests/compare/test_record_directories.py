@@ -142,6 +142,16 @@ def test_a_change_that_is_only_likely_is_a_candidate(folder) -> None:
     assert verdict.why.endswith("differ, which may be chance in one of so many series")
 
 
+@pytest.mark.parametrize(("new", "word"), [(11.0, "noisy"), (12.0, "regressed"), (10.2, "regressed")])
+def test_what_rounding_may_explain_is_no_change(folder, new: float, word: str) -> None:
+    """Whole milliseconds are 10 and 11 where the times are 10.4 and 10.6."""
+    base, head = folder("base", latency=[10.0] * 6), folder("head", latency=[new] * 6)
+    verdict = judged(base, head, ComparisonPolicy(Config(), 0.005))
+    assert (verdict.verdict, verdict.candidate) == (word, word == "noisy")
+    assert verdict.effect.low < new / 10 < verdict.effect.high
+    assert verdict.why.endswith("their last digit may hide: record more digits") == verdict.candidate
+
+
 def test_many_series_share_the_chance_of_a_false_alarm(folder) -> None:
     """Of 119 series without any change; each by itself would be red once in a hundred."""
     sides = {
@@ -273,7 +283,7 @@ def test_runs_of_a_runner_that_is_another_machine_each_time_say_why_nothing_is_c
 
 def test_a_throughput_is_not_judged_beside_its_latency(folder) -> None:
     base = folder("base", latency=[1.0] * 5, throughput=[8.0] * 5)
-    judgement = compare_directories(base, folder("head", latency=[2.0] * 5, throughput=[4.0] * 5), POLICY)
+    judgement = compare_directories(base, folder("head", latency=[4.0] * 5, throughput=[2.0] * 5), POLICY)
     assert [(verdict.series.metric, verdict.verdict) for verdict in judgement.verdicts] == [
         ("latency(ms)", "regressed")
     ]

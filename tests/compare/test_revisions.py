@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 from unittest.mock import Mock
 
 import pytest
 
 from torchperf_ci import cli
+from torchperf_ci.bench import selection
 from torchperf_ci.compare.compared_builds import are_compiled_anew
 from torchperf_ci.verdicts.verdict import read_verdicts
+
+if TYPE_CHECKING:
+    from torchperf_ci.bench.case import Settings
+    from torchperf_ci.bench.worker.protocol import EnvironmentUnderTest
+
+_describe = functools.cache(selection.describe_environment)
+
+
+@pytest.fixture
+def built_in_suites(monkeypatch) -> None:
+    """Both sides, and all tests, have the same ones, and nothing of the commits: they are asked for once."""
+
+    def describe(settings: Settings, *flag: str) -> EnvironmentUnderTest:
+        assert not settings.files
+        return _describe(replace(settings, path=()), *flag)
+
+    monkeypatch.setattr(selection, "describe_environment", describe)
 
 
 def test_a_repository_that_must_be_built_is_told_so(checkout, suite, git, torch_environment, capsys) -> None:
@@ -45,6 +66,7 @@ def test_a_suite_file_that_only_head_has_is_not_blamed_on_the_commit(
     )
 
 
+@pytest.mark.usefixtures("built_in_suites")
 @pytest.mark.parametrize("suite", [(), ("--suite", "quick,core")])
 def test_commits_that_what_is_measured_does_not_depend_on_are_refused(
     checkout, suite, tmp_path, torch_environment, capsys
@@ -83,6 +105,7 @@ def test_builds_differ_by_luck_where_more_than_their_texts_do(base, head, anew) 
     assert are_compiled_anew(Mock(contents=base), Mock(contents=head)) is anew
 
 
+@pytest.mark.usefixtures("built_in_suites")
 def test_commits_of_a_library_are_compared_by_the_workloads_that_need_it(
     checkout, git, torch_environment, tmp_path
 ) -> None:
@@ -118,6 +141,7 @@ def test_a_suite_that_a_revision_cannot_load_is_told_with_its_side(
     assert "SHADE" in said
 
 
+@pytest.mark.usefixtures("built_in_suites")
 def test_directories_that_are_called_like_commits_do_not_stand_for_them(
     checkout, git, tmp_path, torch_environment, monkeypatch, capsys
 ) -> None:

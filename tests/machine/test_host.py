@@ -6,7 +6,7 @@ import platform
 import pytest
 
 from torchperf_ci.machine.devices import cpu
-from torchperf_ci.machine.host import available_memory, oom_kills, quota_stalled, read_host
+from torchperf_ci.machine.host import available_memory, oom_kills, quota_stalled, read_host, usable_cpus
 
 CPU = "sys/devices/system/cpu"
 
@@ -84,12 +84,15 @@ def test_hypervisors(server, flags, vendor, product, expected):
     assert read_host(server).hypervisor == expected
 
 
-def test_the_tightest_quota_above_this_process_counts(server):
+def test_the_tightest_quota_above_this_process_counts(server, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2}, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    assert usable_cpus(server) == 3
     groups = server / "sys/fs/cgroup"
     (groups / "ci/cpu.max").write_text("400000 100000\n")
     (groups / "ci/job").mkdir()
     (groups / "ci/job/cpu.max").write_text("150000 100000\n")
-    assert read_host(server).cpu_quota == 1.5
+    assert read_host(server).cpu_quota == usable_cpus(server) == 1.5
 
 
 def test_a_containers_own_quota_is_at_the_root_of_its_tree(server):

@@ -73,6 +73,13 @@ def test_two_runs_at_once_are_on_different_cpus_and_a_third_shares_one(on_the_se
             assert json.loads(other.stdout.readline())[0] in expected
 
 
+def test_beside_another_run_several_threads_stay_on_one_node_if_one_has_the_cores(on_the_server):
+    with another_run_on(on_the_server) as other:
+        assert json.loads(other.stdout.readline()) == [1]
+        assert quiet_cpus(2, Cpu(on_the_server), on_the_server) == (2, 3)
+        assert quiet_cpus(3, Cpu(on_the_server), on_the_server) == (0, 2, 3), "none has: cores of both"
+
+
 @contextmanager
 def another_run_on(root):
     """A process that has chosen its CPU, for the length of the block."""

@@ -78,8 +78,13 @@ def test_the_quick_suite_is_whole():
     assert 2 <= len(operators) <= 3
 
 
-@pytest.mark.parametrize("library", ["a-library-that-is-missing", "a.library.that.is.missing"])
-def test_a_workload_whose_library_is_missing_is_there_with_the_reason(write, library):
+@pytest.mark.filterwarnings("ignore:Implicit None:DeprecationWarning")
+@pytest.mark.parametrize(
+    "library", ["a-library-that-is-missing", "a.library.that.is.missing", "half-removed"]
+)
+def test_a_workload_whose_library_is_missing_is_there_with_the_reason(write, library, tmp_path, monkeypatch):
+    (tmp_path / "half_removed-1.0.dist-info").mkdir()  # as an interrupted pip leaves it
+    monkeypatch.syspath_prepend(str(tmp_path))
     path = write(GOOD.format(name="one").replace('"nothing"', f'"nothing", requires=("{library}",)'))
     found = catalogue([path])
     assert found.suites[str(path)] == ("mine/one",)

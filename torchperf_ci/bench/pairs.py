@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import sys
 from collections.abc import Mapping  # msgspec reads the types
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from torchperf_ci.bench.process import (
 )
 from torchperf_ci.bench.worker.protocol import Block, Compilation, Done, FirstStep, Peak
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices, random_variables
+from torchperf_ci.machine.host import usable_cpus
 from torchperf_ci.machine.interference import watch_interference
 from torchperf_ci.machine.tuning import quiet_cpus
 from torchperf_ci.stats.noise import student_quantile
@@ -297,11 +297,13 @@ PairKey = tuple["Case", "Settings", "Settings", "Path", bool]
 
 
 def spare_cpus(settings: Settings) -> tuple[int, ...]:
-    """Return the CPUs that others may use during a pair; none if the CPU itself is measured or there are too few."""
-    if settings.device == "cpu" or sys.platform != "linux":
-        return ()
-    spare = sorted(os.sched_getaffinity(0) - set(settings.cpus))
-    return tuple(spare) if settings.cpus and len(spare) >= MIN_SPARE else ()
+    """Return the CPUs that others may use during a pair; none if the CPU itself is measured or there are too few.
+
+    What others use counts against a container's CPU quota, and the pair would be stopped once it is used up.
+    """
+    enough = usable_cpus() - len(settings.cpus) >= MIN_SPARE
+    spares = settings.device != "cpu" and settings.cpus and enough
+    return tuple(sorted(os.sched_getaffinity(0) - set(settings.cpus))) if spares else ()
 
 
 @dataclass

@@ -17,9 +17,8 @@ from torchperf_ci.bench.worker.protocol import DescribedWorkload, EnvironmentUnd
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.config import Suite
 from torchperf_ci.console import say, waiting
-from torchperf_ci.document import counted
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
-from torchperf_ci.machine.tuning import usable_cpus
+from torchperf_ci.machine.host import usable_cpus
 from torchperf_ci.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -319,9 +318,7 @@ def settings_of(
 def settings_of_options(options: CaseOptions, config: Config) -> Settings:
     """Return the settings of a command that measures cases. Warns of more threads than there are CPUs for them."""
     if (options.threads or 1) > (cpus := usable_cpus()):
-        say(
-            f"⚠ --threads {options.threads}: only {counted(cpus, 'CPU')} may be used here, so threads will wait"
-        )
+        say(f"⚠ --threads {options.threads}: CPUs that may be used here: {cpus:g}, so threads will wait")
     return settings_of(
         config,
         suite=options.suite,

@@ -9,7 +9,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -168,7 +167,7 @@ def _pinned(cpus: tuple[int, ...]) -> Iterator[None]:
 
     Pinning a shell after its start would miss children that it has already started.
     """
-    if not cpus or sys.platform != "linux":
+    if not cpus:
         yield
         return
     before = os.sched_getaffinity(0)

@@ -9,7 +9,6 @@ import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -147,9 +146,7 @@ class Worker(contextlib.AbstractContextManager["Worker"]):
 
     def pin(self, cpus: tuple[int, ...]) -> None:
         """Pin all existing threads, and so those that they start, to ``cpus``. Does nothing for an empty tuple."""
-        if not cpus or sys.platform != "linux":
-            return
-        for thread in Path(f"/proc/{self.pid}/task").glob("*"):
+        for thread in Path(f"/proc/{self.pid}/task").glob("*") if cpus else ():
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 pin(int(thread.name), cpus)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial, reduce
 from statistics import median
 from typing import TYPE_CHECKING
@@ -48,7 +49,7 @@ class _NumbersFinding:
     """Result of comparing two sets of values.
 
     ``sure``: there is a change. ``apart``: there seems to be one. ``none``: there is none that matters, which takes
-    several values on each side, unless they are counts.
+    several values on each side, unless they are counts. ``rounded``: the change is sure but for the values' last digit.
     """
 
     direction: int
@@ -56,6 +57,7 @@ class _NumbersFinding:
     sure: bool
     none: bool
     effect: Effect | None = None
+    rounded: bool = False
 
 
 def judge_numbers(
@@ -67,7 +69,7 @@ def judge_numbers(
     side are beyond those of the other. The series is one of ``among``, which share the probability of a false alarm.
     """
     found = (
-        _ratio(_thinned(old), _thinned(new), rule, among)
+        _ratio(_thinned(old), _thinned(new), rule, among, _rounding(old, new))
         if rule.kind == "ratio"
         else _difference(old, new, rule)
     )
@@ -99,9 +101,19 @@ def _thinned(values: Sequence[float]) -> Sequence[float]:
     return [float(value) for value in np.quantile(values, np.linspace(0, 1, MAX_VALUES))]
 
 
-def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int) -> _NumbersFinding:
+def _rounding(*sides: Sequence[float]) -> float:
+    """How far ln(new/old) may be off because the values end with some digit, such as a clock's whole milliseconds."""
+    values = {value for side in sides for value in side}
+    digits = (int(Decimal(f"{value:.12g}").normalize().as_tuple().exponent) for value in values)
+    return float(10.0 ** min(0, *digits)) / 2 * sum(1 / median(side) for side in sides)
+
+
+def _ratio(
+    old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int, rounding: float
+) -> _NumbersFinding:
     before, after = np.log(old), np.log(new)
-    effect, sure = shift_effect(before, after), shift_effect(before, after, 1 - 2 * ALPHA / among)
+    strict = shift_effect(before, after, 1 - 2 * ALPHA / among)
+    effect, sure = shift_effect(before, after).widened(rounding), strict.widened(rounding)
     most = 1 + rule.min_effect
     large = not 1 / most < effect.ratio < most
     beyond = min(new) > max(old) * most or min(old) > max(new) * most
@@ -112,6 +124,7 @@ def _ratio(old: Sequence[float], new: Sequence[float], rule: MetricRule, among: 
         sure=large and not sure.low <= 1 <= sure.high,
         none=_are_several(old, new) and (is_alike or (1 / most < effect.low and effect.high < most)),
         effect=effect,
+        rounded=large and not strict.low <= 1 <= strict.high,
     )
 
 
@@ -144,9 +157,11 @@ def _why_numbers(
         return f"{values} differ, but nothing says which way is better: give it a direction in the policy"
     if not enough:
         return f"{values} differ; calling that a change takes {MIN_VALUES} on each side"
-    return (
-        f"{values} differ" if found.sure else f"{values} differ, which may be chance in one of so many series"
-    )
+    if found.sure:
+        return f"{values} differ"
+    if found.rounded:
+        return f"{values} differ, by no more than their last digit may hide: record more digits"
+    return f"{values} differ, which may be chance in one of so many series"
 
 
 WEAKER = (

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -247,6 +248,12 @@ def _cpu_quota(root: Path) -> float | None:
     limits += [[text(folder / name) for name in files] for folder in _groups(root, "cpu")]
     quotas = [int(words[0]) / int(words[1]) for words in limits if len(words) == 2 and words[0].isdigit()]
     return min(quotas, default=None)
+
+
+def usable_cpus(root: Path = Path("/")) -> float:
+    """How many CPUs this process may use: a container's CPU set or quota leaves some of the machine's out."""
+    there = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    return min(there, _cpu_quota(root) or there)
 
 
 def cxx_compiler() -> str:

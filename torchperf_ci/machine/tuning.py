@@ -9,6 +9,7 @@ import select
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -55,13 +56,18 @@ def quiet_cpus(count: int, device: Device, root: Path = Path("/")) -> tuple[int,
     # The kernel leaves isolated CPUs out of the affinity that processes start with.
     reserved = [cpu for cpu in quietest_first(isolated, root, node) if count == 1 and _may_use({cpu})]
     allowed = os.sched_getaffinity(0) & set(online_cpus(root)) - isolated
-    chosen = _free_first(reserved or quietest_first(allowed, root, node), count, root)
+    cpus = reserved or _one_node_first(quietest_first(allowed, root, node), count, root)
+    chosen = _free_first(cpus, count, root)
     return tuple(sorted(chosen)) if len(chosen) == count else ()
 
 
-def usable_cpus() -> int:
-    """How many CPUs this process may use: a container's CPU set leaves some of the machine's out."""
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+def _one_node_first(cpus: list[int], count: int, root: Path) -> list[int]:
+    """The CPUs of the first NUMA node that has so many cores which no other process has claimed, then the others."""
+    nodes = _nodes(root)
+    cores = [cpu for cpu in cpus if siblings(root, cpu)[0] == cpu and not _is_of_another(f"cpu {cpu}", root)]
+    free = Counter(nodes.get(cpu, 0) for cpu in cores)
+    one = next((node for node in free if free[node] >= count), None)
+    return cpus if one is None else sorted(cpus, key=lambda cpu: nodes.get(cpu, 0) != one)
 
 
 def _free_first(cpus: list[int], count: int, root: Path) -> list[int]:
@@ -89,6 +95,13 @@ def _claim(what: str, root: Path) -> bool:
     return True
 
 
+def _is_of_another(what: str, root: Path) -> bool:
+    """Whether another process has claimed it."""
+    name = _claimed_name(what, root)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
+        return name not in _held and not asking.connect_ex(name)
+
+
 def _claimed_name(what: str, root: Path) -> str:
     return f"\0torchperf {root} {what}"
 
@@ -100,18 +113,22 @@ def quietest_first(cpus: Iterable[int], root: Path, near: int | None = None) -> 
     nodes are not interleaved. The machine's first core comes last within its node, because interrupts and daemons run
     there.
     """
-    efficient = _efficiency_cores(root)
-    nodes = {
-        cpu: node
-        for node in numbers(text(root / NODES / "online"))
-        for cpu in numbers(text(root / NODES / f"node{node}" / "cpulist"))
-    }
+    efficient, nodes = _efficiency_cores(root), _nodes(root)
 
     def disturbance(cpu: int) -> tuple[bool, int, bool, int, bool, int]:
         of_core, node = siblings(root, cpu), nodes.get(cpu, 0)
         return cpu in efficient, of_core.index(cpu), node != near, node, 0 in of_core, cpu
 
     return sorted(cpus, key=disturbance)
+
+
+def _nodes(root: Path) -> dict[int, int]:
+    """The NUMA node of each CPU; empty where the system has none."""
+    return {
+        cpu: node
+        for node in numbers(text(root / NODES / "online"))
+        for cpu in numbers(text(root / NODES / f"node{node}" / "cpulist"))
+    }
 
 
 def _efficiency_cores(root: Path) -> set[int]:
@@ -273,10 +290,7 @@ OF_ANOTHER = TuningReport(refused={"all": "another torchperf is tuning this mach
 
 def untuned(root: Path = Path("/")) -> TuningReport:
     """Return the report of a run that does not tune: the machine may be tuned by another."""
-    if sys.platform != "linux":
-        return TuningReport()
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as asking:
-        return TuningReport() if asking.connect_ex(_claimed_name("tuning", root)) else OF_ANOTHER
+    return OF_ANOTHER if sys.platform == "linux" and _is_of_another("tuning", root) else TuningReport()
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, expm1, inf, isfinite, log
 from statistics import median
 
@@ -32,6 +32,10 @@ class Effect:
     def size(self) -> float:
         """How large the change is in either direction: ``|ln(ratio)|``, infinite for a ratio that has no logarithm."""
         return abs(log(self.ratio)) if self.ratio > 0 else inf
+
+    def widened(self, by: float) -> Effect:
+        """Return the effect with an interval that is longer at each end by so much, on the log scale."""
+        return replace(self, low=self.low * exp(-by), high=self.high * exp(by))
 
     def inverse(self) -> Effect:
         """Return the effect on the reciprocal quantity."""

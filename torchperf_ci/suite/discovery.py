@@ -35,19 +35,8 @@ _DOMAINS = {
     "vision": ("IMAGE_CLASSIFICATION", "SEMANTIC_SEGMENTATION", "DEPTH_ESTIMATION", "VIDEO_CLASSIFICATION"),
 }
 _SIZES = (
-    "atto",
-    "femto",
-    "pico",
-    "nano",
-    "xxtiny",
-    "xxs",
-    "xtiny",
-    "tiny",
-    "mini",
-    "small",
-    "_s",
-    "_t",
-    "_b0",
+    *("atto", "femto", "pico", "nano", "xxtiny", "xxs", "xtiny", "tiny", "mini", "small"),
+    *("_s", "_t", "_b0"),
 )
 _TOKENS = 64
 _IMAGE_SIZE = 128

@@ -187,13 +187,12 @@ class Workload:
 
 def _is_installed(package: str) -> bool:
     """Whether the package is installed or can be imported, such as from a checkout. Does not import it."""
-    try:
-        importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        with suppress(ModuleNotFoundError):  # of the package before a dot
-            return importlib.util.find_spec(package.replace("-", "_")) is not None
-        return False
-    return True
+    with suppress(importlib.metadata.PackageNotFoundError):
+        if importlib.metadata.version(package):  # an interrupted pip leaves metadata without one
+            return True
+    with suppress(ModuleNotFoundError):  # of the package before a dot
+        return importlib.util.find_spec(package.replace("-", "_")) is not None
+    return False
 
 
 def _kind(value: object) -> str:

@@ -90,6 +90,13 @@ def test_the_versions_of_what_workloads_require_are_told():
     )
 
 
+@pytest.mark.filterwarnings("ignore:Implicit None:DeprecationWarning")
+def test_what_an_interrupted_installation_has_left_has_no_version_to_tell(tmp_path, monkeypatch):
+    (tmp_path / "half_installed-1.0.dist-info").mkdir()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert None not in torch_environment("cpu", ["half-installed"]).dependencies.values()
+
+
 def test_python_itself_is_not_told_as_imported(tmp_path, monkeypatch):
     """A Python in the checkout, such as an environment of conda, is not the code of the commits."""
     monkeypatch.delitem(sys.modules, "wave", raising=False)

@@ -140,8 +140,10 @@ def test_violations_are_counted_in_a_counter_of_their_own(amdsmi):
     assert Rocm().tools.throttle_counters() == ThrottleCounters(1000.0, {"processor hot": 5.0}, 900.0)
 
 
-def test_a_library_before_rocm_6_3_has_no_violations(amdsmi, monkeypatch):
+def test_a_library_before_rocm_6_3_has_no_violations_and_another_name_for_energy(amdsmi, monkeypatch):
     monkeypatch.delattr(type(amdsmi), "amdsmi_get_violation_status")
+    amdsmi.energy = {"power": 2_000_000, "counter_resolution": 15.3, "timestamp": 1}
+    assert Rocm().tools.reading().joules == pytest.approx(30.6)
     assert not Rocm().tools.throttling().known
     assert Rocm().tools.throttle_counters() is None
 

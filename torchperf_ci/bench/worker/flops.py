@@ -191,11 +191,8 @@ def _bilinear(first: Shape, second: Shape, third: Shape, *expanded: Sequence[int
 
 
 _ATTENTION_KERNELS = (
-    "flash_attention_for_cpu",
-    "flash_attention",
-    "efficient_attention",
-    "cudnn_attention",
-    "fused_attention_overrideable",
+    *("flash_attention_for_cpu", "flash_attention", "efficient_attention"),
+    *("cudnn_attention", "fused_attention_overrideable"),
 )
 
 # Formulas by the operator's name in ``torch.ops.aten``.

@@ -196,12 +196,12 @@ def _observed() -> dict[str, str]:
 
 
 def _installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of those packages that are installed here."""
+    """Return the versions of those packages that are installed here; an interrupted pip leaves some without one."""
     found = {}
     for name in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
             found[name] = importlib.metadata.version(name)
-    return found
+    return {name: version for name, version in found.items() if version}
 
 
 @contextmanager

@@ -270,12 +270,10 @@ def unless_coarse(proof: Proof, resolution: float, min_effect: float) -> Proof:
     """
     if not resolution or proof.decision is None:
         return proof
-    effect = proof.decision.effect
-    low, high = effect.low * math.exp(-resolution), effect.high * math.exp(resolution)
-    widened = replace(proof.decision, effect=replace(effect, low=low, high=high))
-    proof = replace(proof, of_pairs=widened, of_code=None)
-    least = low or effect.ratio * math.exp(-resolution)
-    most = high if math.isfinite(high) else effect.ratio * math.exp(resolution)
+    effect = proof.decision.effect.widened(resolution)
+    proof = replace(proof, of_pairs=replace(proof.decision, effect=effect), of_code=None)
+    least = effect.low or effect.ratio * math.exp(-resolution)
+    most = effect.high if math.isfinite(effect.high) else effect.ratio * math.exp(resolution)
     is_explained = least <= 1 if proof.word == "slower" else most >= 1 + min_effect
     if proof.word not in ("slower", "not slower") or not is_explained:
         return proof

@@ -108,14 +108,15 @@ class AmdGpu(VendorGpu):
         power = self._read("amdsmi_get_power_info") or {}
         readings = [power.get(key, "N/A") for key in SOCKET_POWER]
         watts = [value for value in readings if value != "N/A" and value < NO_WATTS]
-        energy = self._read("amdsmi_get_energy_count")
+        energy = self._read("amdsmi_get_energy_count") or {}
+        accumulated = energy.get("energy_accumulator", energy.get("power"))  # the second: before ROCm 6.3
         condition = self.condition()
         return GpuReading(
             time.monotonic(),
             sm_mhz=self._fact("amdsmi_get_clock_info", "clk", self._library.AmdSmiClkType.GFX),
             watts=next(iter(watts), None),
             temperature=condition.temperature,
-            joules=energy and energy["energy_accumulator"] * energy["counter_resolution"] * MICROJOULE,
+            joules=accumulated and accumulated * energy["counter_resolution"] * MICROJOULE,
             processes=len(condition.processes or ()),
         )
 

@@ -20,23 +20,20 @@ class Xpu(Accelerator):
 
     def identity(self) -> DeviceIdentity:
         """The identity as torch sees it, completed by ``xpu-smi``, which does not respect ``ZE_AFFINITY_MASK``."""
-        seen, devices = self._seen, _xpu_smi("discovery", "-j").get("device_list", [])
-        name, unknown = seen.name, "unknown Intel GPU"
-        if not devices:
-            facts = {"gpu_problem": "xpu-smi lists no device"}
-            return DeviceIdentity("xpu", name or unknown, seen.count, seen.memory_mib, facts=facts)
-        first = next((device for device in devices if device.get("device_name") == name), devices[0])
-        details = _xpu_smi("discovery", "-d", str(first.get("device_id", 0)), "-j")
-        driver = str(details.get("driver_version", ""))
+        seen, devices = self._seen, _xpu_smi("discovery", "-j").get("device_list") or []
+        same = [device for device in devices if device.get("device_name") == seen.name]
+        first: Any = next(iter([*same, *devices]), {})
+        details = _xpu_smi("discovery", "-d", str(first.get("device_id", 0)), "-j") if first else {}
+        uuid, driver = str(first.get("uuid", "")), str(details.get("driver_version", ""))
         size = str(details.get("memory_physical_size_byte"))  # may be "N/A"
         return DeviceIdentity(
             "xpu",
-            name or str(first.get("device_name", unknown)),
+            seen.name or str(first.get("device_name", "unknown Intel GPU")),
             gpu_count=seen.count or len(devices),
             gpu_memory_mib=seen.memory_mib or int(size if size.isdigit() else 0) // MIB,
             driver=driver,
             driver_branch=driver,
-            facts={"gpu_uuid": str(first.get("uuid", ""))},
+            facts={"gpu_uuid": uuid} if first else {"gpu_problem": "xpu-smi lists no device"},
         )
 
 
