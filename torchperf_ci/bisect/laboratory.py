@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Settings
     from torchperf_ci.bench.user_command import Reader
     from torchperf_ci.bisect.commits import BuildSource
+    from torchperf_ci.bisect.measurement_setup import BisectLimits
     from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.build_environment import BuildEnvironment
@@ -206,7 +206,7 @@ class Laboratory:
 
     The batch sizes of the ``probes`` are already fixed. ``settings`` name the resolved device; Python and path
     are filled in for each build, and all builds use the same CPUs. Files are written below ``scratch``, which belongs
-    to this range alone.
+    to this range alone. After the deadline of the ``limits``, no build that failed is tried again.
     """
 
     def __init__(
@@ -216,11 +216,13 @@ class Laboratory:
         probes: Sequence[Probe],
         settings: Settings,
         scratch: Path,
+        limits: BisectLimits,
     ) -> None:
         self._sources = sources
         self._environments = environments
         self._settings, _ = on_same_cpus(settings, settings)
         self._scratch = scratch
+        self._limits = limits
         self._pairings = {
             probe.name: CommandPairing(probe)
             if isinstance(probe, CommandProbe)
@@ -256,9 +258,14 @@ class Laboratory:
         """Whether the environment of a build exists; one that an earlier call has made is made again to measure it."""
         return self._environments.holds(self._sources[position], draw)
 
-    def build_good_anew(self) -> BuildAttempt:
-        """Build the good commit once more; raises :class:`EnvironmentUnderTestError` if nothing can be built now."""
+    def build_good_anew(self) -> BuildAttempt | None:
+        """Build the good commit once more, or return None if the deadline leaves no time for it.
+
+        Raises :class:`EnvironmentUnderTestError` if nothing can be built now.
+        """
         for _ in range(PAIR_TRIES):
+            if self._limits.is_late:
+                return None
             again = attempt_build(partial(self._environments.try_anew, self._sources[GOOD]), GOOD)
             if again.ok:
                 return again
@@ -277,20 +284,21 @@ class Laboratory:
             ):
                 self._failed(failure)
 
-    def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure:
+    def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure | BuildAttempt:
         """Measure a planned pair, or return the position at which the probe does not run.
 
-        The reading says which ``draws`` were measured: where the planned draw was evicted and cannot be made again,
-        it is the first one. Raises :class:`WorkloadsFailedError` if no probe runs on the good commit, the reference for
-        all results.
+        If one of its builds cannot be made again, and the deadline leaves open why, the result is that failed build.
+        The reading says which ``draws`` were measured: where the planned draw was evicted and cannot be made again, it
+        is the first one. Raises :class:`WorkloadsFailedError` if no probe runs on good, the reference for all results.
         """
         builds = []
         for position, draw in zip((step.base, step.head), step.draws, strict=True):
             try:
                 builds.append(self._measurable(position, draw))
             except EnvironmentUnderTestError as error:  # an earlier call built it, or it was evicted
-                self.build_good_anew()
-                return self._failed(ProbeFailure(step.probe, position, str(error)))
+                if self.build_good_anew():
+                    return self._failed(ProbeFailure(step.probe, position, str(error)))
+                return BuildAttempt(position, ok=False, why=str(error))
         start = time.monotonic()
         reading = self._pair(step, *builds)
         if isinstance(reading, ProbeFailure):
@@ -333,8 +341,11 @@ class Laboratory:
 
     def _get_anew(self, source: BuildSource, draw: int) -> BuildEnvironment:
         """Get an environment that existed before; raises :class:`EnvironmentUnderTestError` if it fails twice."""
-        with suppress(EnvironmentUnderTestError):
+        try:
             return self._environments.get(source, draw)
+        except EnvironmentUnderTestError:
+            if self._limits.is_late:
+                raise
         return self._environments.get(source, draw)
 
     def _measurable(self, position: int, draw: int) -> MeasurableBuild:
