@@ -236,14 +236,13 @@ class Laboratory:
     def remarks(self) -> Sequence[str]:
         """Notes about interference on the machine while pairs were measured, and about runs that were repeated."""
         lost = [run for one in self._pairings.values() if isinstance(one, CommandPairing) for run in one.lost]
-        failed = ""
+        notes = [interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")]
         if lost:
             repeated, last = counted(len(lost), "run"), first_and_last(_failure_text(lost[-1]))
-            failed = (
+            notes.append(
                 f"the command fails by chance: {repeated} had to be repeated on the same build, last: {last}"
             )
-        disturbed = interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")
-        return [*filter(None, (disturbed, failed))]
+        return [*filter(None, notes)]
 
     def build(self, position: int, draw: int = 0) -> BuildAttempt:
         """Make the environment of a commit unless it exists; a failure is returned, not raised.
