@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Settings
     from torchperf_ci.bench.user_command import Reader
     from torchperf_ci.bisect.commits import BuildSource
-    from torchperf_ci.bisect.measurement_setup import BisectLimits
+    from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
     from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.build_environment import BuildEnvironment
@@ -204,7 +204,7 @@ FIRST_RUNS = 2
 class Laboratory:
     """Builds and measures ``sources``, the commits or nightlies of a range by position.
 
-    The batch sizes of the ``probes`` are already fixed. ``settings`` name the resolved device; Python and path
+    The batch sizes of the probes of ``setup`` are already fixed. Its settings name the resolved device; Python and path
     are filled in for each build, and all builds use the same CPUs. Files are written below ``scratch``, which belongs
     to this range alone. After the deadline of the ``limits``, no build that failed is tried again.
     """
@@ -213,21 +213,20 @@ class Laboratory:
         self,
         sources: Sequence[BuildSource],
         environments: EnvironmentCache[BuildSource],
-        probes: Sequence[Probe],
-        settings: Settings,
+        setup: MeasurementSetup,
         scratch: Path,
         limits: BisectLimits,
     ) -> None:
         self._sources = sources
         self._environments = environments
-        self._settings, _ = on_same_cpus(settings, settings)
+        self._settings, _ = on_same_cpus(setup.settings, setup.settings)
         self._scratch = scratch
         self._limits = limits
         self._pairings = {
             probe.name: CommandPairing(probe)
             if isinstance(probe, CommandProbe)
             else WorkloadPairing(probe, scratch / "pairs")
-            for probe in probes
+            for probe in setup.probes
         }
         self._observed: list[Mapping[str, str]] = []
         self._broken: set[str] = set()  # the probes that do not run on the good commit

@@ -180,9 +180,7 @@ def search(
                 build_good()
             for attempt in attempts if GOOD not in state_file.facts.built else ():
                 state_file.add(attempt)
-            laboratory = Laboratory(
-                sequence.sources, environments, setup.probes, setup.settings, folder, limits
-            )
+            laboratory = Laboratory(sequence.sources, environments, setup, folder, limits)
             if is_new:
                 laboratory.try_good()
             with closing(BisectProgress(question, sequence.labels)) as progress:
