@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
@@ -97,7 +98,7 @@ class Git:
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> bytes:
         """Run git and return its output. Raises :class:`GitError`."""
-        overrides = _overrides(self._listing())
+        overrides = self._own_programs
         try:
             return self._run(arguments, (*_PLAIN, *overrides, *self.settings), stdin)
         except GitError as error:
@@ -109,6 +110,11 @@ class Git:
                 "need belongs in your own, git config --global)"
             )
             raise GitError(msg) from None
+
+    @cached_property
+    def _own_programs(self) -> Sequence[GitSetting]:
+        """The settings that override the repository's; read once, since each call would start a second process."""
+        return _overrides(self._listing())
 
     def _listing(self) -> bytes:
         """Return all settings with their scopes. Raises :class:`GitError`, also if git ignores those passed to it."""

@@ -58,16 +58,57 @@ def test_a_good_commit_that_fails_is_not_built_again_after_the_deadline(
     assert tried(tmp_path, 0) == 1
 
 
-def test_good_is_not_built_again_after_the_deadline_when_others_fail_in_a_row(
-    bisect: Bisecting, history: History, quick: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    shas, built, over = history.costs(100, 100, 150, 150), tmp_path / "built", tmp_path / "over"
+@pytest.fixture
+def late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that ends every deadline as soon as it exists."""
+    over = tmp_path / "over"
     monkeypatch.setattr(Deadline, "left", property(lambda _: 0.0 if over.exists() else 1000.0))
-    fails = f"{{ [ $(wc -l <{built}) -lt 5 ] || touch {over}; exit 1; }}"
-    build = f"echo $SHA >>{built}; [ $SHA = {shas[0]} ] || [ $SHA = {shas[3]} ] || {fails}"
+    return over
+
+
+LATE = ("--deadline", "1000")
+
+
+@pytest.mark.parametrize("builds", [5, 6])
+def test_good_is_not_built_again_after_the_deadline_when_others_fail_in_a_row(
+    bisect: Bisecting, history: History, quick: str, tmp_path: Path, late: Path, builds: int
+) -> None:
+    """The deadline passes with the third failure, or with the first one of good itself."""
+    shas, built = history.costs(100, 100, 150, 150), tmp_path / "built"
+    fails = f"{{ [ $(wc -l <{built}) -lt {builds} ] || touch {late}; exit 1; }}"
+    works = f"[ $SHA = {shas[3]} ] || {{ [ $SHA = {shas[0]} ] && [ $(wc -l <{built}) -lt 3 ]; }}"
+    build = f"echo $SHA >>{built}; {works} || {fails}"
     options = ("--good", shas[0], "--bad", shas[3], "--python", quick, "--build", build)
-    assert bisect.code(*options, "--deadline", "1000") == 5
-    assert built.read_text().split().count(shas[0]) == 1
+    assert bisect.code(*options, *LATE) == 5
+    row = built.read_text().split()
+    assert (len(row), row.count(shas[0])) == (builds, builds - 4)
+
+
+def test_no_build_of_a_pair_begins_after_the_deadline(
+    bisect: Bisecting, history: History, quick: str, tmp_path: Path, late: Path
+) -> None:
+    """That of its first commit had begun before; the pair then waits for the next call."""
+    shas, built = history.costs(100, 150), tmp_path / "built"
+    build = f"cp cost.sh {{env}}/$SEED; echo $SHA >>{built}; [ $(wc -l <{built}) != 3 ] || touch {late}"
+    options = ("--good", shas[0], "--bad", shas[1], "--python", quick, "--build", build)
+    assert bisect(*options, *LATE, code=5).builds == 3
+    assert built.read_text().split() == [*shas, shas[0]]
+    late.unlink()
+    assert [one.commit for one in bisect(*options).culprits] == [shas[1]]
+
+
+def test_a_build_that_cannot_be_made_again_is_not_tried_twice_after_the_deadline(
+    bisect: Bisecting, history: History, quick: str, tmp_path: Path, late: Path
+) -> None:
+    shas, built = history.costs(100, 150), tmp_path / "built"
+    build = f"echo $SHA >>{built}; [ $(wc -l <{built}) != 4 ] || {{ touch {late}; exit 1; }}"
+    options = ("--good", shas[0], "--bad", shas[1], "--python", quick, "--build", build)
+    bisect(*options, "--max-runs", "1", code=5)
+    assert "--deadline ended it" in bisect(*options, *LATE, code=5).why
+    assert built.read_text().split() == [*shas, *shas]
+    late.unlink()
+    found = bisect(*options)
+    assert ([one.commit for one in found.culprits], found.skipped) == ([shas[1]], ())
 
 
 @pytest.mark.parametrize(("end", "which"), [(0, "good"), (1, "bad")])

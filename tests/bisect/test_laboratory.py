@@ -16,6 +16,7 @@ from torchperf_ci.bench.pairs import Pair, SideFailure
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.bisect import laboratory
 from torchperf_ci.bisect.laboratory import Laboratory
+from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
 from torchperf_ci.bisect.probes import UNNAMED_SERIES, CommandProbe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, PlannedPair, ProbeFailure
 from torchperf_ci.environments.build_environment import BuildEnvironment
@@ -90,7 +91,8 @@ def a_laboratory(tmp_path: Path, opened) -> Iterator[Callable[..., Laboratory]]:
                     (tmp_path / revision.sha).mkdir()
                     (tmp_path / revision.sha / file).write_text(source)
             settings = Settings("no python", "cpu", (str(tmp_path / "suite.py"),), budget=0.2, timeout=60)
-            return Laboratory(revisions, environments, [probe], settings, tmp_path / "scratch")
+            setup = MeasurementSetup((probe,), settings)
+            return Laboratory(revisions, environments, setup, tmp_path / "scratch", BisectLimits())
 
         yield make
 
@@ -222,7 +224,8 @@ def test_a_probe_that_does_not_run_on_good_ends_only_a_search_that_has_no_other(
     a_laboratory, tmp_path: Path
 ) -> None:
     lab = a_laboratory(COMMAND, "run.sh", "exit 3", "echo 1")
-    both = Laboratory(lab._sources, lab._environments, [COMMAND, WORKLOAD], lab._settings, tmp_path)
+    setup = MeasurementSetup((COMMAND, WORKLOAD), lab._settings)
+    both = Laboratory(lab._sources, lab._environments, setup, tmp_path, BisectLimits())
     step = PlannedPair("command", 0, 1, "confirm")
     assert both.measure(step) == ProbeFailure("command", 0, "failed: it exited with code 3")
     with pytest.raises(WorkloadsFailedError, match="does not run on 0000000000 change 0"):

@@ -77,10 +77,16 @@ def test_a_culprit_that_moves_a_submodule_has_the_note(history, library: Path, g
     bad = history.commit("Bump")
     found = bisect("--good", good, "--bad", bad, command="cat {worktree}/lib/cost")
     assert [one.commit for one in found.culprits] == [bad]
-    assert any(f"{bad[:10]} moves the submodule lib from" in note for note in found.notes)
+    moved = f"{bad[:10]} moves the submodule lib from"
+    assert any(moved in note for note in found.notes)
+    bisect.state.unlink()
+    repair = history.commit("Repair")
+    found = bisect("--good", good, "--bad", repair, command=f"[ $SHA != {bad} ] && cat lib/cost")
+    assert [one.set for one in found.culprits] == [(bad, repair)]
+    assert any(moved in note for note in found.notes), "also where it is one of several"
+    bisect.state.unlink()
     history.git("submodule", "--quiet", "deinit", "--force", "--all")
     shutil.rmtree(history.folder / ".git" / "modules")
-    bisect.state.unlink()
     missed = bisect("--good", good, "--bad", bad, command="cat lib/cost || echo 1000 #")
     assert missed.status == "not-reproduced"
     assert "commits have submodules only if your checkout has them" in missed.why

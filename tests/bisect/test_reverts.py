@@ -12,6 +12,7 @@ SHA = "0123456789abcdef0123456789abcdef01234567"
     [
         ('Revert "Fuse the norm (#12)" (#15)', f"This reverts commit {SHA}.\n", SHA),
         ('Revert "Fuse the norm (#12)"', "Reverted on behalf of somebody", "Fuse the norm (#12)"),
+        ('Back out "Fuse the norm" (#17)', "Original commit changeset: 0123456789ab\n", "Fuse the norm"),
         ('Revert "Revert "Fuse the norm (#12)"" (#16)', "", 'Revert "Fuse the norm (#12)"'),
         ("Fuse the norm", f"It was lost.\n\nThis reverts commit {SHA[:10]} in part.", SHA[:10]),
         ("Fuse the norm", f"See how `This reverts commit {SHA}` reads.", ""),

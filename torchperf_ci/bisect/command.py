@@ -110,8 +110,7 @@ def bisect_command(options: BisectOptions) -> int:
         return 0
     bisection = with_repeat_command(bisection, asked, judgement)
     # After the deadline, the search inside a culprit, or its profile, may be left.
-    is_late = limits.deadline is not None and not limits.deadline.left
-    if is_nightly and not (is_late and bisection.culprits):
+    if is_nightly and not (limits.is_late and bisection.culprits):
         write_culprits(_beside(state, "culprits"), bisection)
     publish_bisection(bisection, out, json_output=options.json)
     is_answered = bisection.status != "inconclusive" or options.on_failure == "warn"

@@ -78,11 +78,14 @@ def pull_request_title(subject: str, body: str) -> str:
 
 
 _NAMED = re.compile(r"^This reverts commit ([0-9a-f]{7,64})\b", re.MULTILINE)
-_QUOTED = re.compile(r'Revert "(.+)"')
+_QUOTED = re.compile(r'(?:Revert|Back out) "(.+)"')
 
 
 def reverted_commit(subject: str, body: str) -> str:
-    """The SHA in the ``body`` that git and GitHub write for a revert, else the quoted subject, else ``""``."""
+    """The SHA in the ``body`` that git and GitHub write for a revert, else the quoted subject, else ``""``.
+
+    What is taken back at Meta and exported from there, as to PyTorch, is called ``Back out "…"``.
+    """
     if named := _NAMED.search(body):
         return named[1]
     quoted = _QUOTED.match(subject)

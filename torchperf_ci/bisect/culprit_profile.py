@@ -216,8 +216,7 @@ class CulpritProfiler:
 
     def _take(self, case: Case, position: int, settings: Settings, trace: Path | None) -> Profile:
         """Profile a build; raises :class:`WorkerFailure` if the deadline has passed."""
-        deadline = self.limits.deadline
-        if deadline is not None and not deadline.left:
+        if self.limits.is_late:
             status = "timeout"
             raise WorkerFailure(status, "the limit of --deadline left no time for them")
         environment = self.environments.get(self.sequence.sources[position])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from torchperf_ci.bench.case import Settings
     from torchperf_ci.bench.user_command import Reader
     from torchperf_ci.bisect.commits import BuildSource
+    from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
     from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.build_environment import BuildEnvironment
@@ -204,28 +204,29 @@ FIRST_RUNS = 2
 class Laboratory:
     """Builds and measures ``sources``, the commits or nightlies of a range by position.
 
-    The batch sizes of the ``probes`` are already fixed. ``settings`` name the resolved device; Python and path
+    The batch sizes of the probes of ``setup`` are already fixed. Its settings name the resolved device; Python and path
     are filled in for each build, and all builds use the same CPUs. Files are written below ``scratch``, which belongs
-    to this range alone.
+    to this range alone. After the deadline of the ``limits``, no build that failed is tried again.
     """
 
     def __init__(
         self,
         sources: Sequence[BuildSource],
         environments: EnvironmentCache[BuildSource],
-        probes: Sequence[Probe],
-        settings: Settings,
+        setup: MeasurementSetup,
         scratch: Path,
+        limits: BisectLimits,
     ) -> None:
         self._sources = sources
         self._environments = environments
-        self._settings, _ = on_same_cpus(settings, settings)
+        self._settings, _ = on_same_cpus(setup.settings, setup.settings)
         self._scratch = scratch
+        self._limits = limits
         self._pairings = {
             probe.name: CommandPairing(probe)
             if isinstance(probe, CommandProbe)
             else WorkloadPairing(probe, scratch / "pairs")
-            for probe in probes
+            for probe in setup.probes
         }
         self._observed: list[Mapping[str, str]] = []
         self._broken: set[str] = set()  # the probes that do not run on the good commit
@@ -234,14 +235,13 @@ class Laboratory:
     def remarks(self) -> Sequence[str]:
         """Notes about interference on the machine while pairs were measured, and about runs that were repeated."""
         lost = [run for one in self._pairings.values() if isinstance(one, CommandPairing) for run in one.lost]
-        failed = ""
+        notes = [interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")]
         if lost:
             repeated, last = counted(len(lost), "run"), first_and_last(_failure_text(lost[-1]))
-            failed = (
+            notes.append(
                 f"the command fails by chance: {repeated} had to be repeated on the same build, last: {last}"
             )
-        disturbed = interference_note(self._observed, f" ({counted(len(self._observed), 'pair')})")
-        return [*filter(None, (disturbed, failed))]
+        return [*filter(None, notes)]
 
     def build(self, position: int, draw: int = 0) -> BuildAttempt:
         """Make the environment of a commit unless it exists; a failure is returned, not raised.
@@ -256,9 +256,14 @@ class Laboratory:
         """Whether the environment of a build exists; one that an earlier call has made is made again to measure it."""
         return self._environments.holds(self._sources[position], draw)
 
-    def build_good_anew(self) -> BuildAttempt:
-        """Build the good commit once more; raises :class:`EnvironmentUnderTestError` if nothing can be built now."""
+    def build_good_anew(self) -> BuildAttempt | None:
+        """Build the good commit once more, or return None if the deadline leaves no time for it.
+
+        Raises :class:`EnvironmentUnderTestError` if nothing can be built now.
+        """
         for _ in range(PAIR_TRIES):
+            if self._limits.is_late:
+                return None
             again = attempt_build(partial(self._environments.try_anew, self._sources[GOOD]), GOOD)
             if again.ok:
                 return again
@@ -277,20 +282,21 @@ class Laboratory:
             ):
                 self._failed(failure)
 
-    def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure:
+    def measure(self, step: PlannedPair) -> BisectReading | ProbeFailure | BuildAttempt:
         """Measure a planned pair, or return the position at which the probe does not run.
 
-        The reading says which ``draws`` were measured: where the planned draw was evicted and cannot be made again,
-        it is the first one. Raises :class:`WorkloadsFailedError` if no probe runs on the good commit, the reference for
-        all results.
+        If one of its builds cannot be made again, and the deadline leaves open why, the result is that failed build.
+        The reading says which ``draws`` were measured: where the planned draw was evicted and cannot be made again, it
+        is the first one. Raises :class:`WorkloadsFailedError` if no probe runs on good, the reference for all results.
         """
         builds = []
         for position, draw in zip((step.base, step.head), step.draws, strict=True):
             try:
                 builds.append(self._measurable(position, draw))
             except EnvironmentUnderTestError as error:  # an earlier call built it, or it was evicted
-                self.build_good_anew()
-                return self._failed(ProbeFailure(step.probe, position, str(error)))
+                if self.build_good_anew():
+                    return self._failed(ProbeFailure(step.probe, position, str(error)))
+                return BuildAttempt(position, ok=False, why=str(error))
         start = time.monotonic()
         reading = self._pair(step, *builds)
         if isinstance(reading, ProbeFailure):
@@ -333,8 +339,11 @@ class Laboratory:
 
     def _get_anew(self, source: BuildSource, draw: int) -> BuildEnvironment:
         """Get an environment that existed before; raises :class:`EnvironmentUnderTestError` if it fails twice."""
-        with suppress(EnvironmentUnderTestError):
+        try:
             return self._environments.get(source, draw)
+        except EnvironmentUnderTestError:
+            if self._limits.is_late:
+                raise
         return self._environments.get(source, draw)
 
     def _measurable(self, position: int, draw: int) -> MeasurableBuild:

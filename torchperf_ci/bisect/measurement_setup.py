@@ -71,9 +71,14 @@ class BisectLimits:
         """Whether ``more`` further builds are allowed; if not, existing builds can still be measured."""
         return not more or self.builds is None or len(facts.builds) + more <= self.builds
 
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed. Nothing that takes long is begun then: a build may take hours."""
+        return self.deadline is not None and not self.deadline.left
+
     def ended_by(self, facts: BisectFacts) -> str:
         """The option of the limit that has been reached, or ``""``."""
-        if self.deadline is not None and not self.deadline.left:
+        if self.is_late:
             return "--deadline"
         if self.pairs is not None and len(facts.readings) >= self.pairs:
             return "--max-runs"

@@ -19,9 +19,9 @@ def open_questions(investigation: Investigation, ended_by: str, names: Sequence[
 
     ``ended_by`` is the option whose limit ended the search, or empty; ``names`` are those of the builds.
     """
+    limit = f"the limit of {ended_by} ended the search" if ended_by else ""
     if is_found(investigation) and investigation.searches:
-        because = f"the limit of {ended_by} ended the search" if ended_by else "the rest could not be located"
-        yield f"the culprits do not explain all of the change: {because}"
+        yield f"the culprits do not explain all of the change: {limit or 'the rest could not be located'}"
     if investigation.facts.repeated:
         yield (
             "rebuilding commits gave the same builds, byte for byte, so nothing else was rebuilt, and the result holds "
@@ -41,20 +41,19 @@ def open_questions(investigation: Investigation, ended_by: str, names: Sequence[
                     f"{series.name} got slower between {before} and {after}, and could be measured no closer: that it "
                     f"is because of {culprit}, too, is likely but not proven"
                 )
-    yield from _without_answer(investigation, ended_by)
+    yield from _without_answer(investigation, limit)
     quiet = [series.name for series in investigation.series if series.confirmation.word == "not slower"]
     if quiet and investigation.regressed:
         yield f"not slower on this machine: {', '.join(quiet)}"
 
 
-def _without_answer(investigation: Investigation, ended_by: str) -> Iterator[str]:
+def _without_answer(investigation: Investigation, limit: str) -> Iterator[str]:
     """Yield which series may have got slower as well, beside those of which it is known."""
     if missing := investigation.missing:
         yield f"not known whether slower, because no pair of bad and good yields it: {', '.join(missing)}"
     open_ones = [one for one in investigation.series if one.confirmation.word in ("open", "unknown")]
     unclear = [one.name for one in open_ones if not one.culprits]
     if unclear and len(unclear) < len(investigation.series):
-        limit = f"the limit of {ended_by} ended the search" if ended_by else ""
         because = limit or "its pairs are too few or vary too much"
         yield f"not known whether slower, because {because}: {', '.join(unclear)}"
 

@@ -312,7 +312,6 @@ def _case(verdict: Verdict, known: KnownWorkloads, device: str) -> Case | str:
 
 
 def _runs(series: Series, known: KnownWorkloads) -> bool:
-    modes = known.workloads[series.model].modes
-    if series.metric in OF_COMPILED_CODE and series.backend == "eager":
-        return False
-    return series.mode in modes and series.dtype in DTYPES and series.backend in BACKENDS
+    has_metric = series.metric not in OF_COMPILED_CODE or series.backend != "eager"
+    has_mode = series.mode in known.workloads[series.model].modes
+    return has_metric and has_mode and series.dtype in DTYPES and series.backend in BACKENDS

@@ -141,7 +141,7 @@ def _search_commits(
     culprits = tuple(with_commit_details(culprit, known, url) for culprit in bisection.culprits)
     setup = result.setup
     steps = [(before.sha, after.sha) for before, after in pairwise(commits.commits)]
-    guilty = {one.commit for one in culprits}
+    guilty = {sha for one in culprits for sha in one.set}
     moved = [note for step in steps if step[1] in guilty for note in submodule_notes(commits.repo, *step)]
     notes = (*bisection.notes, *moved)
     bisection = replace(bisection, culprits=culprits, machine=setup.machine, torch=setup.torch, notes=notes)

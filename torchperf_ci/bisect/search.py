@@ -90,6 +90,8 @@ def _are_built(
             if not laboratory.holds(position, draw):
                 progress.begin_build(position, draw)
             continue
+        if limits.is_late:  # since the first of the two was begun
+            return False
         progress.begin_build(position, draw)
         build = laboratory.build(position, draw)
         state.add(build)
@@ -98,7 +100,7 @@ def _are_built(
             ends = {0, question.bad} & state.facts.unbuilt
             if position in ends and state.facts.tries[position] >= TRIES:
                 raise _end_fails(build)
-            if not limits.ended_by(state.facts):  # a build may take hours; the next call tries these again
+            if not limits.is_late:  # else the next call tries these again
                 _check_builds(laboratory, state, progress)
         if not build.ok or build.repeated:
             return False
@@ -116,8 +118,9 @@ def _check_builds(laboratory: Laboratory, state: StateFile, progress: BisectProg
     except EnvironmentUnderTestError:
         state.add(RetriedFailures(tuple(sorted({build.position for build in failed}))))
         raise
-    state.add(good)
-    progress.end(good, state.facts)
+    if good:
+        state.add(good)
+        progress.end(good, state.facts)
 
 
 SAME_BUILDS = (
@@ -177,7 +180,7 @@ def search(
                 build_good()
             for attempt in attempts if GOOD not in state_file.facts.built else ():
                 state_file.add(attempt)
-            laboratory = Laboratory(sequence.sources, environments, setup.probes, setup.settings, folder)
+            laboratory = Laboratory(sequence.sources, environments, setup, folder, limits)
             if is_new:
                 laboratory.try_good()
             with closing(BisectProgress(question, sequence.labels)) as progress:
@@ -215,7 +218,7 @@ def _build_good(
     if not tried:
         say(f"building {good}")
     while not tried or not tried[-1].ok:
-        if len(tried) == TRIES or (tried and limits.ended_by(BisectFacts())):
+        if len(tried) == TRIES or (tried and limits.is_late):
             raise _end_fails(tried[-1])
         tried.append(attempt_build(partial(environments.get, good), GOOD))
     return environments.get(good)

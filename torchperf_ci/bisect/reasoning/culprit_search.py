@@ -28,15 +28,10 @@ from torchperf_ci.stats.sequential_test import BETA
 
 def probability_left(claim: float, proof: Proof) -> float:
     """The probability of a step that was claimed with probability ``claim`` and then not proven."""
-    odds = claim / (1 - claim) * _likelihood_ratio(proof)
+    # How much likelier such pairs are for a culprit than otherwise; at most 1, so that they never support a claim.
+    ratio = BETA if proof.word == "not slower" else math.exp(min(proof.increase, 0.0))
+    odds = claim / (1 - claim) * ratio
     return odds / (1 + odds)
-
-
-def _likelihood_ratio(proof: Proof) -> float:
-    """How much likelier such pairs are for a culprit than otherwise; at most 1, so that they never support a claim."""
-    if proof.word == "not slower":
-        return BETA
-    return math.exp(min(proof.increase, 0.0))
 
 
 def with_refutations(found: Posterior, most: Mapping[int, float]) -> Posterior:
@@ -78,7 +73,8 @@ class RevertedSuspect:
     @property
     def is_open(self) -> bool:
         """Whether more pairs of that build may show that it is as slow as before the revert."""
-        return self.place is not None and not self._lasts and self._pairs < MAX_PAIRS_OF_REVERT
+        proof = self._proof
+        return proof is not None and not self._lasts and len(proof.log_ratios) < MAX_PAIRS_OF_REVERT
 
     @property
     def is_gone(self) -> bool:
@@ -117,13 +113,9 @@ class RevertedSuspect:
     def _lasts(self) -> bool:
         return self._proof is not None and self._proof.increase >= CLEARLY_SLOW
 
-    @property
-    def _pairs(self) -> int:
-        return len(self._proof.log_ratios) if self._proof else 0
-
     @cached_property
     def _proof(self) -> Proof | None:
-        if not self.place:
+        if self.place is None:
             return None
         return self.evidence.confirm(SuspectRange(self.segment.before, self.place), is_learnt=True)
 

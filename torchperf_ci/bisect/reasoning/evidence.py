@@ -36,10 +36,6 @@ class SuspectRange:
         """The steps that lie within this range."""
         return (step for step in steps if self.before <= step.before and step.after <= self.after)
 
-    def among(self, positions: Iterable[int]) -> list[int]:
-        """Those of the positions that lie within this range, its ends included."""
-        return [position for position in positions if self.before <= position <= self.after]
-
     def without(self, steps: Iterable[SuspectRange]) -> list[SuspectRange]:
         """The parts of this range that remain when steps within it are removed, in order."""
         places = sorted(self.parts(steps))
@@ -197,6 +193,12 @@ class BisectFacts:
         )
 
     @cached_property
+    def taken(self) -> frozenset[tuple[int, int]]:
+        """The positions and draws of the builds that were measured, and of the wasted rebuilds."""
+        pairs = (zip((one.base, one.head), one.draws, strict=True) for one in self.readings)
+        return self.wasted.union(*pairs)
+
+    @cached_property
     def unbuilt(self) -> frozenset[int]:
         """The positions whose builds have failed so far.
 
@@ -339,14 +341,7 @@ def draw_to_read(facts: BisectFacts, base: int, head: int, *, anew: bool) -> int
     read = [one.draws[1] for one in facts.by_ends.get((base, head), ()) if not one.draws[0]]
     if not anew:
         return max(read, default=0)
-    others = [
-        draw
-        for one in facts.readings
-        for end, draw in zip((one.base, one.head), one.draws, strict=True)
-        if end == head
-    ]
-    wasted = [draw for position, draw in facts.wasted if position == head]
-    return max([*others, *wasted], default=0) + 1
+    return max((draw for position, draw in facts.taken if position == head), default=0) + 1
 
 
 def build_seconds(question: BisectQuestion, facts: BisectFacts) -> float:

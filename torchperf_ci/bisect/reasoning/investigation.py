@@ -96,7 +96,7 @@ class Investigation:
                     alike = (
                         part,
                         frozenset(part.parts(series.refuted)),
-                        frozenset(part.among(series.failing)),
+                        series.failing.intersection(range(part.before, part.after + 1)),
                     )
                     groups.setdefault(alike, []).append(series)
         return [

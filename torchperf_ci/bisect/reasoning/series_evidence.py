@@ -126,11 +126,8 @@ class BuildDraws:
 
     def _new(self) -> tuple[int, int]:
         """A new draw of each end: the first number that has not been measured for another purpose or wasted."""
-        taken = {*self.facts.wasted}
-        for reading in self.facts.readings:
-            taken |= {(reading.base, reading.draws[0]), (reading.head, reading.draws[1])}
         before, after = (
-            next(number for number in count(int(self.fresh)) if (end, number) not in taken)
+            next(number for number in count(int(self.fresh)) if (end, number) not in self.facts.taken)
             for end in (self.segment.before, self.segment.after)
         )
         return before, after
