@@ -21,6 +21,7 @@ from torchperf_ci.series.points import (
     workload_changed,
 )
 from torchperf_ci.series.policy import MetricRule, numbers, recorded_direction, rule_of_metric, suited
+from torchperf_ci.stats.gate import SINGLE_RUN_HISTORY
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.verdicts.verdict import Evidence, Verdict, VerdictWord
 
@@ -47,20 +48,27 @@ RUNS_TO_SETTLE = 3
 def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
     """Judge a count: it has changed if all runs since a recent one are outside the range of the runs before.
 
-    Some nights after a change thus say the same, and continue its bisection. A count that has come and gone before has
-    to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate.
+    Some nights after a change thus say the same, and continue its bisection. A count that has come and gone before, or
+    has too short a past to tell, has to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate.
     """
     points = [*pairing.old, *pairing.new]
     values = numbers(points)
     begin, change = _last_change(points, len(pairing.old), rule)
     word, why = change, ""
-    if _comes_and_goes(values[:begin], values[begin:]):
-        begin_of_stay = max(min(begin, len(values) - RUNS_TO_SETTLE), 1)
-        settled = _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
-        if settled != "unchanged":
-            word, begin = settled, begin_of_stay
+    comes_and_goes = _comes_and_goes(values[:begin], values[begin:])
+    if comes_and_goes or begin < SINGLE_RUN_HISTORY:
+        begin_of_stay = min(begin, len(values) - RUNS_TO_SETTLE)
+        stay = (
+            _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
+            if begin_of_stay > 0
+            else "unchanged"
+        )
+        if stay != "unchanged":
+            word, begin = stay, begin_of_stay
         elif change != "unchanged":
-            word, why = "noisy", f", but it came and went in the last {RECENT_FLICKER} runs"
+            often = f", but it came and went in the last {RECENT_FLICKER} runs"
+            few = f"; after fewer than {SINGLE_RUN_HISTORY} runs, {RUNS_TO_SETTLE} in a row are proof"
+            word, why = "noisy", often if comes_and_goes else few
     before = _compared(values[:begin])
     runs = len({point.run for point in points[begin:]})
     new = range_text(values[begin:]) + (f" in the last {runs} runs" if runs > 1 else "")
