@@ -163,13 +163,15 @@ def test_a_new_zero_of_a_latency_is_missing(history: Path, tmp_path: Path) -> No
     assert (verdict["verdict"], verdict["why"]) == ("missing", "the run has no number above zero")
 
 
+@pytest.mark.parametrize("newest", [["latency(ms)", "tokens"], ["tokens"]])
 def test_a_newest_run_without_a_number_is_told_where_an_earlier_one_is_judged(
-    history: Path, tmp_path: Path
+    history: Path, tmp_path: Path, newest: list[str]
 ) -> None:
-    for day, value in [(30, 10.03), (31, 0)]:
-        run(tmp_path / "new", f"run-{day}", [record("latency(ms)", value, day)])
+    run(tmp_path / "new", "run-30", [record("latency(ms)", 10.03, 30), record("tokens", 0, 30)])
+    run(tmp_path / "new", "run-31", [record(metric, 0, 31) for metric in newest])
+    run(tmp_path / "new", "shard", [record("other(s)", 5, 32)])
     assert check(tmp_path / "new", "--against", history) == 0
-    assert words(tmp_path) == ["unchanged"]
+    assert words(tmp_path) == ["unchanged", "new", "new"]
     assert notes(tmp_path) == ["1 series has no number in the newest run, so an earlier one is judged"]
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import MIN_EFFECT, kind_of
-from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
+from torchperf_ci.series.points import (
+    WORKLOAD_CHANGED,
+    Point,
+    Points,
+    Series,
+    SeriesGroup,
+    differing_facts,
+    runs_of_groups,
+    short_id,
+)
 from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.verdicts.verdict import (
@@ -128,10 +138,25 @@ def _has_several_numbers(points: Iterable[Point]) -> bool:
 
 
 def judged_by_earlier(verdicts: Iterable[Verdict], new: Points) -> str:
-    """Return a note on series that are judged although their newest new run has no number of them; else empty."""
+    """Return a note on series that are judged although a later new run has no number of them; else empty.
+
+    A run is later if it shares a series with their last run: the runs of shards may have nothing in common.
+    """
+    places = {
+        group: {run: place for place, run in enumerate(runs)} for group, runs in runs_of_groups(new).items()
+    }
+    last: dict[tuple[SeriesGroup, str], int] = defaultdict(int)
+    for series, row in new.items():
+        newest = max(places[series.group][point.run] for point in row)
+        for point in row:
+            last[series.group, point.run] = max(last[series.group, point.run], newest)
     judged = {verdict.series for verdict in verdicts if verdict.verdict != "missing"}
-    newest = [of_newest_runs(row, 1) for series, row in _measured(new).items() if series in judged]
-    count = sum(all(point.value is None for point in points) for points in newest)
+    own = {
+        series: [point.run for point in row if point.value is not None][-1:]
+        for series, row in _measured(new).items()
+        if series in judged
+    }
+    count = sum(last[one.group, run] > places[one.group][run] for one, runs in own.items() for run in runs)
     return f"{_series_have(count)} no number in the newest run, so an earlier one is judged" if count else ""
 
 
