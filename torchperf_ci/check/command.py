@@ -11,6 +11,7 @@ from torchperf_ci import actions
 from torchperf_ci.check import baselines, pairing
 from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
 from torchperf_ci.check.judging import judge_all
+from torchperf_ci.check.missing_series import absent_machines
 from torchperf_ci.check.recorded_past import (
     STORE,
     PastSource,
@@ -167,6 +168,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
         _NOTHING_COMPARED if past.points and not any(others.values()) else "",
         *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
+        *absent_machines(others, new),
     ]
     by_torchperf = any(series.mode for series in new)  # the results of other tools have no mode
     reproduction = _repeat_options(options, config) if by_torchperf else None
@@ -227,10 +229,13 @@ def _past(new: Points, options: CheckOptions, config: Config) -> RecordedPast:
     is_named = bool(options.branch) and branch not in {point.branch for point in points}
     role = options.role or config.upload.role
     format_name = options.format or ""
-    source = PastSource(
-        against, dsn, branch, stop, role, options.region, is_named, is_of_uploads, format_name
-    )
     groups = {series.group for series in new}
+    # A job of a matrix that judges only its own results knows nothing of the others.
+    is_fleet = min(len({point.job_id for point in points}), len({group.machine for group in groups})) > 1
+    with_others = is_fleet and not options.expect
+    source = PastSource(
+        against, dsn, branch, stop, role, options.region, is_named, is_of_uploads, format_name, with_others
+    )
     return source.read(
         {group.benchmark for group in groups},
         lambda known: {*groups_of_past(groups, known, options.repo_name or "").values()} if groups else known,

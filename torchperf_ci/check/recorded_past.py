@@ -20,7 +20,7 @@ from torchperf_ci.records.files import NO_RECORD
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import NEWEST_POINTS, groups_of_store, points_of_store
-from torchperf_ci.series.points import Point, Points, Series, SeriesGroup, machine_facts, run_of
+from torchperf_ci.series.points import RECENT_RUNS, Point, Points, Series, SeriesGroup, machine_facts, run_of
 from torchperf_ci.store.migrations import open_existing, place_access, store_of_place
 
 if TYPE_CHECKING:
@@ -229,6 +229,8 @@ class PastSource:
     """Whether the past is the upload destination, not named by the user, and may not have any upload yet."""
     format_name: str = ""
     """The format of other tools' results if their content does not identify it."""
+    with_others: bool = False
+    """Whether to read the last runs of all other groups of the same benchmarks, too."""
 
     def read(self, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         """Read the past of the groups that ``chosen`` selects from all groups of ``benchmarks`` (all if empty).
@@ -257,7 +259,9 @@ class PastSource:
             groups = chosen(known)
             points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST_POINTS)
             note = "" if points else self._why_none(points_of_store(store, groups, last=1))
-            return RecordedPast(store.name, known, points, note)
+            beside = {*known}.difference(groups) if self.with_others else ()
+            others = points_of_store(store, beside, branch=self.branch, stop=self.stop, last=RECENT_RUNS)
+            return RecordedPast(store.name, known, {**others, **points}, note)
 
     def _of_place(self, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         end = datetime.fromtimestamp(min(self.stop or time.time(), LATEST_SECOND), timezone.utc)
@@ -290,7 +294,7 @@ class PastSource:
 
     def _of_points(self, points: Points, chosen: GroupChoice) -> RecordedPast:
         known = {series.group for series in points}
-        groups = chosen(known)
+        groups = known if self.with_others else chosen(known)
         wanted = {series: row for series, row in points.items() if series.group in groups}
         own = _points_where(wanted, lambda point: not self.branch or point.branch in ("", self.branch))
         return RecordedPast(self.against, known, own, "" if own else self._why_none(wanted))
