@@ -20,7 +20,7 @@ from torchperf_ci.masking import without_secrets
 from torchperf_ci.options import HelpFormatter, Option, options_of, read, sections_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from _typeshed import DataclassInstance
 
@@ -29,6 +29,7 @@ _LIKELY_FOR = {"py": ["--suite"], "json": ["--verdicts"], "csv": ["--csv"]}
 _LIKELY = ["--base", "--against", "--good", "--suite", "--records"]  # what a stray word is probably for
 _ALIKE = (("--budget", "--deadline"), ("--filter", "--workload"), ("--base", "--good"), ("--head", "--bad"))
 """Options of different commands that mean nearly the same."""
+_PREFIX = "TORCHPERF_"
 READER_GONE = 128 + signal.SIGPIPE
 """Exit code if the reader of a pipe, such as ``head``, has ended, as for other programs."""
 _MISSING = {
@@ -126,6 +127,7 @@ def _run(argv: Sequence[str] | None) -> int:
         with stoppable(lambda stopped: _print_how_to_continue(stopped, options)):
             command, namespace = _parse(sys.argv[1:] if argv is None else argv)
             options = options_of(command.options_class)
+            _warn_of_misspelled_variables(os.environ)
             return command.run(read(command.options_class, namespace, os.environ))
     except Stopped as stopped:
         _print_how_to_continue(stopped, options)
@@ -157,6 +159,20 @@ def _answer_shell(line: Sequence[str]) -> None:
     named = [command for command in COMMANDS if command.is_named_by(words)]
     options = [option for command in named for option in options_of(command.options_class)]
     answer_shell(_parser(words), options)
+
+
+def _warn_of_misspelled_variables(environ: Iterable[str]) -> None:
+    """Warn of each variable that no command reads, if it is nearly called like one that sets an option."""
+    from difflib import get_close_matches
+
+    from torchperf_ci.console import say
+
+    given = {name.removeprefix(_PREFIX) for name in environ if name.startswith(_PREFIX)}
+    options = [option for command in COMMANDS if given for option in options_of(command.options_class)]
+    known = {name.removeprefix(_PREFIX) for option in options for name in option.variables}
+    for name in sorted(given - known):
+        for near in get_close_matches(name, known, n=1, cutoff=0.8):
+            say(f"warning: {_PREFIX}{name} has no effect: did you mean {_PREFIX}{near}?")
 
 
 def _print_how_to_continue(stopped: Stopped, options: Sequence[Option]) -> None:
