@@ -141,8 +141,8 @@ FLAPPING = 4
 def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Verdict:
     """Judge the newest outcome. Outcomes are compared across machines, which is mentioned, unless these take turns.
 
-    A case that could not be measured because it is unsupported is missing, not broken, and a candidate if it has passed
-    lately. One that several jobs of a run have measured fails if it fails in any of them.
+    A case that is unsupported or skipped, so that there was nothing to measure, is missing, not broken, and a candidate
+    if it has passed lately. One that several jobs of a run have measured fails if it fails in any of them.
     """
     new = _worst_of_runs(new)
     now = new[-1]
