@@ -73,7 +73,8 @@ def test_a_variable_that_is_nearly_called_like_one_of_an_option_is_warned_of(
     monkeypatch.setenv("TORCHPERF_WITHN", "2h")
     assert cli.main(["completion", "bash"]) == 0
     assert (
-        capsys.readouterr().err == "warning: TORCHPERF_WITHN has no effect: did you mean TORCHPERF_WITHIN?\n"
+        capsys.readouterr().err
+        == "warning: TORCHPERF_WITHN has no effect; did you mean 'TORCHPERF_WITHIN'?\n"
     )
 
 

@@ -29,7 +29,6 @@ _LIKELY_FOR = {"py": ["--suite"], "json": ["--verdicts"], "csv": ["--csv"]}
 _LIKELY = ["--base", "--against", "--good", "--suite", "--records"]  # what a stray word is probably for
 _ALIKE = (("--budget", "--deadline"), ("--filter", "--workload"), ("--base", "--good"), ("--head", "--bad"))
 """Options of different commands that mean nearly the same."""
-_PREFIX = "TORCHPERF_"
 READER_GONE = 128 + signal.SIGPIPE
 """Exit code if the reader of a pipe, such as ``head``, has ended, as for other programs."""
 _MISSING = {
@@ -163,16 +162,15 @@ def _answer_shell(line: Sequence[str]) -> None:
 
 def _warn_of_misspelled_variables(environ: Iterable[str]) -> None:
     """Warn of each variable that no command reads, if it is nearly called like one that sets an option."""
-    from difflib import get_close_matches
-
+    from torchperf_ci.config_kinds import resembling
     from torchperf_ci.console import say
 
-    given = {name.removeprefix(_PREFIX) for name in environ if name.startswith(_PREFIX)}
+    given = {name for name in environ if name.startswith("TORCHPERF_")}
     options = [option for command in COMMANDS if given for option in options_of(command.options_class)]
-    known = {name.removeprefix(_PREFIX) for option in options for name in option.variables}
+    known = {name for option in options for name in option.variables}
     for name in sorted(given - known):
-        for near in get_close_matches(name, known, n=1, cutoff=0.8):
-            say(f"warning: {_PREFIX}{name} has no effect: did you mean {_PREFIX}{near}?")
+        if near := resembling(name, known, 0.9):
+            say(f"warning: {name} has no effect{near}")
 
 
 def _print_how_to_continue(stopped: Stopped, options: Sequence[Option]) -> None:

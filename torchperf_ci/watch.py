@@ -25,7 +25,6 @@ from torchperf_ci.markdown import to_markdown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from github.Workflow import Workflow
     from github.WorkflowRun import WorkflowRun
 
     from torchperf_ci.options.analysis_commands import WatchOptions
@@ -270,9 +269,12 @@ def read_schedule(client: GitHubClient, server: str, file: str, branch: str | No
     ``server`` is GitHub's URL, for links. Raises :class:`UsageError` for an unknown workflow, :class:`CredentialsError`
     if the token lacks permission, and :class:`NotDeliveredError` if GitHub fails.
     """
+    from github.GithubObject import NotSet
+
     try:
         workflow = client.request(lambda: client.repository.get_workflow(file).complete())
-        runs = client.request(lambda: _newest_runs(workflow, branch))
+        newest_first = workflow.get_runs(event="schedule", branch=branch or NotSet)
+        runs = client.request(lambda: list(newest_first.get_page(0)))[:_RUNS]
         name = workflow.path.rpartition("/")[2]
         page = f"{server}/{client.name}/actions/workflows/{quote(name)}"
         known = sorted((_scheduled_run(client, run) for run in runs), key=attrgetter("began"), reverse=True)
@@ -288,17 +290,9 @@ def read_schedule(client: GitHubClient, server: str, file: str, branch: str | No
         raise error.explained(what, "actions: read") from error
 
 
-def _newest_runs(workflow: Workflow, branch: str | None) -> list[WorkflowRun]:
-    from github.GithubObject import NotSet
-
-    return list(workflow.get_runs(event="schedule", branch=branch or NotSet).get_page(0))[:_RUNS]
-
-
 def _scheduled_run(client: GitHubClient, run: WorkflowRun) -> ScheduledRun:
     ended = (run.conclusion or "failure") if run.status == "completed" else ""
-    judged = ended not in ("", "success") and _has_judged(client, run)
+    judged = ended not in ("", "success") and any(
+        artifact.name == VERDICTS_ARTIFACT for artifact in client.all(run.get_artifacts)
+    )
     return ScheduledRun(run.run_number, run.run_started_at or run.created_at, run.html_url, ended, judged)
-
-
-def _has_judged(client: GitHubClient, run: WorkflowRun) -> bool:
-    return any(artifact.name == VERDICTS_ARTIFACT for artifact in client.all(run.get_artifacts))

@@ -39,20 +39,16 @@ def absent_machines(old: Points, new: Points) -> list[str]:
     """
     measured = {series.group for series in new}
     branches = {point.branch for row in old.values() for point in row}
-    if not branches.issuperset(point.branch for row in new.values() for point in row):
-        return []
     here = runs_of(point for series, row in old.items() if series.group in measured for point in row)
     newest = set(here[-RECENT_RUNS:])
-    always = {
-        group: newest
-        for group, runs in runs_of_groups(old).items()
-        if group not in measured and len(newest) == RECENT_RUNS and newest.issubset(runs)
-    }
+    is_of_past = branches.issuperset(point.branch for row in new.values() for point in row)
+    if len(newest) < RECENT_RUNS or not is_of_past:
+        return []
+    always = {group for group, runs in runs_of_groups(old).items() if newest.issubset(runs)} - measured
     past = {series: row for series, row in old.items() if series.group in always}
-    lost = dict.fromkeys(series.group.machine for series in _lost(past, new, always, old))
-    return [
-        f"{machine}: nothing was measured, but in each of the last {RECENT_RUNS} runs" for machine in lost
-    ]
+    lost = _lost(past, new, dict.fromkeys(always, newest), old)
+    machines = dict.fromkeys(series.group.machine for series in lost)
+    return [f"{one}: nothing was measured, but in each of the last {RECENT_RUNS} runs" for one in machines]
 
 
 def _lost(

@@ -9,28 +9,15 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import MIN_EFFECT, kind_of
-from torchperf_ci.series.points import (
-    WORKLOAD_CHANGED,
-    Point,
-    Points,
-    Series,
-    SeriesGroup,
-    differing_facts,
-    runs_of_groups,
-    short_id,
-)
+from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, runs_of_groups, short_id
 from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
-from torchperf_ci.verdicts.verdict import (
-    CommitRange,
-    MeasuredPoint,
-    commit_ends_of,
-    measured_commit,
-)
+from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, commit_ends_of, measured_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from torchperf_ci.series.points import Points, Series, SeriesGroup
     from torchperf_ci.verdicts.verdict import Verdict
 
 
@@ -52,13 +39,6 @@ class SeriesPairing:
     old: Sequence[Point]
     new: Sequence[Point]
     elsewhere: Sequence[Point] = ()
-
-    @property
-    def differs(self) -> Sequence[str]:
-        """The differences to a past that is not comparable."""
-        return (
-            differing_facts(self.elsewhere[-1].fingerprint, self.newest.fingerprint) if self.elsewhere else ()
-        )
 
     @property
     def newest(self) -> Point:

@@ -20,11 +20,13 @@ from torchperf_ci.records.files import NO_RECORD
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import NEWEST_POINTS, groups_of_store, points_of_store
-from torchperf_ci.series.points import RECENT_RUNS, Point, Points, Series, SeriesGroup, machine_facts, run_of
+from torchperf_ci.series.points import RECENT_RUNS, machine_facts, points_where, run_of
 from torchperf_ci.store.migrations import open_existing, place_access, store_of_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
 
     GroupChoice = Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
 
@@ -142,14 +144,8 @@ def without_new_runs(old: Points, new: Points, environ: Mapping[str, str] = os.e
     if own.isdisjoint(point.run for row in old.values() for point in row):
         own |= _runs_with_the_same_numbers(old, nameless)
         times = {point.timestamp for row in new.values() for point in row} - {0}
-        own |= _runs_with_the_same_numbers(_points_where(old, lambda point: point.timestamp in times), new)
+        own |= _runs_with_the_same_numbers(points_where(old, lambda point: point.timestamp in times), new)
     return {series: [point for point in row if point.run not in own] for series, row in old.items()}
-
-
-def _points_where(points: Points, is_wanted: Callable[[Point], bool]) -> Points:
-    """Return the wanted points, without series that have none."""
-    kept = {series: [point for point in row if is_wanted(point)] for series, row in points.items()}
-    return {series: row for series, row in kept.items() if row}
 
 
 def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:
@@ -288,7 +284,7 @@ class PastSource:
             msg = f"--against {self.against}: {NO_RECORD}{why}: there is no past; give records, or `{STORE}`"
             raise RecordsError(msg)
         past = self._of_points(collected.points, chosen)
-        earlier = _points_where(past.points, lambda point: not self.stop or point.timestamp < self.stop)
+        earlier = points_where(past.points, lambda point: not self.stop or point.timestamp < self.stop)
         note = past.note if earlier or not past.points else _ALL_NEWER
         return replace(past, points=earlier, note=note, refused=collected.refused)
 
@@ -296,7 +292,7 @@ class PastSource:
         known = {series.group for series in points}
         groups = known if self.with_others else chosen(known)
         wanted = {series: row for series, row in points.items() if series.group in groups}
-        own = _points_where(wanted, lambda point: not self.branch or point.branch in ("", self.branch))
+        own = points_where(wanted, lambda point: not self.branch or point.branch in ("", self.branch))
         return RecordedPast(self.against, known, own, "" if own else self._why_none(wanted))
 
     def _nothing_yet(self) -> str:

@@ -172,7 +172,6 @@ def _change(row: _PartRuns, step: levels.LevelStep) -> levels.LevelChange:
         step.effect,
         last=row.points[before],
         first=row.points[index],
-        is_outcome=row.rule.kind == "outcome",
     )
 
 
