@@ -256,7 +256,8 @@ def _notes(collected: RecordedPoints, past: recorded_past.RecordedPast, strange:
     refused = f"{_refused_text(len(collected.refused))}, and not judged" if collected.refused else ""
     count = collected.duplicates
     twice = f"there twice, and counted once: {counted(count, 'record')}" if count else ""
-    return [*disturbances(collected.points), past.note or strange, _left_out(past), refused, twice]
+    of_past = [past.note, strange] if past.points else [past.note or strange]
+    return [*disturbances(collected.points), *of_past, _left_out(past), refused, twice]
 
 
 def _left_out(past: recorded_past.RecordedPast) -> str:

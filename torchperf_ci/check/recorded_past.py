@@ -184,6 +184,11 @@ _OTHER_PAST = (
 PACKED_MONTHS = 7
 """Months before the judged one whose packs are read, which hold about as many nights."""
 _ALL_NEWER = "all that the past has is newer than the new records"
+_DAY = 86_400
+_MUCH_NEWER = (
+    "some results of the past are more than a day newer than the new records, and left out: the new run is an old one, "
+    "or a clock was wrong"
+)
 _SHOWN_NAMES = 3
 """Most names that are shown if the past has nothing of the requested one."""
 
@@ -254,7 +259,8 @@ class PastSource:
             known = groups_of_store(store, benchmarks) or groups_of_store(store)
             groups = chosen(known)
             points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST_POINTS)
-            note = "" if points else self._why_none(points_of_store(store, groups, last=1))
+            later = points_of_store(store, groups, branch=self.branch, since=self.stop + _DAY, last=1)
+            note = self._newer(later) if points else self._why_none(points_of_store(store, groups, last=1))
             beside = {*known}.difference(groups) if self.with_others else ()
             others = points_of_store(store, beside, branch=self.branch, stop=self.stop, last=RECENT_RUNS)
             return RecordedPast(store.name, known, {**others, **points}, note)
@@ -285,7 +291,7 @@ class PastSource:
             raise RecordsError(msg)
         past = self._of_points(collected.points, chosen)
         earlier = points_where(past.points, lambda point: not self.stop or point.timestamp < self.stop)
-        note = past.note if earlier or not past.points else _ALL_NEWER
+        note = self._newer(past.points) if earlier else _ALL_NEWER if past.points else past.note
         return replace(past, points=earlier, note=note, refused=collected.refused)
 
     def _of_points(self, points: Points, chosen: GroupChoice) -> RecordedPast:
@@ -294,6 +300,11 @@ class PastSource:
         wanted = {series: row for series, row in points.items() if series.group in groups}
         own = points_where(wanted, lambda point: not self.branch or point.branch in ("", self.branch))
         return RecordedPast(self.against, known, own, "" if own else self._why_none(wanted))
+
+    def _newer(self, points: Points) -> str:
+        """Return a note if some of ``points`` are much newer than the new records; empty if not."""
+        times = (point.timestamp for row in points.values() for point in row)
+        return _MUCH_NEWER if self.stop and max(times, default=0) >= self.stop + _DAY else ""
 
     def _nothing_yet(self) -> str:
         return f"{self.against} holds no record yet, so there is no past"
