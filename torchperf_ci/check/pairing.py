@@ -131,12 +131,10 @@ def judged_by_earlier(verdicts: Iterable[Verdict], new: Points) -> str:
         for point in row:
             last[series.group, point.run] = max(last[series.group, point.run], newest)
     judged = {verdict.series for verdict in verdicts if verdict.verdict != "missing"}
-    own = {
-        series: [point.run for point in row if point.value is not None][-1:]
-        for series, row in _measured(new).items()
-        if series in judged
-    }
-    count = sum(last[one.group, run] > places[one.group][run] for one, runs in own.items() for run in runs)
+    count = 0
+    for series in judged & _measured(new).keys():
+        own = [point.run for point in new[series] if point.value is not None]
+        count += bool(own) and last[series.group, own[-1]] > places[series.group][own[-1]]
     return f"{_series_have(count)} no number in the newest run, so an earlier one is judged" if count else ""
 
 

@@ -186,8 +186,7 @@ PACKED_MONTHS = 7
 _ALL_NEWER = "all that the past has is newer than the new records"
 _DAY = 86_400
 _MUCH_NEWER = (
-    "some results of the past are more than a day newer than the new records, and left out: the new run is an old one, "
-    "or a clock was wrong"
+    "the past has results that are a day newer and left out: the new run is old, or a clock was wrong"
 )
 _SHOWN_NAMES = 3
 """Most names that are shown if the past has nothing of the requested one."""

@@ -225,11 +225,15 @@ def sensitivity_document(sensitivities: Sequence[SeriesSensitivity]) -> Document
     """Show the sensitivity. ``detectable`` is the change that becomes a candidate in two runs with 80% probability."""
     known = [series for series in sensitivities if series.detectable is not None]
     worst = sorted(known, key=lambda series: series.detectable or 0.0, reverse=True)[:_LISTED]
+    rows = [
+        (str(one.series), str(one.history), *map(_percent, (one.noise, one.detectable, one.min_effect)))
+        for one in worst
+    ]
     return Document(
         f"{len(known):,} of {len(sensitivities):,} series have enough history to estimate their sensitivity",
         [
             Table(_METRIC_COLUMNS, [_metric_row(metric) for metric in _metric_sensitivities(sensitivities)]),
-            Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The least sensitive series"),
+            Table(_SERIES_COLUMNS, rows, "The least sensitive series"),
         ],
     )
 
@@ -241,20 +245,8 @@ def _metric_row(metric: MetricSensitivity) -> tuple[str, ...]:
         metric.metric,
         f"{metric.series:,}",
         f"{metric.judged:,}",
-        _percent(metric.noise),
-        _percent(metric.detectable),
-        _percent(metric.worst),
+        *map(_percent, (metric.noise, metric.detectable, metric.worst)),
         f"{metric.enough:.0%}",
-    )
-
-
-def _series_row(sensitivity: SeriesSensitivity) -> tuple[str, ...]:
-    return (
-        str(sensitivity.series),
-        str(sensitivity.history),
-        _percent(sensitivity.noise),
-        _percent(sensitivity.detectable),
-        _percent(sensitivity.min_effect),
     )
 
 
