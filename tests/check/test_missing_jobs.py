@@ -78,10 +78,14 @@ def of_machine(arch: str, day: int) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("here")
-def test_a_machine_of_every_night_is_told_of_if_it_has_measured_nothing(tmp_path: Path) -> None:
+def test_a_machine_of_every_night_is_told_of_if_it_has_measured_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The jobs of the night are judged together, and nobody says who is expected."""
     for day in range(6):
+        other = {"benchmark": {"name": "of another folder"}}
         run(tmp_path / "past", f"run-{day}", [of_machine(arch, day) for arch in MACHINES])
+        run(tmp_path / "past", f"other-{day}", [of_machine(MACHINES[0], day) | other])
     with open_store(f"chdb://{tmp_path}/store") as store:
         ingest_place(store, open_place(str(tmp_path / "past")))
     night = run(tmp_path, "night", [of_machine(arch, 6) for arch in MACHINES[:2]])
@@ -89,6 +93,10 @@ def test_a_machine_of_every_night_is_told_of_if_it_has_measured_nothing(tmp_path
     for against in (["--against", tmp_path / "past"], ["--store", f"chdb://{tmp_path}/store"]):
         assert check(night, *against) == 0
         assert notes(tmp_path) == said
+    capsys.readouterr()
+    assert check(night, "--sensitivity", *against) == 0
+    assert MACHINES[1] in (shown := capsys.readouterr().out)
+    assert MACHINES[2] not in shown
     own = run(tmp_path, "own", [of_machine("H100", 6)])
     assert check(own, *against) == 0
     assert notes(tmp_path) == []

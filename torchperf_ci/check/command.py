@@ -221,7 +221,7 @@ def _past(new: Points, options: CheckOptions, config: Config) -> recorded_past.R
     groups, repo = {series.group for series in new}, options.repo_name or ""
     # A job of a matrix that judges only its own results knows nothing of the others.
     is_fleet = min(len({point.job_id for point in points}), len({group.machine for group in groups})) > 1
-    with_others = is_fleet and not options.expect
+    with_others = is_fleet and not (options.expect or options.sensitivity or options.calibrate)
     source = recorded_past.PastSource(
         against, dsn, branch, stop, role, options.region, is_named, is_of_uploads, format_name, with_others
     )

@@ -295,7 +295,9 @@ class PastSource:
 
     def _of_points(self, points: Points, chosen: GroupChoice) -> RecordedPast:
         known = {series.group for series in points}
-        groups = known if self.with_others else chosen(known)
+        groups = chosen(known)
+        if self.with_others:
+            groups = [group for group in known if group.benchmark in {one.benchmark for one in groups}]
         wanted = {series: row for series, row in points.items() if series.group in groups}
         own = points_where(wanted, lambda point: not self.branch or point.branch in ("", self.branch))
         return RecordedPast(self.against, known, own, "" if own else self._why_none(wanted))
