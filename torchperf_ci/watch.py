@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Piece, Table, Words
+from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Piece, Table
 from torchperf_ci.errors import UsageError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, github_client, github_server
 from torchperf_ci.issues.body import IssueContext
@@ -61,12 +61,14 @@ def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night:
     if status.missing:
         document = nightly_document(schedule, status)
         findings.append(IssueFinding("nightly", name, (), why=status.why, document=document))
+    worked = next((run for run in schedule.runs if run.worked), None)
+    again = Link(status.why, worked.url) if worked else status.why
     return NightToPublish(
         findings,
         verdicts=(),
         rules=IssueRules(night, recovered_nights=1, max_per_night=sys.maxsize, kinds=("nightly",)),
         context=lambda _: IssueContext(night),
-        resolved={name: runs_again_comment(schedule, status)} if status.state == "ran" else {},
+        resolved={name: ("It runs again: ", again, ".")} if status.state == "ran" else {},
     )
 
 
@@ -150,12 +152,6 @@ def _next_step(schedule: WorkflowSchedule, state: ScheduleState) -> tuple[Piece,
         Code("cron"),
         " line leaves the organization.",
     )
-
-
-def runs_again_comment(schedule: WorkflowSchedule, status: ScheduleStatus) -> Words:
-    """Return the comment with which the issue is closed."""
-    worked = next((run for run in schedule.runs if run.worked), None)
-    return ("It runs again: ", Link(status.why, worked.url) if worked else status.why, ".")
 
 
 def _ended(run: ScheduledRun) -> str:

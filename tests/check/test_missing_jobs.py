@@ -90,7 +90,7 @@ def test_a_machine_of_every_night_is_told_of_if_it_has_measured_nothing(
         ingest_place(store, open_place(str(tmp_path / "past")))
     night = run(tmp_path, "night", [of_machine(arch, 6) for arch in MACHINES[:2]])
     said = ["cuda (Xeon): nothing was measured, but in each of the last 5 runs"]
-    for against in (["--against", tmp_path / "past"], ["--store", f"chdb://{tmp_path}/store"]):
+    for against in (["--store", f"chdb://{tmp_path}/store"], ["--against", tmp_path / "past"]):
         assert check(night, *against) == 0
         assert notes(tmp_path) == said
     capsys.readouterr()
