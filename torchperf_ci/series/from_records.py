@@ -183,4 +183,4 @@ def _text(part: Mapping[str, Any], name: str) -> str:
     value = part.get(name)
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
