@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import MIN_EFFECT, kind_of
-from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, runs_of_groups, short_id
+from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, runs_of, short_id
 from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, commit_ends_of, measured_commit
@@ -17,7 +17,7 @@ from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, commit_end
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from torchperf_ci.series.points import Points, Series, SeriesGroup
+    from torchperf_ci.series.points import Points, Series
     from torchperf_ci.verdicts.verdict import Verdict
 
 
@@ -122,19 +122,18 @@ def judged_by_earlier(verdicts: Iterable[Verdict], new: Points) -> str:
 
     A run is later if it shares a series with their last run: the runs of shards may have nothing in common.
     """
-    places = {
-        group: {run: place for place, run in enumerate(runs)} for group, runs in runs_of_groups(new).items()
-    }
-    last: dict[tuple[SeriesGroup, str], int] = defaultdict(int)
-    for series, row in new.items():
-        newest = max(places[series.group][point.run] for point in row)
+    runs = runs_of(point for row in new.values() for point in row)
+    places = {run: place for place, run in enumerate(runs)}
+    last: dict[str, int] = defaultdict(int)
+    for row in new.values():
+        newest = max(places[point.run] for point in row)
         for point in row:
-            last[series.group, point.run] = max(last[series.group, point.run], newest)
+            last[point.run] = max(last[point.run], newest)
     judged = {verdict.series for verdict in verdicts if verdict.verdict != "missing"}
     count = 0
     for series in judged & _measured(new).keys():
         own = [point.run for point in new[series] if point.value is not None]
-        count += bool(own) and last[series.group, own[-1]] > places[series.group][own[-1]]
+        count += bool(own) and last[own[-1]] > places[own[-1]]
     return f"{_series_have(count)} no number in the newest run, so an earlier one is judged" if count else ""
 
 
