@@ -35,9 +35,15 @@ def torchperf(*argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("command", ["", *(command.name for command in cli.COMMANDS)])
-def test_the_help_is_the_stored_one(command: str) -> None:
+def test_the_help_is_the_stored_one(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The command line never changes by accident; ``UPDATE_HELP=1 pytest tests/test_cli.py`` stores a new one."""
-    shown = torchperf(*command.split(), "--help").stdout
+    monkeypatch.setenv("COLUMNS", "100")  # it never wraps at the width of somebody's terminal
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
     stored = HELP / f"{command or 'torchperf'}.txt"
     if os.environ.get("UPDATE_HELP"):
         stored.parent.mkdir(exist_ok=True)
@@ -50,6 +56,26 @@ def test_the_help_is_the_stored_one(command: str) -> None:
 def words(shown: str) -> list[str]:
     """Its words; Python before 3.13 repeats an option's value after each of its names."""
     return re.sub(r" [A-Z]+(?=, --)", "", shown).split()
+
+
+def test_a_variable_that_is_nearly_called_like_one_of_an_option_is_warned_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Variables of other commands, of actions and of workflows are not: they are for others."""
+    root = Path(__file__).parents[1]
+    files = [
+        *root.glob("action.yml"),
+        *root.glob("actions/*/action.yml"),
+        *root.glob(".github/workflows/*.yml"),
+    ]
+    for name in re.findall(r"TORCHPERF_[A-Z_]+", "".join(path.read_text() for path in files)):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("TORCHPERF_WITHN", "2h")
+    assert cli.main(["completion", "bash"]) == 0
+    assert (
+        capsys.readouterr().err
+        == "warning: TORCHPERF_WITHN has no effect; did you mean 'TORCHPERF_WITHIN'?\n"
+    )
 
 
 @pytest.mark.parametrize("command", [command.name for command in cli.COMMANDS])

@@ -20,7 +20,7 @@ from torchperf_ci.masking import without_secrets
 from torchperf_ci.options import HelpFormatter, Option, options_of, read, sections_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from _typeshed import DataclassInstance
 
@@ -122,6 +122,7 @@ def _run(argv: Sequence[str] | None) -> int:
         with stoppable(lambda stopped: _print_how_to_continue(stopped, options)):
             command, namespace = _parse(sys.argv[1:] if argv is None else argv)
             options = options_of(command.options_class)
+            _warn_of_misspelled_variables(os.environ)
             return command.run(read(command.options_class, namespace, os.environ))
     except Stopped as stopped:
         _print_how_to_continue(stopped, options)
@@ -153,6 +154,19 @@ def _answer_shell(line: Sequence[str]) -> None:
     named = [command for command in COMMANDS if command.is_named_by(words)]
     options = [option for command in named for option in options_of(command.options_class)]
     answer_shell(_parser(words), options)
+
+
+def _warn_of_misspelled_variables(environ: Iterable[str]) -> None:
+    """Warn of each variable that no command reads, if it is nearly called like one that sets an option."""
+    from torchperf_ci.config_kinds import resembling
+    from torchperf_ci.console import say
+
+    given = {name for name in environ if name.startswith("TORCHPERF_")}
+    options = [option for command in COMMANDS if given for option in options_of(command.options_class)]
+    known = {name for option in options for name in option.variables}
+    for name in sorted(given - known):
+        if near := resembling(name, known, 0.9):
+            say(f"warning: {name} has no effect{near}")
 
 
 def _print_how_to_continue(stopped: Stopped, options: Sequence[Option]) -> None:

@@ -222,7 +222,8 @@ def load_config(path: Path) -> Config:
     config: Config = Section(Config).read(_document(content, str(path)), position)
     for steps, problem in _contradictions(config):
         raise ConfigError(str(path), position.lines[steps], f"{'.'.join(map(str, steps))}: {problem}")
-    return replace(config, policy=_with_defaults(config.policy), runners=_labelled(config.runners))
+    runners = {name: replace(one, labels=one.labels or (name,)) for name, one in config.runners.items()}
+    return replace(config, policy=_with_defaults(config.policy), runners=runners)
 
 
 def _document(content: bytes, file: str) -> Node:
@@ -282,7 +283,3 @@ def _with_defaults(policy: Mapping[str, Rule]) -> dict[str, Rule]:
         for metric, rule in policy.items()
     }
     return default_policy() | configured
-
-
-def _labelled(runners: Mapping[str, Runner]) -> dict[str, Runner]:
-    return {name: replace(runner, labels=runner.labels or (name,)) for name, runner in runners.items()}

@@ -19,7 +19,7 @@ from torchperf_ci.options import is_given
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import points_of_store
 from torchperf_ci.series.outcomes import outcome_word
-from torchperf_ci.series.points import Point, Points, of_trunk, trunk_of, without_restating
+from torchperf_ci.series.points import Point, Points, of_trunk, points_where, trunk_of, without_restating
 from torchperf_ci.series.policy import MetricRule, rule_of_points
 from torchperf_ci.series.segmenting import segment_all
 from torchperf_ci.stats.split_evidence import FEWEST
@@ -31,13 +31,7 @@ if TYPE_CHECKING:
 
     from torchperf_ci.options.analysis_commands import HistoryOptions
     from torchperf_ci.records.schema import Problem
-    from torchperf_ci.series.level_changes import (
-        ChangeWord,
-        LevelChange,
-        NewestRuns,
-        SeriesHistory,
-        SeriesName,
-    )
+    from torchperf_ci.series import level_changes as levels
 
 
 _BEFORE = 90 * 86_400
@@ -50,7 +44,7 @@ def history_command(options: HistoryOptions) -> int:
     points, refused = _read(options)
     policy = find_config(options.config).policy
 
-    def rule_of(name: SeriesName, points: Sequence[Point]) -> MetricRule:
+    def rule_of(name: levels.SeriesName, points: Sequence[Point]) -> MetricRule:
         if isinstance(name, Path):
             return MetricRule(options.direction.replace("both", ""), min_effect=0.0, kind="ratio")
         return rule_of_points(name.metric, points, policy)
@@ -69,7 +63,7 @@ def history_command(options: HistoryOptions) -> int:
     return 0
 
 
-def _read(options: HistoryOptions) -> tuple[Mapping[SeriesName, Sequence[Point]], Sequence[Problem]]:
+def _read(options: HistoryOptions) -> tuple[Mapping[levels.SeriesName, Sequence[Point]], Sequence[Problem]]:
     """Read the points from CSV files, records or the store, and the reasons why some elements were refused."""
     if options.records and options.csv:
         msg = "--records and --csv exclude each other: give only one"
@@ -97,7 +91,10 @@ def _recorded(options: HistoryOptions) -> tuple[Points, Sequence[Problem]]:
     if not (collected.points or collected.refused):
         msg = f"{options.records}: contains no records: give a directory that `torchperf run` has written"
         raise RecordsError(msg)
-    points = _chosen(collected.points, branch, since)
+    points = points_where(
+        collected.points,  # as the store's query does
+        lambda point: point.timestamp >= since and (not branch or point.branch in ("", branch)),
+    )
     return points if branch else _of_trunks(points), collected.refused
 
 
@@ -116,20 +113,7 @@ def _of_trunks(points: Points) -> Points:
     return trunks
 
 
-def _chosen(points: Points, branch: str, since: int) -> Points:
-    """Drop what the store's query drops, too: points known to be of another branch, and older ones."""
-    chosen = {
-        series: [
-            point
-            for point in row
-            if point.timestamp >= since and not (branch and point.branch and point.branch != branch)
-        ]
-        for series, row in points.items()
-    }
-    return {series: row for series, row in chosen.items() if row}
-
-
-def _changed_since(history: SeriesHistory, start: int) -> SeriesHistory:
+def _changed_since(history: levels.SeriesHistory, start: int) -> levels.SeriesHistory:
     return replace(
         history,
         changes=[change for change in history.changes if change.first.timestamp >= start],
@@ -193,29 +177,30 @@ _COLUMNS = (
     Column("since then"),
 )
 _NAME_LENGTH = 120
-_TONES: Mapping[ChangeWord, Literal["bad", "warning", "good"]] = {
+_TONES: Mapping[levels.ChangeWord, Literal["bad", "warning", "good"]] = {
     "regressed": "bad",
     "improved": "good",
     "changed": "warning",
 }
 
 
-def history_document(histories: Sequence[SeriesHistory]) -> Document:
+def history_document(histories: Sequence[levels.SeriesHistory]) -> Document:
     """Return the level changes, newest first, then machine changes and newest runs that may become a level."""
-    changes = [(history.name, change) for history in histories for change in history.changes]
-    changes.sort(key=lambda item: (-item[1].first.timestamp, -_size(item[1])))
+    changes = [(history, change) for history in histories for change in history.changes]
+    changes.sort(key=lambda item: item[1].effect.size if item[1].effect else inf, reverse=True)
+    changes.sort(key=lambda item: item[1].first.timestamp, reverse=True)
     too_new = [_too_new(history.name, history.newest) for history in histories if history.newest]
     return Document(
         history_headline(histories),
         [
-            Table(_COLUMNS, [_change_row(name, change) for name, change in changes]),
+            Table(_COLUMNS, [_change_row(history, change) for history, change in changes]),
             Note(_machine_lines(histories)),
             Note(too_new),
         ],
     )
 
 
-def history_headline(histories: Sequence[SeriesHistory]) -> str:
+def history_headline(histories: Sequence[levels.SeriesHistory]) -> str:
     """Summarize all changes in one sentence."""
     if not histories:
         return "there are no results to analyze: see --branch and --since"
@@ -237,35 +222,27 @@ def history_headline(histories: Sequence[SeriesHistory]) -> str:
     )
 
 
-def _size(change: LevelChange) -> float:
-    """Return the size of a change for sorting; changes without a ratio (outcomes, counts from zero) come first."""
-    return change.effect.size if change.effect else inf
-
-
-def _change_row(name: SeriesName, change: LevelChange) -> tuple[Words, ...]:
-    run = f" ({change.first.run})" if isinstance(name, Path) and change.first.run else ""
+def _change_row(history: levels.SeriesHistory, change: levels.LevelChange) -> tuple[Words, ...]:
+    run = f" ({change.first.run})" if isinstance(history.name, Path) and change.first.run else ""
+    old_to_new = old_and_new(change.old, change.new, change.effect)
+    if history.rule.kind == "outcome":
+        old_to_new = f"{outcome_word(change.last)} → {outcome_word(change.first)}"
     return (
         day_of(change.first.timestamp) or f"point {change.index}{run}",
         Highlighted(change.word, _TONES[change.word]),
-        *_case_and_metric(name),
-        _levels(change),
+        *_case_and_metric(history.name),
+        old_to_new,
         effect_text(change.effect) if change.effect else "",
         _commits(change),
         f"recovered {day_of(change.recovered.timestamp)}".rstrip() if change.recovered else "",
     )
 
 
-def _case_and_metric(name: SeriesName) -> tuple[str, str]:
+def _case_and_metric(name: levels.SeriesName) -> tuple[str, str]:
     return (str(name), "") if isinstance(name, Path) else (case_text(name), short(name.metric, _NAME_LENGTH))
 
 
-def _levels(change: LevelChange) -> str:
-    if change.is_outcome:
-        return f"{outcome_word(change.last)} → {outcome_word(change.first)}"
-    return old_and_new(change.old, change.new, change.effect)
-
-
-def _commits(change: LevelChange) -> str:
+def _commits(change: levels.LevelChange) -> str:
     """Name the commits around a change of the repository that measured, as ``check`` does, and then of PyTorch.
 
     These are the same in PyTorch's own repository.
@@ -276,7 +253,7 @@ def _commits(change: LevelChange) -> str:
     return ", ".join(ranges) or (f"both {first.commit[:10]}" if first.commit else "")
 
 
-def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
+def _machine_lines(histories: Iterable[levels.SeriesHistory]) -> list[str]:
     """Return one line for all series that were measured under other conditions from the same day on."""
     counts = Counter(
         (day_of(change.first.timestamp), "; ".join(change.differs))
@@ -289,7 +266,7 @@ def _machine_lines(histories: Iterable[SeriesHistory]) -> list[str]:
     ]
 
 
-def _too_new(name: SeriesName, newest: NewestRuns) -> str:
+def _too_new(name: levels.SeriesName, newest: levels.NewestRuns) -> str:
     """Explain why ``check`` may be red although no change is listed."""
     series = " ".join(_case_and_metric(name)).rstrip()
     runs = "run differs" if newest.runs == 1 else f"{newest.runs} runs differ"
@@ -300,7 +277,7 @@ def _too_new(name: SeriesName, newest: NewestRuns) -> str:
     )
 
 
-def history_json(histories: Iterable[SeriesHistory]) -> list[dict[str, object]]:
+def history_json(histories: Iterable[levels.SeriesHistory]) -> list[dict[str, object]]:
     """Return one element per series; unknown members are left out, and a ratio that does not exist is null."""
     return [
         {
@@ -321,7 +298,7 @@ def history_json(histories: Iterable[SeriesHistory]) -> list[dict[str, object]]:
     ]
 
 
-def _change_json(change: LevelChange) -> dict[str, object]:
+def _change_json(change: levels.LevelChange) -> dict[str, object]:
     effect = change.effect
     return {
         "index": change.index,
@@ -337,7 +314,7 @@ def _change_json(change: LevelChange) -> dict[str, object]:
     }
 
 
-def _newest_json(newest: NewestRuns) -> dict[str, object]:
+def _newest_json(newest: levels.NewestRuns) -> dict[str, object]:
     return {"runs": newest.runs, **({"ratio": newest.effect.ratio} if newest.effect else {})}
 
 

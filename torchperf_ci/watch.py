@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from torchperf_ci import actions
 from torchperf_ci.console import say
-from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Piece, Table, Words
+from torchperf_ci.document import Bold, Code, Column, Document, Link, Paragraph, Piece, Table
 from torchperf_ci.errors import UsageError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, github_client, github_server
 from torchperf_ci.issues.body import IssueContext
@@ -25,7 +25,6 @@ from torchperf_ci.markdown import to_markdown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from github.Workflow import Workflow
     from github.WorkflowRun import WorkflowRun
 
     from torchperf_ci.options.analysis_commands import WatchOptions
@@ -62,12 +61,14 @@ def _night_to_publish(schedule: WorkflowSchedule, status: ScheduleStatus, night:
     if status.missing:
         document = nightly_document(schedule, status)
         findings.append(IssueFinding("nightly", name, (), why=status.why, document=document))
+    worked = next((run for run in schedule.runs if run.worked), None)
+    again = Link(status.why, worked.url) if worked else status.why
     return NightToPublish(
         findings,
         verdicts=(),
         rules=IssueRules(night, recovered_nights=1, max_per_night=sys.maxsize, kinds=("nightly",)),
         context=lambda _: IssueContext(night),
-        resolved={name: runs_again_comment(schedule, status)} if status.state == "ran" else {},
+        resolved={name: ("It runs again: ", again, ".")} if status.state == "ran" else {},
     )
 
 
@@ -151,12 +152,6 @@ def _next_step(schedule: WorkflowSchedule, state: ScheduleState) -> tuple[Piece,
         Code("cron"),
         " line leaves the organization.",
     )
-
-
-def runs_again_comment(schedule: WorkflowSchedule, status: ScheduleStatus) -> Words:
-    """Return the comment with which the issue is closed."""
-    worked = next((run for run in schedule.runs if run.worked), None)
-    return ("It runs again: ", Link(status.why, worked.url) if worked else status.why, ".")
 
 
 def _ended(run: ScheduledRun) -> str:
@@ -270,9 +265,12 @@ def read_schedule(client: GitHubClient, server: str, file: str, branch: str | No
     ``server`` is GitHub's URL, for links. Raises :class:`UsageError` for an unknown workflow, :class:`CredentialsError`
     if the token lacks permission, and :class:`NotDeliveredError` if GitHub fails.
     """
+    from github.GithubObject import NotSet
+
     try:
         workflow = client.request(lambda: client.repository.get_workflow(file).complete())
-        runs = client.request(lambda: _newest_runs(workflow, branch))
+        newest_first = workflow.get_runs(event="schedule", branch=branch or NotSet)
+        runs = client.request(lambda: list(newest_first.get_page(0)))[:_RUNS]
         name = workflow.path.rpartition("/")[2]
         page = f"{server}/{client.name}/actions/workflows/{quote(name)}"
         known = sorted((_scheduled_run(client, run) for run in runs), key=attrgetter("began"), reverse=True)
@@ -288,17 +286,9 @@ def read_schedule(client: GitHubClient, server: str, file: str, branch: str | No
         raise error.explained(what, "actions: read") from error
 
 
-def _newest_runs(workflow: Workflow, branch: str | None) -> list[WorkflowRun]:
-    from github.GithubObject import NotSet
-
-    return list(workflow.get_runs(event="schedule", branch=branch or NotSet).get_page(0))[:_RUNS]
-
-
 def _scheduled_run(client: GitHubClient, run: WorkflowRun) -> ScheduledRun:
     ended = (run.conclusion or "failure") if run.status == "completed" else ""
-    judged = ended not in ("", "success") and _has_judged(client, run)
+    judged = ended not in ("", "success") and any(
+        artifact.name == VERDICTS_ARTIFACT for artifact in client.all(run.get_artifacts)
+    )
     return ScheduledRun(run.run_number, run.run_started_at or run.created_at, run.html_url, ended, judged)
-
-
-def _has_judged(client: GitHubClient, run: WorkflowRun) -> bool:
-    return any(artifact.name == VERDICTS_ARTIFACT for artifact in client.all(run.get_artifacts))

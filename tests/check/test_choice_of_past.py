@@ -134,6 +134,11 @@ def test_what_was_uploaded_before_it_is_checked_is_not_its_own_past(
     assert verdict["evidence"]["history"] == 30
 
 
+MUCH_NEWER = (
+    "the past has results that are a day newer and left out: the new run is old, or a clock was wrong"
+)
+
+
 def test_an_old_run_is_judged_as_it_was_then(dsn: str, tmp_path: Path) -> None:
     for day in range(30, 40):
         run(tmp_path / "later", f"run-{day}", [record("latency(ms)", 10 * SLOW + day / 100, day)])
@@ -142,6 +147,7 @@ def test_an_old_run_is_judged_as_it_was_then(dsn: str, tmp_path: Path) -> None:
     assert check(old, "--store", dsn) == 0
     (verdict,) = json.loads((tmp_path / "verdicts.json").read_text())["verdicts"]
     assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 29)
+    assert notes(tmp_path) == [MUCH_NEWER]
     first = run(tmp_path, "first", [record("latency(ms)", 10.02, -1)])
     assert check(first, "--store", dsn) == 0
     assert notes(tmp_path) == ["all that the past has is newer than the new records"]
@@ -235,6 +241,7 @@ def test_of_a_directory_an_old_run_is_judged_as_it_was_then(history: Path, tmp_p
     assert check(old, "--against", history) == 0
     (verdict,) = verdicts(tmp_path)
     assert (verdict["verdict"], verdict["evidence"]["history"]) == ("unchanged", 30)
+    assert notes(tmp_path) == [MUCH_NEWER]
     first = run(tmp_path, "first", [record("latency(ms)", 10.02, -1)])
     assert check(first, "--against", history) == 0
     assert notes(tmp_path) == ["all that the past has is newer than the new records"]
@@ -261,3 +268,4 @@ def test_what_is_of_the_future_is_no_past_of_a_run_of_now(
     assert check(slow, *against) == 1
     (verdict,) = verdicts(tmp_path)
     assert verdict["evidence"]["last_old"]["commit"] == f"{29:040x}"
+    assert notes(tmp_path) == [MUCH_NEWER]

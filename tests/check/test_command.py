@@ -163,14 +163,21 @@ def test_a_new_zero_of_a_latency_is_missing(history: Path, tmp_path: Path) -> No
     assert (verdict["verdict"], verdict["why"]) == ("missing", "the run has no number above zero")
 
 
+@pytest.mark.parametrize(
+    ("newest", "machine"),
+    [(["latency(ms)", "tokens"], "H100"), (["tokens"], "H100"), (["tokens"], "MI300")],
+)
 def test_a_newest_run_without_a_number_is_told_where_an_earlier_one_is_judged(
-    history: Path, tmp_path: Path
+    history: Path, tmp_path: Path, newest: list[str], machine: str
 ) -> None:
-    for day, value in [(30, 10.03), (31, 0)]:
-        run(tmp_path / "new", f"run-{day}", [record("latency(ms)", value, day)])
+    there = {"runners": [{"name": "cuda", "type": machine}]}
+    run(tmp_path / "new", "run-30", [record("latency(ms)", 10.03, 30), record("tokens", 0, 30, **there)])
+    others = [record(metric, 0, 31, **there) for metric in newest if metric == "tokens"]
+    run(tmp_path / "new", "run-31", [*others, *(record(one, 0, 31) for one in newest if one != "tokens")])
+    run(tmp_path / "new", "shard", [record("other(s)", 5, 32)])
     assert check(tmp_path / "new", "--against", history) == 0
-    assert words(tmp_path) == ["unchanged"]
-    assert notes(tmp_path) == ["1 series has no number in the newest run, so an earlier one is judged"]
+    assert words(tmp_path) == ["unchanged", "new", "new"]
+    assert notes(tmp_path)[-1] == "1 series has no number in the newest run, so an earlier one is judged"
 
 
 def test_a_store_beside_another_history_is_said_not_to_be_read(

@@ -241,7 +241,8 @@ def test_what_is_subtracted_from_all_series_of_a_job_is_told(last: float, says: 
     assert says == all("which the whole job shows, is subtracted" in verdict.why for verdict in verdicts)
 
 
-def test_a_step_of_all_series_does_not_make_itself_ordinary() -> None:
-    """Of a past of eight runs and five new ones, it was in five of thirteen."""
-    verdicts = suite([*noisy(1, 8, 0.005, 3), *(1.04 * night for night in noisy(1, 5, 0.005, 4))], 5)
+@pytest.mark.parametrize("new", [3, 5])
+def test_a_step_of_all_series_does_not_make_itself_ordinary(new: int) -> None:
+    """Of a past of eight runs and three new ones, it was in three of eleven."""
+    verdicts = suite([*noisy(1, 8, 0.005, 3), *(1.04 * night for night in noisy(1, new, 0.005, 4))], new)
     assert sum(verdict.is_red or verdict.candidate for verdict in verdicts) >= 30

@@ -115,14 +115,15 @@ def test_what_is_not_supported_is_missing() -> None:
 
 
 @pytest.mark.parametrize("nights", range(1, 7))
-def test_what_is_no_longer_supported_is_a_candidate_for_five_nights(nights: int) -> None:
-    """A build may have lost a kernel, and all numbers of the case with it."""
-    past = [*row([1.0, 1.0]), *row([0.0] * (nights - 1), 2, info={"status": "unsupported"})]
-    now = row([0.0], len(past), info={"status": "unsupported"})
+@pytest.mark.parametrize("word", ["unsupported", "skipped"])
+def test_what_is_no_longer_supported_is_a_candidate_for_five_nights(nights: int, word: str) -> None:
+    """A build may have lost a kernel, and all numbers of the case with it; or its own tool skips it."""
+    past = [*row([1.0, 1.0]), *row([0.0] * (nights - 1), 2, info={"status": word})]
+    now = row([0.0], len(past), info={"status": word})
     verdict = judged({STATUS: past}, {STATUS: now})["status"]
     assert (verdict.verdict, verdict.candidate) == ("missing", nights <= 5)
     if nights <= 5:
-        assert verdict.why == f"nothing to measure: unsupported; last passed: 2026-09-22 {0:010d}"
+        assert verdict.why == f"nothing to measure: {word}; last passed: 2026-09-22 {0:010d}"
         assert (verdict.old, verdict.new) == (1.0, None)
         commits = verdict.evidence.commits
         assert [end.commit for end in (commits.last_old, commits.first_new)] == [f"{1:040d}", f"{2:040d}"]

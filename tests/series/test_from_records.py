@@ -50,6 +50,14 @@ def test_without_times_paths_are_in_the_order_of_their_numbers(tmp_path: Path) -
     assert values(points_of_records([tmp_path]).points) == [2, 9, 10]
 
 
+def test_a_name_that_is_an_object_is_its_text_as_an_upload_writes_it(tmp_path: Path) -> None:
+    """So a store of uploads calls the series the same."""
+    name = {"größe": 1.0, "of": [1, {"c": None}]}
+    write(tmp_path, "a.json", record(1, benchmark={"name": name}))
+    (series,) = points_of_records([tmp_path]).points
+    assert series.benchmark == '{"größe":1.0,"of":[1,{"c":null}]}'
+
+
 def test_times_come_before_paths(tmp_path: Path) -> None:
     write(tmp_path, "a.json", record(2, timestamp=20), record(3, timestamp=30))
     write(tmp_path, "b.json", record(1, timestamp=10))

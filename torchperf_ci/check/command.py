@@ -8,19 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
-from torchperf_ci.check import baselines, pairing
-from torchperf_ci.check.baselines import Baseline, baselines_of, provenance, updated_baselines
+from torchperf_ci.check import baselines, pairing, recorded_past
 from torchperf_ci.check.judging import judge_all
-from torchperf_ci.check.recorded_past import (
-    STORE,
-    PastSource,
-    RecordedPast,
-    as_in_past,
-    branch_of,
-    groups_of_past,
-    why_unknown,
-    without_new_runs,
-)
+from torchperf_ci.check.missing_series import absent_machines
 from torchperf_ci.check.sensitivity import show_calibration, show_sensitivity
 from torchperf_ci.config import Config, find_config, misnamed_rules
 from torchperf_ci.console import say
@@ -112,12 +102,12 @@ def baseline_update_command(options: BaselineUpdateOptions) -> int:
     path = Path(options.baseline)
     where = ["--baseline", options.baseline] if is_given(options, "baseline") else []
     command = ["torchperf", "baseline", "update", *where, "--reason", options.reason, options.dir]
-    new = baselines_of(collected.points, provenance(options.reason, command))
+    new = baselines.baselines_of(collected.points, baselines.provenance(options.reason, command))
     if not new:
         msg = f"{options.dir}: no record has a number or an outcome, so {path} stays as it is"
         raise RecordsError(msg)
     old = baselines.read_baselines(path) if path.exists() else []
-    updated = updated_baselines(old, new)
+    updated = baselines.updated_baselines(old, new)
     baselines.write_baselines(path, updated)
     _show_refused(collected.refused)
     for digest in dict.fromkeys(baseline.digest for baseline in new):
@@ -147,16 +137,16 @@ def _collected(folder: str, format_name: str) -> RecordedPoints:
 def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config) -> Judgement:
     past = _past(collected.points, options, config)
     _show_refused(past.refused)
-    groups = groups_of_past(
+    groups = recorded_past.groups_of_past(
         {series.group for series in collected.points}, past.groups, options.repo_name or ""
     )
-    new = as_in_past(collected.points, groups, past.points)
+    new = recorded_past.as_in_past(collected.points, groups, past.points)
     unknown = {*groups.values()}.difference(past.groups if past.points else ())
-    others = without_new_runs(past.points, new)
+    others = recorded_past.without_new_runs(past.points, new)
     verdicts = judge_all(others, new, config.policy)
     absent = missing_jobs(Path(options.new_dir or ""), collected.files, options.expect)
     notes = [
-        *_notes(collected, past, why_unknown(unknown, past.groups) if unknown else ""),
+        *_notes(collected, past, recorded_past.why_unknown(unknown, past.groups) if unknown else ""),
         pairing.several_machines(new),
         pairing.several_numbers(others, new),
         pairing.judged_by_earlier(verdicts, new),
@@ -167,6 +157,7 @@ def _judgement(collected: RecordedPoints, options: CheckOptions, config: Config)
         _NOTHING_COMPARED if past.points and not any(others.values()) else "",
         *misnamed_rules(config.policy, {series.metric for series in (*new, *past.points)}),
         *absent,
+        *absent_machines(others, new),
     ]
     by_torchperf = any(series.mode for series in new)  # the results of other tools have no mode
     reproduction = _repeat_options(options, config) if by_torchperf else None
@@ -204,21 +195,21 @@ def _source_of_past(options: CheckOptions, config: Config) -> str:
     if options.against:
         return options.against
     if options.store or config.store != Config().store:
-        return STORE
+        return recorded_past.STORE
     uploads = os.environ.get(_UPLOAD_TO) or config.upload.destination
     if uploads and not is_api(uploads):
         return uploads
-    return "" if _UPLOAD_TO in os.environ else STORE
+    return "" if _UPLOAD_TO in os.environ else recorded_past.STORE
 
 
-def _past(new: Points, options: CheckOptions, config: Config) -> RecordedPast:
+def _past(new: Points, options: CheckOptions, config: Config) -> recorded_past.RecordedPast:
     """Read the past of the new points' groups, or all of it if there are no new points."""
     against = _source_of_past(options, config)
-    if options.store and against != STORE:
+    if options.store and against != recorded_past.STORE:
         say("--store is not read: --against names another history")
-    is_of_uploads = not options.against and against != STORE
-    knows_branches = against == STORE or is_remote(against) or is_of_uploads
-    branch = options.branch or (branch_of(new) if knows_branches else "")
+    is_of_uploads = not options.against and against != recorded_past.STORE
+    knows_branches = against == recorded_past.STORE or is_remote(against) or is_of_uploads
+    branch = options.branch or (recorded_past.branch_of(new) if knows_branches else "")
     points = [point for row in new.values() for point in row]
     stop = _end_of_past({point.timestamp for point in points})
     dsn = options.store or config.store
@@ -227,13 +218,16 @@ def _past(new: Points, options: CheckOptions, config: Config) -> RecordedPast:
     is_named = bool(options.branch) and branch not in {point.branch for point in points}
     role = options.role or config.upload.role
     format_name = options.format or ""
-    source = PastSource(
-        against, dsn, branch, stop, role, options.region, is_named, is_of_uploads, format_name
+    groups, repo = {series.group for series in new}, options.repo_name or ""
+    # A job of a matrix that judges only its own results knows nothing of the others.
+    is_fleet = min(len({point.job_id for point in points}), len({group.machine for group in groups})) > 1
+    with_others = is_fleet and not (options.expect or options.sensitivity or options.calibrate)
+    source = recorded_past.PastSource(
+        against, dsn, branch, stop, role, options.region, is_named, is_of_uploads, format_name, with_others
     )
-    groups = {series.group for series in new}
     return source.read(
         {group.benchmark for group in groups},
-        lambda known: {*groups_of_past(groups, known, options.repo_name or "").values()} if groups else known,
+        lambda known: recorded_past.groups_of_past(groups, known, repo).values() if groups else known,
     )
 
 
@@ -254,7 +248,7 @@ def _head_name(folder: str, new: Points) -> str:
     return f"{folder} ({', '.join(filter(None, named))})" if any(named) else folder
 
 
-def _notes(collected: RecordedPoints, past: RecordedPast, strange: str) -> Sequence[str]:
+def _notes(collected: RecordedPoints, past: recorded_past.RecordedPast, strange: str) -> Sequence[str]:
     """Return notes on what is unexpected in the new records and in the past; some may be empty.
 
     ``strange`` is the note on measured groups that the past does not have.
@@ -262,10 +256,11 @@ def _notes(collected: RecordedPoints, past: RecordedPast, strange: str) -> Seque
     refused = f"{_refused_text(len(collected.refused))}, and not judged" if collected.refused else ""
     count = collected.duplicates
     twice = f"there twice, and counted once: {counted(count, 'record')}" if count else ""
-    return [*disturbances(collected.points), past.note or strange, _left_out(past), refused, twice]
+    of_past = [past.note, strange] if past.points else [past.note or strange]
+    return [*disturbances(collected.points), *of_past, _left_out(past), refused, twice]
 
 
-def _left_out(past: RecordedPast) -> str:
+def _left_out(past: recorded_past.RecordedPast) -> str:
     count = len(past.refused)
     return f"{_refused_text(count, f' of {past.name}')}, and left out of the past" if count else ""
 
@@ -285,13 +280,13 @@ def _raise_refused(collected: RecordedPoints, rest: str) -> None:
         raise RecordsRefusedError(msg)
 
 
-def _baseline_line(baselines: Sequence[Baseline]) -> str:
+def _baseline_line(some: Sequence[baselines.Baseline]) -> str:
     """Describe the baselines of one machine, one for each commit."""
-    machine, digest = baselines[0].machine, baselines[0].digest
+    machine, digest = some[0].machine, some[0].digest
     known = (machine.get(name) for name in ("device_type", "device", "cpu", "gpu_info", "cpu_info"))
     device = next(filter(None, known), "machines that are not described")
-    series = {row.series for baseline in baselines for row in baseline.series}
-    runs = sum(baseline.runs for baseline in baselines)
+    series = {row.series for baseline in some for row in baseline.series}
+    runs = sum(baseline.runs for baseline in some)
     text = f"{len(series)} series of {counted(runs, 'run')} on {device} ({digest})"
     few = f"; it takes at least {MIN_HISTORY} runs to estimate the noise, so measure more"
     return text + (few if runs < MIN_HISTORY else "")

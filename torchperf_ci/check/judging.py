@@ -11,7 +11,7 @@ from torchperf_ci.check.numbers import judge_numbers, with_build_variance
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
 from torchperf_ci.document import day_of, first_of, range_text
 from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_positive
-from torchperf_ci.series.outcomes import outcome_text, passed, worse_outcome
+from torchperf_ci.series.outcomes import outcome_text, passed, worst_of_runs
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
     differing_facts,
@@ -20,7 +20,8 @@ from torchperf_ci.series.points import (
     without_restating,
     workload_changed,
 )
-from torchperf_ci.series.policy import MetricRule, numbers, recorded_direction, rule_of_metric, suited
+from torchperf_ci.series.policy import MetricRule, numbers, rule_of_points, suited
+from torchperf_ci.stats.gate import SINGLE_RUN_HISTORY
 from torchperf_ci.stats.past import MIN_HISTORY
 from torchperf_ci.verdicts.verdict import Evidence, Verdict, VerdictWord
 
@@ -29,11 +30,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.config import Rule
     from torchperf_ci.series.points import Point, Points, Series
-
-
-def rule_of(series: Series, old: Sequence[Point], newest: Point, policy: Mapping[str, Rule]) -> MetricRule:
-    """Return the metric's rule, adapted to its values."""
-    return suited(rule_of_metric(series.metric, policy, recorded_direction([newest])), old, (newest,))
 
 
 RECENT_COUNTS = 5
@@ -47,27 +43,36 @@ RUNS_TO_SETTLE = 3
 def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
     """Judge a count: it has changed if all runs since a recent one are outside the range of the runs before.
 
-    Some nights after a change thus say the same, and continue its bisection. A count that has come and gone before has
-    to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate.
+    Some nights after a change thus say the same, and continue its bisection. A count that has come and gone before, or
+    has too short a past to tell, has to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate.
     """
     points = [*pairing.old, *pairing.new]
     values = numbers(points)
     begin, change = _last_change(points, len(pairing.old), rule)
     word, why = change, ""
-    if _comes_and_goes(values[:begin], values[begin:]):
-        begin_of_stay = max(min(begin, len(values) - RUNS_TO_SETTLE), 1)
-        settled = _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
-        if settled != "unchanged":
-            word, begin = settled, begin_of_stay
+    comes_and_goes = _comes_and_goes(values[:begin], values[begin:])
+    if comes_and_goes or begin < SINGLE_RUN_HISTORY:
+        begin_of_stay = min(begin, len(values) - RUNS_TO_SETTLE)
+        stay = (
+            _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
+            if begin_of_stay > 0
+            else "unchanged"
+        )
+        if stay != "unchanged":
+            word, begin = stay, begin_of_stay
         elif change != "unchanged":
-            word, why = "noisy", f", but it came and went in the last {RECENT_FLICKER} runs"
+            often = f", but it came and went in the last {RECENT_FLICKER} runs"
+            few = f"; after fewer than {SINGLE_RUN_HISTORY} runs, {RUNS_TO_SETTLE} in a row are proof"
+            word, why = "noisy", often if comes_and_goes else few
     before = _compared(values[:begin])
     runs = len({point.run for point in points[begin:]})
     new = range_text(values[begin:]) + (f" in the last {runs} runs" if runs > 1 else "")
     return Verdict(
         pairing.series,
         word,
-        _count_sentence(before, new, changed=word != "unchanged") + why,
+        f"{range_text(before)}, as before"
+        if word == "unchanged"
+        else f"{new}, previously {range_text(before)}{why}",
         old=before[-1],
         new=values[-1],
         candidate=word == "noisy" and change == "regressed",
@@ -120,10 +125,6 @@ def _comes_and_goes(past: Sequence[float], now: Sequence[float]) -> bool:
     return min(recent) <= min(now) and max(now) <= max(recent) and _changes(recent) > 1
 
 
-def _count_sentence(past: Sequence[float], new: str, *, changed: bool) -> str:
-    return f"{new}, previously {range_text(past)}" if changed else f"{range_text(past)}, as before"
-
-
 RECENT_OUTCOMES = 20
 """How many of the last runs are used to see whether a case fails intermittently."""
 FLAPPING = 4
@@ -133,14 +134,14 @@ FLAPPING = 4
 def judge_outcome(series: Series, old: Sequence[Point], new: Sequence[Point]) -> Verdict:
     """Judge the newest outcome. Outcomes are compared across machines, which is mentioned, unless these take turns.
 
-    A case that could not be measured because it is unsupported is missing, not broken, and a candidate if it has passed
-    lately. One that several jobs of a run have measured fails if it fails in any of them.
+    A case that is unsupported or skipped, so that there was nothing to measure, is missing, not broken, and a candidate
+    if it has passed lately. One that several jobs of a run have measured fails if it fails in any of them.
     """
-    new = _worst_of_runs(new)
+    new = worst_of_runs(new)
     now = new[-1]
     if passed(now) is None:
-        return _judge_unmeasured(series, [*_unless_in_turns(_worst_of_runs(old), now), *new])
-    known = [point for point in _worst_of_runs(old) if passed(point) is not None]
+        return _judge_unmeasured(series, [*_unless_in_turns(worst_of_runs(old), now), *new])
+    known = [point for point in worst_of_runs(old) if passed(point) is not None]
     how = Evidence(failing=_runs_failing(new), batch_size=now.batch_size, threads=now.threads)
     if not known:
         why = "passes" if passed(now) else f"fails: {outcome_text(now)}"
@@ -185,15 +186,6 @@ def _unless_in_turns(old: list[Point], now: Point) -> list[Point]:
     if any(own and not after for own, after in pairwise(is_own[-RECENT_OUTCOMES:])):
         return [point for point, own in zip(old, is_own, strict=True) if own]
     return old
-
-
-def _worst_of_runs(points: Sequence[Point]) -> list[Point]:
-    """Return one point for each run, oldest first: one that fails, else one that passes, else one that is unknown."""
-    worst: dict[str, Point] = {}
-    for point in points:
-        known = worst.get(point.run)
-        worst[point.run] = worse_outcome(known, point) if known else point
-    return list(worst.values())
 
 
 def _runs_failing(points: Sequence[Point]) -> int:
@@ -277,7 +269,10 @@ def judge_all(old: Points, new: Points, policy: Mapping[str, Rule]) -> list[Verd
     known = {series for series, row in old.items() if len(row) >= MIN_HISTORY}
     again = restating(new) & (restating(known) | (new.keys() - known))
     judged = {series: row for series, row in new.items() if series not in again}
-    rules = {series: rule_of(series, old.get(series, ()), row[-1], policy) for series, row in judged.items()}
+    rules = {
+        series: rule_of_points(series.metric, old.get(series, ()), policy, row[-1:])
+        for series, row in judged.items()
+    }
     outcomes = [
         judge_outcome(series, old.get(series, ()), row)
         for series, row in judged.items()
@@ -366,14 +361,13 @@ def _without_past(pairing: SeriesPairing) -> Verdict:
     newest = pairing.newest
     if not pairing.elsewhere:
         return Verdict(pairing.series, "new", "no earlier run to compare it with", new=newest.value)
-    why = "; ".join(first_of(pairing.differs, SHOWN_DIFFERENCES, "more differences"))
-    intro = f"{WORKLOAD_CHANGED}: " if workload_changed(pairing.differs) else "earlier runs differ in "
+    differs = differing_facts(pairing.elsewhere[-1].fingerprint, newest.fingerprint)
+    why = "; ".join(first_of(differs, SHOWN_DIFFERENCES, "more differences"))
+    intro = f"{WORKLOAD_CHANGED}: " if workload_changed(differs) else "earlier runs differ in "
     return Verdict(
         pairing.series,
         "not-comparable",
         f"{intro}{why}",
         new=newest.value,
-        evidence=Evidence(
-            commits_around(pairing.elsewhere[:1], pairing.new), others={"differs": list(pairing.differs)}
-        ),
+        evidence=Evidence(commits_around(pairing.elsewhere[:1], pairing.new), others={"differs": differs}),
     )

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from torchperf_ci.check.pairing import commits_around
 from torchperf_ci.metrics import ANCHORED, STATUS
 from torchperf_ci.series.outcomes import why_absent
-from torchperf_ci.series.points import RECENT_RUNS, machine_facts, runs_of_groups
+from torchperf_ci.series.points import RECENT_RUNS, machine_facts, runs_of, runs_of_groups
 from torchperf_ci.verdicts.verdict import Evidence, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
 
@@ -25,17 +25,44 @@ def lost_series(old: Points, new: Points, explained: Mapping[Series, str]) -> li
     own has measured it instead: the shards of a run may get a different machine each time.
     """
     measured = {series.group for series in new}
+    past = {series: row for series, row in old.items() if series.group in measured}
+    return [
+        missing_verdict(series, explained.get(series.case) or _why_missing(series, new), past[series])
+        for series in _lost(past, new, _recent_runs(past, new), old)
+    ]
+
+
+def absent_machines(old: Points, new: Points) -> list[str]:
+    """Return a note on each machine that measured in all of the last runs of those that measured now, but not now.
+
+    Only if the new runs are of a branch of the past: a pull request may be measured on fewer machines.
+    """
+    measured = {series.group for series in new}
+    branches = {point.branch for row in old.values() for point in row}
+    here = runs_of(point for series, row in old.items() if series.group in measured for point in row)
+    newest = set(here[-RECENT_RUNS:])
+    is_of_past = branches.issuperset(point.branch for row in new.values() for point in row)
+    if len(newest) < RECENT_RUNS or not is_of_past:
+        return []
+    always = {group for group, runs in runs_of_groups(old).items() if newest.issubset(runs)} - measured
+    past = {series: row for series, row in old.items() if series.group in always}
+    lost = _lost(past, new, dict.fromkeys(always, newest), old)
+    machines = dict.fromkeys(series.group.machine for series in lost)
+    return [f"{one}: nothing was measured, but in each of the last {RECENT_RUNS} runs" for one in machines]
+
+
+def _lost(
+    past: Points, new: Points, recent: Mapping[SeriesGroup, Collection[str]], old: Points
+) -> Iterator[Series]:
+    """Yield the series of ``past`` that are in a ``recent`` run but not measured now, nor by a machine in turns."""
     elsewhere: dict[Series, list[Series]] = defaultdict(list)
     for series in new:
         elsewhere[replace(series, arch="")].append(series)
-    past = {series: row for series, row in old.items() if series.group in measured}
-    recent = _recent_runs(past, new)
-    return [
-        missing_verdict(series, explained.get(series.case) or _why_missing(series, new), row)
-        for series, row in past.items()
-        if series not in new and any(point.run in recent[series.group] for point in row)
-        if not any(_take_turns(row, past.get(other, ())) for other in elsewhere[replace(series, arch="")])
-    ]
+    for series, row in past.items():
+        was_there = series not in new and any(point.run in recent[series.group] for point in row)
+        others = elsewhere[replace(series, arch="")] if was_there else ()
+        if was_there and not any(_take_turns(row, old.get(other, ())) for other in others):
+            yield series
 
 
 def _recent_runs(past: Points, new: Points) -> dict[SeriesGroup, set[str]]:

@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from torchperf_ci.check.pairing import (
-    SeriesPairing,
-    chart_points,
-    commits_around,
-    of_newest_runs,
-)
+from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, of_newest_runs
 from torchperf_ci.document import change_text, counted, day_of
 from torchperf_ci.metrics import DOWN
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
@@ -368,16 +363,10 @@ def _build_variances(past: Mapping[Series, Sequence[Point]]) -> Sequence[TauEsti
     }
     known = run_matrix(past)
     builds = np.nan_to_num(run_matrix(numbered).values, nan=-1.0)
-    values = log_values(np.where(_is_first(known.sessions), known.values, np.nan))
+    before = np.maximum.accumulate(known.sessions, axis=1)[:, :-1]
+    is_first = known.sessions > np.pad(before, ((0, 0), (1, 0)), constant_values=-1)
+    values = log_values(np.where(is_first, known.values, np.nan))
     return estimate_tau(values, builds.astype(np.int64))
-
-
-def _is_first(sessions: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each run is the first one of its session, by row."""
-    firsts = np.zeros(sessions.shape, dtype=bool)
-    for row, session in zip(firsts, sessions, strict=True):
-        row[np.unique(session, return_index=True)[1]] = True
-    return firsts
 
 
 def _with_build_variance(verdict: Verdict, estimate: TauEstimate, builds: _BuildsCompared) -> Verdict:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import MIN_EFFECT, kind_of
-from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, differing_facts, short_id
+from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, runs_of, short_id
 from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
-from torchperf_ci.verdicts.verdict import (
-    CommitRange,
-    MeasuredPoint,
-    commit_ends_of,
-    measured_commit,
-)
+from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, commit_ends_of, measured_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from torchperf_ci.series.points import Points, Series
     from torchperf_ci.verdicts.verdict import Verdict
 
 
@@ -42,13 +39,6 @@ class SeriesPairing:
     old: Sequence[Point]
     new: Sequence[Point]
     elsewhere: Sequence[Point] = ()
-
-    @property
-    def differs(self) -> Sequence[str]:
-        """The differences to a past that is not comparable."""
-        return (
-            differing_facts(self.elsewhere[-1].fingerprint, self.newest.fingerprint) if self.elsewhere else ()
-        )
 
     @property
     def newest(self) -> Point:
@@ -128,10 +118,22 @@ def _has_several_numbers(points: Iterable[Point]) -> bool:
 
 
 def judged_by_earlier(verdicts: Iterable[Verdict], new: Points) -> str:
-    """Return a note on series that are judged although their newest new run has no number of them; else empty."""
+    """Return a note on series that are judged although a later new run has no number of them; else empty.
+
+    A run is later if it shares a series with their last run: the runs of shards may have nothing in common.
+    """
+    runs = runs_of(point for row in new.values() for point in row)
+    places = {run: place for place, run in enumerate(runs)}
+    last: dict[str, int] = defaultdict(int)
+    for row in new.values():
+        newest = max(places[point.run] for point in row)
+        for point in row:
+            last[point.run] = max(last[point.run], newest)
     judged = {verdict.series for verdict in verdicts if verdict.verdict != "missing"}
-    newest = [of_newest_runs(row, 1) for series, row in _measured(new).items() if series in judged]
-    count = sum(all(point.value is None for point in points) for points in newest)
+    count = 0
+    for series in judged & _measured(new).keys():
+        own = [point.run for point in new[series] if point.value is not None]
+        count += bool(own) and last[own[-1]] > places[own[-1]]
     return f"{_series_have(count)} no number in the newest run, so an earlier one is judged" if count else ""
 
 

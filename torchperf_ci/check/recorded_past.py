@@ -20,11 +20,13 @@ from torchperf_ci.records.files import NO_RECORD
 from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import NEWEST_POINTS, groups_of_store, points_of_store
-from torchperf_ci.series.points import Point, Points, Series, SeriesGroup, machine_facts, run_of
+from torchperf_ci.series.points import RECENT_RUNS, machine_facts, points_where, run_of
 from torchperf_ci.store.migrations import open_existing, place_access, store_of_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from torchperf_ci.series.points import Point, Points, Series, SeriesGroup
 
     GroupChoice = Callable[[Collection[SeriesGroup]], Collection[SeriesGroup]]
 
@@ -142,14 +144,8 @@ def without_new_runs(old: Points, new: Points, environ: Mapping[str, str] = os.e
     if own.isdisjoint(point.run for row in old.values() for point in row):
         own |= _runs_with_the_same_numbers(old, nameless)
         times = {point.timestamp for row in new.values() for point in row} - {0}
-        own |= _runs_with_the_same_numbers(_points_where(old, lambda point: point.timestamp in times), new)
+        own |= _runs_with_the_same_numbers(points_where(old, lambda point: point.timestamp in times), new)
     return {series: [point for point in row if point.run not in own] for series, row in old.items()}
-
-
-def _points_where(points: Points, is_wanted: Callable[[Point], bool]) -> Points:
-    """Return the wanted points, without series that have none."""
-    kept = {series: [point for point in row if is_wanted(point)] for series, row in points.items()}
-    return {series: row for series, row in kept.items() if row}
 
 
 def _runs_with_the_same_numbers(old: Points, new: Points) -> set[str]:
@@ -188,6 +184,10 @@ _OTHER_PAST = (
 PACKED_MONTHS = 7
 """Months before the judged one whose packs are read, which hold about as many nights."""
 _ALL_NEWER = "all that the past has is newer than the new records"
+_DAY = 86_400
+_MUCH_NEWER = (
+    "the past has results that are a day newer and left out: the new run is old, or a clock was wrong"
+)
 _SHOWN_NAMES = 3
 """Most names that are shown if the past has nothing of the requested one."""
 
@@ -229,6 +229,8 @@ class PastSource:
     """Whether the past is the upload destination, not named by the user, and may not have any upload yet."""
     format_name: str = ""
     """The format of other tools' results if their content does not identify it."""
+    with_others: bool = False
+    """Whether to read the last runs of all other groups of the same benchmarks, too."""
 
     def read(self, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         """Read the past of the groups that ``chosen`` selects from all groups of ``benchmarks`` (all if empty).
@@ -256,8 +258,11 @@ class PastSource:
             known = groups_of_store(store, benchmarks) or groups_of_store(store)
             groups = chosen(known)
             points = points_of_store(store, groups, branch=self.branch, stop=self.stop, last=NEWEST_POINTS)
-            note = "" if points else self._why_none(points_of_store(store, groups, last=1))
-            return RecordedPast(store.name, known, points, note)
+            later = points_of_store(store, groups, branch=self.branch, since=self.stop + _DAY, last=1)
+            note = self._newer(later) if points else self._why_none(points_of_store(store, groups, last=1))
+            beside = {*known}.difference(groups) if self.with_others else ()
+            others = points_of_store(store, beside, branch=self.branch, stop=self.stop, last=RECENT_RUNS)
+            return RecordedPast(store.name, known, {**others, **points}, note)
 
     def _of_place(self, benchmarks: Collection[str], chosen: GroupChoice) -> RecordedPast:
         end = datetime.fromtimestamp(min(self.stop or time.time(), LATEST_SECOND), timezone.utc)
@@ -284,16 +289,23 @@ class PastSource:
             msg = f"--against {self.against}: {NO_RECORD}{why}: there is no past; give records, or `{STORE}`"
             raise RecordsError(msg)
         past = self._of_points(collected.points, chosen)
-        earlier = _points_where(past.points, lambda point: not self.stop or point.timestamp < self.stop)
-        note = past.note if earlier or not past.points else _ALL_NEWER
+        earlier = points_where(past.points, lambda point: not self.stop or point.timestamp < self.stop)
+        note = self._newer(past.points) if earlier else _ALL_NEWER if past.points else past.note
         return replace(past, points=earlier, note=note, refused=collected.refused)
 
     def _of_points(self, points: Points, chosen: GroupChoice) -> RecordedPast:
         known = {series.group for series in points}
         groups = chosen(known)
+        if self.with_others:
+            groups = [group for group in known if group.benchmark in {one.benchmark for one in groups}]
         wanted = {series: row for series, row in points.items() if series.group in groups}
-        own = _points_where(wanted, lambda point: not self.branch or point.branch in ("", self.branch))
+        own = points_where(wanted, lambda point: not self.branch or point.branch in ("", self.branch))
         return RecordedPast(self.against, known, own, "" if own else self._why_none(wanted))
+
+    def _newer(self, points: Points) -> str:
+        """Return a note if some of ``points`` are much newer than the new records; empty if not."""
+        times = (point.timestamp for row in points.values() for point in row)
+        return _MUCH_NEWER if self.stop and max(times, default=0) >= self.stop + _DAY else ""
 
     def _nothing_yet(self) -> str:
         return f"{self.against} holds no record yet, so there is no past"

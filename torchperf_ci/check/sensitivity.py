@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from torchperf_ci.check.judging import rule_of
 from torchperf_ci.check.numbers import MAX_DETECTABLE
 from torchperf_ci.command_output import print_json
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Note, Table, counted, number_columns, text_of
 from torchperf_ci.errors import UsageError
 from torchperf_ci.series.points import Points, Series, SeriesGroup, without_restating
+from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_matrix import log_values, newest_machine, run_matrix, sensitivity_of
 from torchperf_ci.stats.gate import MIN_REPETITIONS, Repetitions, judge
 from torchperf_ci.stats.past import MIN_HISTORY, NEWEST
@@ -225,11 +225,15 @@ def sensitivity_document(sensitivities: Sequence[SeriesSensitivity]) -> Document
     """Show the sensitivity. ``detectable`` is the change that becomes a candidate in two runs with 80% probability."""
     known = [series for series in sensitivities if series.detectable is not None]
     worst = sorted(known, key=lambda series: series.detectable or 0.0, reverse=True)[:_LISTED]
+    rows = [
+        (str(one.series), str(one.history), *map(_percent, (one.noise, one.detectable, one.min_effect)))
+        for one in worst
+    ]
     return Document(
         f"{len(known):,} of {len(sensitivities):,} series have enough history to estimate their sensitivity",
         [
             Table(_METRIC_COLUMNS, [_metric_row(metric) for metric in _metric_sensitivities(sensitivities)]),
-            Table(_SERIES_COLUMNS, [_series_row(series) for series in worst], "The least sensitive series"),
+            Table(_SERIES_COLUMNS, rows, "The least sensitive series"),
         ],
     )
 
@@ -241,20 +245,8 @@ def _metric_row(metric: MetricSensitivity) -> tuple[str, ...]:
         metric.metric,
         f"{metric.series:,}",
         f"{metric.judged:,}",
-        _percent(metric.noise),
-        _percent(metric.detectable),
-        _percent(metric.worst),
+        *map(_percent, (metric.noise, metric.detectable, metric.worst)),
         f"{metric.enough:.0%}",
-    )
-
-
-def _series_row(sensitivity: SeriesSensitivity) -> tuple[str, ...]:
-    return (
-        str(sensitivity.series),
-        str(sensitivity.history),
-        _percent(sensitivity.noise),
-        _percent(sensitivity.detectable),
-        _percent(sensitivity.min_effect),
     )
 
 
@@ -315,7 +307,7 @@ def show_calibration(past: RecordedPast, policy: Mapping[str, Rule], *, json_out
 def _ratios(past: RecordedPast, policy: Mapping[str, Rule]) -> tuple[Points, dict[Series, MetricRule]]:
     """Return the series judged by ratios and their rules, limited to points comparable with the newest one."""
     points = newest_machine(without_restating(past.points))
-    rules = {series: rule_of(series, row, row[-1], policy) for series, row in points.items()}
+    rules = {series: rule_of_points(series.metric, row, policy, row[-1:]) for series, row in points.items()}
     ratios = {series: row for series, row in points.items() if rules[series].kind == "ratio"}
     if not ratios:
         msg = f"{past.name}: holds no series of numbers above zero; ingest records first, or name another --against"

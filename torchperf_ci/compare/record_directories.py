@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial, reduce
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from torchperf_ci.errors import RecordsError, UsageError
 from torchperf_ci.metrics import STATUS, kind_of
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
-from torchperf_ci.series.outcomes import disturbances, outcome_text, passed, why_absent, worse_outcome
+from torchperf_ci.series.outcomes import disturbances, outcome_text, passed, why_absent, worst_of_runs
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
     differing_facts,
@@ -321,7 +321,7 @@ def _judge_outcome(series: Series, base: Sequence[Point], head: Sequence[Point])
 
 def _last_outcome(points: Sequence[Point]) -> Point:
     """Return the worst outcome of the last run, which may be of several jobs."""
-    return reduce(worse_outcome, (point for point in points if point.run == points[-1].run))
+    return worst_of_runs(point for point in points if point.run == points[-1].run)[0]
 
 
 def _mixed(side: str, points: Sequence[Point]) -> str:

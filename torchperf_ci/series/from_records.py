@@ -87,7 +87,8 @@ def points_of_records(paths: Iterable[Path], format_name: str = "") -> RecordedP
             try:
                 series, point = _point(located.record, file)
             except Exception as error:  # noqa: BLE001  # a bug of ours should cost one record, not all of them
-                problems.append(_bug(located, error))
+                why = f"cannot be judged, which is a bug of torchperf: {type(error).__name__}: {error}"[:300]
+                problems.append(Problem(located.file, located.line, located.path, why, "refused"))
             else:
                 points[series].append(point)
     ordered = {
@@ -95,11 +96,6 @@ def points_of_records(paths: Iterable[Path], format_name: str = "") -> RecordedP
         for series, row in points.items()
     }
     return RecordedPoints(without_failed(ordered), records, duplicates, problems, files)
-
-
-def _bug(located: LocatedRecord, error: Exception) -> Problem:
-    reason = f"cannot be judged, which is a bug of torchperf: {type(error).__name__}: {error}"[:300]
-    return Problem(located.file, located.line, located.path, reason, "refused")
 
 
 def _is_repeated(located: LocatedRecord, seen: set[str]) -> bool:
@@ -187,4 +183,4 @@ def _text(part: Mapping[str, Any], name: str) -> str:
     value = part.get(name)
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -207,7 +207,10 @@ def _sortable(value: object) -> object:
 
 def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Sequence[Point]:
     """Return the point of each row. Points with equal facts share one mapping, which saves most of the memory."""
-    infos = [_used_info(info) if info else _NOTHING for info in columns.metric_info]
+    infos = [
+        {name: info[name] for name in _USED_INFO if name in info} if info else _NOTHING
+        for info in columns.metric_info
+    ]
     values = _values(metrics, columns.numbers, infos)
     anchors = [info.get("anchor", "") for info in infos]
 
@@ -237,10 +240,6 @@ def _points(metrics: Sequence[str], columns: _Columns, machines: Machines) -> Se
             _runs(columns),
         )
     ]
-
-
-def _used_info(info: Mapping[str, str]) -> Mapping[str, str]:
-    return {name: info[name] for name in _USED_INFO if name in info}
 
 
 def _values(

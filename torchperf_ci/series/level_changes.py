@@ -41,8 +41,7 @@ class LevelChange:
 
     ``old`` and ``new`` are the levels in the metric's unit, ``effect`` their ratio where there is one. ``last`` is the
     last point at the old level, ``first`` the first one at the new level. ``recovered`` is set for regressions only:
-    the first point of a later level that is closer to the old level than to the new one. If ``is_outcome``, the levels
-    are pass and fail.
+    the first point of a later level that is closer to the old level than to the new one.
     """
 
     index: int
@@ -53,7 +52,6 @@ class LevelChange:
     last: Point
     first: Point
     recovered: Point | None = None
-    is_outcome: bool = False
 
     @property
     def commits(self) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from torchperf_ci.records.record import parsed_json
 from torchperf_ci.stats.effect import wide_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.series.points import Point, Points, RunResults, Series, SeriesGroup
 
@@ -60,20 +60,21 @@ def outcome_text(point: Point) -> str:
     return f"{text}: {reason}" if reason else text
 
 
-def worse_outcome(first: Point, second: Point) -> Point:
-    """Return the outcome that is a failure, else the one that is a pass; the first of two alike."""
-    return min(first, second, key=lambda point: (False, True, None).index(passed(point)))
+def worst_of_runs(points: Iterable[Point]) -> list[Point]:
+    """Return one point for each run, oldest first: one that fails, else one that passes, else one that is unknown."""
+    worst: dict[str, Point] = {}
+    for point in points:
+        alike = worst.get(point.run, point), point
+        worst[point.run] = min(alike, key=lambda one: (False, True, None).index(passed(one)))
+    return list(worst.values())
 
 
 def results_of_runs(points: Points) -> RunResults:
     """Return one result of each series in each run: the worst outcome of several jobs, else the first result."""
     results: dict[str, dict[Series, Point]] = defaultdict(dict)
     for series, row in points.items():
-        is_outcome = kind_of(series.metric) == "outcome"
-        for point in row:
-            known = results[point.run].setdefault(series, point)
-            if is_outcome and known is not point:
-                results[point.run][series] = worse_outcome(known, point)
+        for point in worst_of_runs(row) if kind_of(series.metric) == "outcome" else row:
+            results[point.run].setdefault(series, point)
     return results
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import median, median_low
@@ -128,6 +128,12 @@ Points = Mapping[Series, Sequence[Point]]
 """The points of each series, oldest first."""
 RunResults = Mapping[str, Mapping[Series, Point]]
 """The results of each run, by its name: one point of each series."""
+
+
+def points_where(points: Points, is_wanted: Callable[[Point], bool]) -> Points:
+    """Return the wanted points, without series that have none."""
+    kept = {series: [point for point in row if is_wanted(point)] for series, row in points.items()}
+    return {series: row for series, row in kept.items() if row}
 
 
 def restating(series: Iterable[Series]) -> set[Series]:

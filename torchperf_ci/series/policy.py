@@ -56,9 +56,11 @@ def rule_of_metric(metric: str, policy: Mapping[str, Rule], recorded: str = "") 
     return MetricRule(direction, rule.min_effect if rule else MIN_EFFECT, kind_of(metric))
 
 
-def rule_of_points(metric: str, points: Sequence[Point], policy: Mapping[str, Rule]) -> MetricRule:
-    """Return the rule of a metric, adapted to the points of a series, oldest first."""
-    return suited(rule_of_metric(metric, policy, recorded_direction(points)), points)
+def rule_of_points(
+    metric: str, points: Sequence[Point], policy: Mapping[str, Rule], new: Sequence[Point] = ()
+) -> MetricRule:
+    """Return the rule of a metric, adapted to the points of a series, oldest first, and to ``new`` ones after them."""
+    return suited(rule_of_metric(metric, policy, recorded_direction(new or points)), points, new)
 
 
 def recorded_direction(points: Sequence[Point]) -> str:

@@ -13,13 +13,7 @@ import numpy as np
 
 from torchperf_ci.metrics import LATENCY, STATUS, kind_of, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
-from torchperf_ci.series.outcomes import (
-    number_of,
-    outcome_word,
-    passed,
-    why_absent,
-    why_without_number,
-)
+from torchperf_ci.series import outcomes
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, machine_facts, restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.effect import Effect
@@ -129,9 +123,11 @@ def _relevance(compared: SeriesComparison) -> tuple[int, int, float]:
 def _absent(series: Series, old: Mapping[Series, Point], new: Mapping[Series, Point]) -> SeriesComparison:
     """Return the comparison of a series that only one of the runs has; its status may say why the other has not."""
     side, run = ("new", new) if series in old else ("base", old)
-    reason = why_absent(series.metric, run.get(replace(series, metric=STATUS)))
+    reason = outcomes.why_absent(series.metric, run.get(replace(series, metric=STATUS)))
     why = f"{side}: {reason}" if reason else f"not in the {side} run"
-    before, now = (number_of(series, each[series]) if series in each else None for each in (old, new))
+    before, now = (
+        outcomes.number_of(series, each[series]) if series in each else None for each in (old, new)
+    )
     return SeriesComparison(series, before, now, "not comparable", why=why)
 
 
@@ -143,7 +139,7 @@ def _compared(
     policy: Mapping[str, Rule],
 ) -> SeriesComparison:
     series, past = row.series, row.past
-    before, now = number_of(series, old), number_of(series, new)
+    before, now = outcomes.number_of(series, old), outcomes.number_of(series, new)
     if (why := _why_not_comparable(series, old, new)) or before is None or now is None:
         return SeriesComparison(series, before, now, "not comparable", why=why)
     if old.value is None or new.value is None:
@@ -170,20 +166,20 @@ def _compared(
 
 def _compared_words(series: Series, old: Point, new: Point) -> SeriesComparison:
     """Compare outcomes of which at least one is a word without a number, such as ``fail_accuracy``."""
-    words = outcome_word(old), outcome_word(new)
-    before, now = number_of(series, old), number_of(series, new)
+    words = outcomes.outcome_word(old), outcomes.outcome_word(new)
+    before, now = outcomes.number_of(series, old), outcomes.number_of(series, new)
     if words[0] == words[1]:
         return SeriesComparison(series, before, now, "within noise")
-    worse = bool(passed(old)) - bool(passed(new))
+    worse = bool(outcomes.passed(old)) - bool(outcomes.passed(new))
     return SeriesComparison(series, before, now, "beyond noise", worse=worse, why=" → ".join(words))
 
 
 def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
     for side, point in (("base", old), ("new", new)):
-        if number_of(series, point) is None:
-            return f"{side}: {why_without_number(series, point)}"
+        if outcomes.number_of(series, point) is None:
+            return f"{side}: {outcomes.why_without_number(series, point)}"
     facts = [point.fingerprint for point in (old, new)]
-    if kind_of(series.metric) == "outcome" and False in (passed(old), passed(new)):
+    if kind_of(series.metric) == "outcome" and False in (outcomes.passed(old), outcomes.passed(new)):
         facts = [machine_facts(known) for known in facts]  # a case that fails early knows few of its own
     return "; ".join(differing_facts(*facts))
 

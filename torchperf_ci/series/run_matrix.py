@@ -56,14 +56,11 @@ def sessions_of(points: Iterable[Point]) -> dict[str, int]:
         commits = point.commit, point.torch
         if point.run not in session_of:
             before = newest.get(commits)
-            goes_on = before is not None and _is_near(before.timestamp, point.timestamp)
+            begun, now = before.timestamp if before else -1, point.timestamp
+            goes_on = begun == now or (min(begun, now) > 0 and now - begun < SESSION_GAP)
             session_of[point.run] = session_of[before.run] if before and goes_on else next(numbers)
         newest[commits] = point
     return session_of
-
-
-def _is_near(before: int, after: int) -> bool:
-    return before == after or (min(before, after) > 0 and after - before < SESSION_GAP)
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,8 @@ def run_matrix(old: Points, new: Points | None = None) -> RunMatrix:
         series: (_value_of_runs(old.get(series, ())), _value_of_runs(new.get(series, ())))
         for series in dict.fromkeys([*old, *new])
     }
-    places = _places(old)
+    runs_of = runs_of_groups(old).items()
+    places = {group: {run: place for place, run in enumerate(reversed(runs))} for group, runs in runs_of}
     end = max(map(len, places.values()), default=0)
     width = end + max((len(newest) for _, newest in rows.values()), default=0)
     values = np.full((len(rows), width), np.nan)
@@ -108,14 +106,6 @@ def run_matrix(old: Points, new: Points | None = None) -> RunMatrix:
     kinds: dict[tuple[SeriesGroup, str], int] = defaultdict(count().__next__)
     groups = np.array([kinds[series.group, series.metric] for series in rows], dtype=np.int64)
     return RunMatrix(list(rows), values, jobs, sessions, groups)
-
-
-def _places(points: Points) -> dict[SeriesGroup, dict[str, int]]:
-    """Return how many later runs its group has, for each run."""
-    return {
-        group: {run: place for place, run in enumerate(reversed(runs))}
-        for group, runs in runs_of_groups(points).items()
-    }
 
 
 def _value_of_runs(points: Iterable[Point]) -> dict[str, float]:

@@ -164,21 +164,16 @@ def _steps(
 
 def _change(row: _PartRuns, step: levels.LevelStep) -> levels.LevelChange:
     index, before = row.firsts[step.place], row.lasts[step.place - 1]
+    word = row.rule.word(above=step.new > step.old, below=step.new <= step.old)
     return levels.LevelChange(
         index,
-        _word(step, row.rule),
+        word if word and row.rule.direction else "changed",
         step.old,
         step.new,
         step.effect,
         last=row.points[before],
         first=row.points[index],
-        is_outcome=row.rule.kind == "outcome",
     )
-
-
-def _word(step: levels.LevelStep, rule: MetricRule) -> levels.ChangeWord:
-    word = rule.word(above=step.new > step.old, below=step.new <= step.old)
-    return word if word and rule.direction else "changed"
 
 
 def _with_recoveries(changes: Sequence[levels.LevelChange]) -> list[levels.LevelChange]:

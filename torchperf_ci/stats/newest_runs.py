@@ -46,7 +46,7 @@ def machine_offsets(
     ``sigma``, shape (series,), is its noise. ``jobs``, shape (series, runs), numbers the jobs, below 0 where unknown;
     ``groups``, shape (series,), the kinds of machine and metric. A job's offset is the weighted median (weights 1/σ) of
     its residuals, clipped to 3 σ of its group's offsets, where σ is estimated from their median absolute value. The
-    newest jobs do not count for it if there are enough others: a change of all series would make itself look ordinary.
+    newest jobs do not count for it if there are more others: a change of all series would make itself look ordinary.
     """
     offsets = np.zeros(residuals.shape)
     usable = ~np.isnan(residuals) & (jobs >= 0) & ~np.isnan(sigma)[:, None]
@@ -82,7 +82,7 @@ def _ordinary(medians: Floats, group: Ints, is_new: Flags) -> Floats:
         members = group == one
         known, earlier = (np.abs(medians[some & ~np.isnan(medians)]) for some in (members, members & ~is_new))
         if known.size >= MIN_JOBS:
-            usual = earlier if earlier.size >= MIN_JOBS else known
+            usual = earlier if earlier.size > NEWEST else known
             largest[members] = ORDINARY * MAD_TO_SIGMA * np.median(usual)
     return largest
 
