@@ -153,7 +153,7 @@ def compared(where: str, body: bytes, kept: bytes) -> PutResult:
     raise errors.ConflictError(msg)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class ListedObject:
     """An object in a bucket or of git. ``tag``, an ETag of a bucket, identifies its content; ``size`` is in bytes."""
 

@@ -342,8 +342,7 @@ class _S3Ingester:
             listed, ingest = self._reader.listed(self._store), self._ingest
         except RefusedStatementError:
             # An engine such as a server without rights cannot list them.
-            listed = [replace(item, key=self._reader.prefix + item.key) for item in self._place.listed()]
-            ingest = self._read_in_process
+            listed, ingest = self._reader.listed_here(), self._read_in_process
         outcome = IngestOutcome()
         objects = (item for item in listed if is_records(item.key.removeprefix(self._reader.prefix)))
         for batch in in_batches(objects, BATCH_BYTES, BATCH_OBJECTS):
