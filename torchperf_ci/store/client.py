@@ -269,7 +269,8 @@ class Store(AbstractContextManager["Store"]):
     def _pieces(
         self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None
     ) -> Iterator[bytes]:
-        settings = limits.settings if limits else None
+        # Else a server answers 200, and a statement that fails later ends its rows with a message.
+        settings = {"wait_end_of_query": 1, **(limits.settings if limits else {})}
         size = 0
         try:
             with (
@@ -292,11 +293,12 @@ class Store(AbstractContextManager["Store"]):
     @contextmanager
     def _explained(self) -> Iterator[None]:
         from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+        from urllib3.exceptions import HTTPError
 
         try:
             yield
-        except OperationalError as error:
-            if error.code:  # a statement that failed while its rows came
+        except (OperationalError, HTTPError) as error:
+            if getattr(error, "code", None):  # a statement that failed while its rows came
                 raise _refusal(self._location, error) from error
             msg = f"{self.name} does not answer ({_root_cause(error)}); see that it runs and can be reached from here"
             raise StoreUnreachableError(msg) from error
