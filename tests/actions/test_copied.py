@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from act_runner import standing_in
+from contents import contents
 from copied import REPLACED, copied, workflows
 from past_nights import remember, repeat
 from seaweedfs import BUCKET, JUDGE, ROLE
@@ -140,9 +141,7 @@ def test_the_workflow_of_the_first_page_judges(user: User) -> None:
     assert first.results == {"measure": "success"}, first.log
     assert "are new; they are judged from the sixth run on" in summary(first, "measure")
     assert {record["model"]["name"] for record in kept(branch)} == {"caller/library"}
-    place = open_place(branch)
-    (key,) = place.keys()
-    measured = place.get(key)
+    (measured,) = contents(open_place(branch)).values()
     remember(user.folder, measured, user.git(user.folder, "rev-parse", "HEAD").strip())
     slow = user.commit(library=(user.folder / "library.py").read_text().replace("range(20)", "range(200)"))
     repeat(user.folder, measured, slow, times=2, slower=10)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from contents import contents
 from seaweedfs import BUCKET, ROLE, SECRET_KEY
 
 from torchperf_ci.places import open_place
@@ -72,7 +73,7 @@ def uploads(runner, places, s3_server, issuer) -> Any:
 
 def records(place: RecordPlace) -> dict[str, list[dict[str, Any]]]:
     """What is kept, by key."""
-    found = {key: gzip.decompress(place.get(key)).decode() for key in place.keys()}  # noqa: SIM118  # a place is no dict
+    found = {key: gzip.decompress(body).decode() for key, body in contents(place).items()}
     return {key: [json.loads(line) for line in text.splitlines()] for key, text in found.items()}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from act_runner import standing_in
+from contents import contents
 from copied import copied
 from seaweedfs import BUCKET
 
@@ -76,9 +77,8 @@ def test_what_a_harness_has_measured_is_kept_also_where_it_failed_in_the_end(
     )
     assert done.results == {"measure": "failure"}, done.log
     assert "one of two workloads failed" in done.log
-    place = open_place(WHERE)
-    (key,) = place.keys()
-    (record,) = map(json.loads, gzip.decompress(place.get(key)).decode().splitlines())
+    (kept,) = contents(open_place(WHERE)).values()
+    (record,) = map(json.loads, gzip.decompress(kept).decode().splitlines())
     assert record["benchmark"]["name"] == "Own harness"
     assert record["metric"]["benchmark_values"] == [1.5, 1.75]
     assert record["repo"] == "octo/perf"

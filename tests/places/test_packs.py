@@ -218,10 +218,9 @@ def test_a_damaged_pack_is_told_and_left_alone(place, lying) -> None:
     place.put(PACKED[0], b"not a pack")
     place.pack("2026-05")
     assert {PACKED[0], "packed/2026-03.2.tar.gz"} <= {*lying()}
-    with pytest.raises(InvalidObjectError, match="is named as a pack"):
-        place.get(PACKED[0])
-    keys = [*place.keys()]
-    assert sorted(keys) == sorted([*BRANCH, PACKED[0]])
+    read = {file.key: file.unfit for file in place.read([*place.listed()])}
+    assert "is named as a pack" in read.pop(PACKED[0])
+    assert read == dict.fromkeys(BRANCH, "")
 
 
 def test_a_month_beyond_the_limit_has_several_packs(place, lying, monkeypatch) -> None:
@@ -272,6 +271,24 @@ def test_a_pack_with_a_hostile_key_is_refused() -> None:
     content = packs._write_pack([PlacedObject("v3/../../a.json", "t", b"1")])
     with pytest.raises(InvalidObjectError, match=r"'\.\.' cannot be a part"):
         list(read_pack("p", content))
+
+
+def test_a_pack_whose_files_have_holes_is_refused() -> None:
+    """A thousand bytes could stand for 60 MB, again and again."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
+        for name, content, about in (
+            ("tags", b"t v3/a.json\n", {}),
+            ("v3/a.json", b"1\n0\n1\n".ljust(512, b"\0") + b"x", SPARSE),
+        ):
+            member = tarfile.TarInfo(name)
+            member.size, member.pax_headers = len(content), about
+            archive.addfile(member, io.BytesIO(content))
+    with pytest.raises(InvalidObjectError, match="a file has holes"):
+        list(read_pack("p", buffer.getvalue()))
+
+
+SPARSE = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.realsize": "60000000"}
 
 
 def test_an_archive_of_somebody_else_is_refused() -> None:

@@ -91,7 +91,7 @@ def test_a_prefix_ends_where_its_name_does(aws: S3Server) -> None:
     open_place(f"s3://{BUCKET}/{prefix}-other").put("x", b"")
     place = open_place(f"s3://{BUCKET}/{prefix}/")
     place.put("y", b"")
-    assert list(place.keys()) == ["y"]
+    assert [item.key for item in place.listed()] == ["y"]
     assert place.name == f"s3://{BUCKET}/{prefix}"
 
 
@@ -99,7 +99,7 @@ def test_more_objects_than_a_page_holds(aws: S3Server) -> None:
     place = open_place(f"s3://{BUCKET}/{uuid4()}")
     bodies = {f"{number}": b"" for number in range(1010)}
     assert set(place.put_all(bodies).values()) == {"written"}
-    assert set(place.keys()) == set(bodies)
+    assert {item.key for item in place.listed()} == set(bodies)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_refusals_say_what_to_do(request: pytest.FixtureRequest, bucket: str, sa
     with pytest.raises(NotDeliveredError, match=rf"s3://{bucket}/key: s3:PutObject was refused.*{says}"):
         place.put("key", b"x")
     with pytest.raises(PlaceUnreadableError, match=f"s3:ListBucket was refused.*{says}"):
-        list(place.keys())
+        list(place.listed())
     with pytest.raises(PlaceUnreadableError, match=f"s3:GetObject was refused.*{says}"):
         place.get("key")
 
@@ -230,7 +230,7 @@ def test_a_page_to_log_in_keeps_nothing(script: Script) -> None:
 def test_a_page_to_log_in_is_no_empty_bucket(script: Script, content: bytes) -> None:
     script.answers = [(200, content)]
     with pytest.raises(PlaceUnreadableError, match="what answers is not S3"):
-        list(open_place("s3://bucket", PlaceAccess(endpoint=script.url)).keys())
+        list(open_place("s3://bucket", PlaceAccess(endpoint=script.url)).listed())
 
 
 def test_a_lost_answer_to_a_put_that_was_done_is_no_conflict(script: Script) -> None:

@@ -4,6 +4,8 @@ import socket
 import subprocess
 import sys
 import threading
+from contextlib import closing
+from http.client import IncompleteRead
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from clickhouse_http import clickhouse_server
 from serving import serving
+from urllib3.exceptions import ProtocolError
 
 from torchperf_ci import cli
 from torchperf_ci.deadline import Deadline
@@ -181,6 +184,16 @@ def test_a_list_may_be_longer_than_a_field_of_a_request(tmp_path: Path) -> None:
         assert store.rows(sql, {"texts": [], "last": ""}) == [(0, "", 0)]
 
 
+def test_an_answer_that_fails_while_its_rows_come_is_an_error(tmp_path: Path) -> None:
+    """A server has said that all is well by then, and ends the rows with a message."""
+    with (
+        clickhouse_server(tmp_path) as dsn,
+        connect(dsn) as store,
+        pytest.raises(UsageError, match="more than 9999 bytes"),
+    ):
+        list(store.stream("SELECT * FROM numbers(100000)", {}, "CSV", client.AnswerLimits(9999, 60)))
+
+
 class _Recorded:
     """The connection to a server with these settings."""
 
@@ -192,6 +205,13 @@ class _Recorded:
     def query(self, sql: str, _parameters: object) -> SimpleNamespace:
         self.asked = sql
         return SimpleNamespace(result_rows=[])
+
+    def raw_stream(self, *_arguments: object, **_settings: object) -> Any:
+        return closing(SimpleNamespace(read=self._break_off, close=self.close))
+
+    def _break_off(self, _size: int) -> bytes:
+        msg = "Connection broken"
+        raise ProtocolError(msg, IncompleteRead(b""))
 
     def close(self) -> None:
         pass
@@ -217,6 +237,15 @@ def test_the_settings_of_a_user_bound_what_is_sent(
         store.rows("SELECT 1\nSETTINGS x = 1")
         assert recorded.asked == asked
         assert 0 < recorded.seconds <= seconds
+
+
+def test_a_server_that_goes_away_in_the_middle_of_an_answer() -> None:
+    server = client.ServerClient(cast("Any", _Recorded("0", "0")), "name", None)
+    with (
+        client.Store(server, StoreServer("host", 8123, "ann", "perf", False)) as store,
+        pytest.raises(StoreUnreachableError, match="host:8123/perf does not answer"),
+    ):
+        list(store.stream("SELECT 1", {}, "CSV"))
 
 
 class _Refusing(BaseHTTPRequestHandler):

@@ -5,12 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.request import Request, urlopen
 from uuid import uuid4
 
+import boto3
 import pytest
+from botocore.config import Config
 from botocore.exceptions import ClientError
 from seaweedfs import BUCKET, GRANTED, JUDGE, S3Server
+from serving import serving
 
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
@@ -21,7 +27,7 @@ from torchperf_ci.store.ingest import ingest_objects, ingest_place
 from torchperf_ci.store.loading import S3Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from oidc_issuer import Issuer
 
@@ -295,6 +301,56 @@ def test_what_is_deleted_while_the_others_are_read_hinders_none_of_them(
     ]
     assert models(store) == ["a", "z"]
     assert take(store, objects).known == 2
+
+
+def test_an_empty_page_of_a_list_hides_no_object(
+    store: Store, objects: Objects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 may answer with no key, and a token for more. Many engines take that for the end."""
+    for name in ("a", "b", "c"):
+        objects.put(f"v3/{name}.json", gzip.compress(line(name)))
+    signed = boto3.client("s3", config=Config(signature_version="s3v4")).generate_presigned_url
+
+    class EmptyPageFirst(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            address = urlsplit(self.path)
+            query = dict(parse_qsl(address.query))
+            if "list-type" not in query:
+                key = unquote(address.path).removeprefix(f"/{BUCKET}/")
+                url = signed("get_object", {"Bucket": BUCKET, "Key": key})
+            elif "continuation-token" in query:
+                url = signed("list_objects_v2", {"Bucket": BUCKET, "Prefix": query["prefix"]})
+            else:
+                return self.send(200, {}, _EMPTY_PAGE)
+            ranges = {name: value for name, value in self.headers.items() if name.lower() == "range"}
+            with urlopen(Request(url, headers=ranges)) as answer:
+                return self.send(answer.status, answer.headers, answer.read())
+
+        do_HEAD = do_GET  # noqa: N815  # the base class's names
+
+        def send(self, status: int, headers: Mapping[str, str], content: bytes) -> None:
+            self.send_response(status)
+            for name in {"ETag", "Content-Range", "Last-Modified"}.intersection(headers):
+                self.send_header(name, headers[name])
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(content)
+
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    with serving(ThreadingHTTPServer(("127.0.0.1", 0), EmptyPageFirst)) as server:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        assert take(store, objects).records == 3
+        assert take(store, objects).known == 3
+    assert models(store) == ["a", "b", "c"]
+
+
+_EMPTY_PAGE = (
+    b"<ListBucketResult><Name>records</Name><KeyCount>0</KeyCount><IsTruncated>true</IsTruncated>"
+    b"<NextContinuationToken>more</NextContinuationToken></ListBucketResult>"
+)
 
 
 def _refuse(*_arguments: object) -> None:

@@ -28,6 +28,8 @@ _INSERT = re.compile(rb"(INSERT INTO .*) (FORMAT \w+)\s*")
 _FIELD = 128 << 10
 """Most bytes of a parameter, http_max_field_value_size since version 23.6."""
 _CODE = re.compile(r"Code: (\d+)\.")
+_WHILE_ROWS_COME = {"159", "241", "396"}
+"""Codes of errors for too much time, memory and rows, which are seen while an answer is made."""
 _SETTINGS = (
     "max_execution_time",
     "max_result_bytes",
@@ -100,10 +102,13 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._send(200, self._answer(body, asked))
         except RuntimeError as error:
-            code = _CODE.search(str(error))
-            self._send(
-                500, f"{error}\n".encode(), {"X-ClickHouse-Exception-Code": code[1] if code else "1002"}
-            )
+            match = _CODE.search(str(error))
+            code = match[1] if match else "1002"
+            content = f"{error}\n".encode()
+            if code in _WHILE_ROWS_COME and asked.get("wait_end_of_query") != "1":
+                self._send(200, content)  # the head of the answer was sent before
+            else:
+                self._send(500, content, {"X-ClickHouse-Exception-Code": code})
 
     def _answer(self, body: bytes, asked: Mapping[str, str]) -> bytes:
         head, _, lines = body.partition(b"\n")

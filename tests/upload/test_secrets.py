@@ -87,7 +87,8 @@ def test_a_role(
     assert not any(secret in text for secret in [*masked, TOKEN, REQUEST_TOKEN])
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", no_credentials.environment["AWS_ACCESS_KEY_ID"])
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", no_credentials.environment["AWS_SECRET_ACCESS_KEY"])
-    keys = list(open_place(prefix, PlaceAccess(endpoint=no_credentials.endpoint)).keys())
+    kept = open_place(prefix, PlaceAccess(endpoint=no_credentials.endpoint))
+    keys = [item.key for item in kept.listed()]
     assert len(keys) == 2
     assert not any(secret in " ".join(keys) for secret in masked)
 

@@ -159,25 +159,6 @@ class BranchPlace(RecordPlace):
             msg = f"{self.name}: {error}"
             raise errors.PlaceUnreadableError(msg) from error
 
-    def keys(self) -> Iterator[str]:
-        listed = self.listed()
-        packs = [key for key in listed if is_pack(key)]
-        packed = (file.key for file in self.read(packs))
-        yield from sorted({*listed}.difference(packs).union(packed))
-
-    def get(self, key: str) -> bytes:
-        """Return the content in the state that :meth:`keys` saw last, also of a file in a pack."""
-        snapshot = self._snapshot = self._snapshot or self._take()
-        sources = [key] if key in snapshot.files else [*filter(is_pack, snapshot.files)]
-        stored = next((file for file in self.read(sources) if file.key == key), None)
-        if not stored:
-            msg = f"{self.name}: there is no file {key!r}"
-            raise errors.PlaceUnreadableError(msg)
-        if stored.unfit:
-            where = f"{self.name}: {key}"
-            raise errors.InvalidObjectError(where, stored.unfit)
-        return stored.body
-
     def _deadline(self) -> Deadline:
         return Deadline.after(self._access.deadline)
 

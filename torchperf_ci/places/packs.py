@@ -128,6 +128,9 @@ def read_pack(where: str, content: bytes) -> Iterator[PlacedObject]:
 def _members(archive: tarfile.TarFile) -> Iterator[PlacedObject]:
     tags: dict[str, str] | None = None
     for member in archive:
+        if member.issparse():  # whose content is beyond any limit on what is read
+            msg = "a file has holes"
+            raise ValueError(msg)
         check_bytes(member.size)
         file = archive.extractfile(member)
         body = file.read() if file else b""

@@ -153,7 +153,7 @@ def compared(where: str, body: bytes, kept: bytes) -> PutResult:
     raise errors.ConflictError(msg)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class ListedObject:
     """An object in a bucket or of git. ``tag``, an ETag of a bucket, identifies its content; ``size`` is in bytes."""
 
@@ -209,6 +209,9 @@ def in_batches(
 class RecordPlace(ABC):
     """A place for immutable objects, by key. ``name`` describes it for people, without credentials.
 
+    Each kind is read in a way of its own (:func:`torchperf_ci.store.ingest.ingest_place`).
+
+
     A key is a relative path of safe characters (see :func:`check_keys`), such as
     ``v3/{repo}/{workflow_id}/{job_id}/{file}``.
     """
@@ -230,18 +233,6 @@ class RecordPlace(ABC):
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
-
-    @abstractmethod
-    def keys(self) -> Iterator[str]:
-        """Yield each key once, in the place's own order. Raises :class:`PlaceUnreadableError`."""
-
-    @abstractmethod
-    def get(self, key: str) -> bytes:
-        """Return the exact content that was put under ``key``.
-
-        Raises :class:`PlaceUnreadableError`, also for an unknown key, and its subclass :class:`InvalidObjectError` for
-        an object that is too large or a link.
-        """
 
 
 TEMPORARY = "~"
@@ -274,7 +265,10 @@ class DirectoryPlace(RecordPlace):
             raise errors.NotDeliveredError(msg) from error
 
     def keys(self) -> Iterator[str]:
-        """Yield all files except git's own. Links to folders are skipped: they may lead out of the directory."""
+        """Yield all files except git's own. Links to folders are skipped: they may lead out of the directory.
+
+        Raises :class:`PlaceUnreadableError`.
+        """
         if not self._root.is_dir():
             msg = f"{self.name}: there is no such directory"
             raise errors.PlaceUnreadableError(msg)
@@ -292,6 +286,11 @@ class DirectoryPlace(RecordPlace):
         raise errors.PlaceUnreadableError(msg) from error
 
     def get(self, key: str) -> bytes:
+        """Return the exact content that was put under ``key``.
+
+        Raises :class:`PlaceUnreadableError` for a key that leads elsewhere, and :class:`InvalidObjectError` for what
+        is not there, too large or a link.
+        """
         relative = PurePosixPath(key)
         if relative.is_absolute() or ".." in relative.parts:
             msg = f"{key!r} leads out of {self.name}"

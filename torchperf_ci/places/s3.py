@@ -214,9 +214,6 @@ class S3Place(place.RecordPlace):
             deadline.end()
             pool.shutdown(wait=False, cancel_futures=True)
 
-    def keys(self) -> Iterator[str]:
-        return (item.key for item in self.listed())
-
     def listed(self) -> Iterator[place.ListedObject]:
         """Yield all objects of the place; nothing of them is read. Raises :class:`PlaceUnreadableError`."""
         pages = self._client().get_paginator("list_objects_v2")
@@ -231,6 +228,11 @@ class S3Place(place.RecordPlace):
                         yield place.ListedObject(key, f"etag:{tag}", entry["Size"])
 
     def get(self, key: str) -> bytes:
+        """Return the exact content that was put under ``key``.
+
+        Raises :class:`PlaceUnreadableError`, and :class:`InvalidObjectError` for what is not there, too large or in an
+        archive.
+        """
         deadline, where = Deadline.after(self._access.deadline), f"{self.name}/{key}"
         with self._explained(errors.PlaceUnreadableError, where, "s3:GetObject"):
             try:

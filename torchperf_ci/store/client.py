@@ -46,7 +46,7 @@ _SPOOLED = 16 << 20
 """Bytes of an answer that are kept in memory; larger ones go to a temporary file."""
 _ERROR_TEXT = re.compile(r"(?:.*?DB::Exception: )?(.*?)(?:: (?:In scope|[Ww]hile executing) .*)?$")
 _TOO_SLOW, _TOO_LARGE = 159, 396  # TIMEOUT_EXCEEDED, TOO_MANY_ROWS_OR_BYTES
-_ASK_FOR_LESS = "query a shorter period, or fewer models"
+_EXCEEDED = {_TOO_SLOW: "takes more than {.seconds} s", _TOO_LARGE: "has more than {.size} bytes"}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MAKE_ROOM = "; free some of it and run this again: only whole objects were stored"
 _LOG_IN = f"; give the user in the store's address, and the password in {PASSWORD}"
@@ -111,13 +111,10 @@ class AnswerLimits:
             "result_overflow_mode": "throw",
         }
 
-    def too_large(self) -> UsageError:
-        """Return the error for an answer with more bytes."""
-        return UsageError(f"the answer has more than {self.size} bytes; {_ASK_FOR_LESS}")
-
-    def too_slow(self) -> UsageError:
-        """Return the error for an answer that takes longer."""
-        return UsageError(f"the answer takes more than {self.seconds} s; {_ASK_FOR_LESS}")
+    def exceeded(self, code: int) -> UsageError:
+        """Return the error for an answer beyond the limit of ClickHouse's error ``code``."""
+        why = _EXCEEDED[code].format(self)
+        return UsageError(f"the answer {why}; query a shorter period, or fewer models")
 
 
 class RefusedStatementError(StoreError):
@@ -269,7 +266,8 @@ class Store(AbstractContextManager["Store"]):
     def _pieces(
         self, sql: str, parameters: Mapping[str, object], form: str, limits: AnswerLimits | None
     ) -> Iterator[bytes]:
-        settings = limits.settings if limits else None
+        # Else a server answers 200, and a statement that fails later ends its rows with a message.
+        settings = {"wait_end_of_query": 1, **(limits.settings if limits else {})}
         size = 0
         try:
             with (
@@ -280,23 +278,22 @@ class Store(AbstractContextManager["Store"]):
                 while piece := stream.read(_CHUNK_SIZE):
                     size += len(piece)
                     if limits and size > limits.size:
-                        raise limits.too_large()
+                        raise limits.exceeded(_TOO_LARGE)
                     yield piece
         except RefusedStatementError as error:
-            if limits and error.code == _TOO_LARGE:
-                raise limits.too_large() from error
-            if limits and error.code == _TOO_SLOW:
-                raise limits.too_slow() from error
+            if limits and error.code in _EXCEEDED:
+                raise limits.exceeded(error.code) from error
             raise
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
+        from urllib3.exceptions import HTTPError
 
         try:
             yield
-        except OperationalError as error:
-            if error.code:  # a statement that failed while its rows came
+        except (OperationalError, HTTPError) as error:
+            if getattr(error, "code", None):  # a statement that failed while its rows came
                 raise _refusal(self._location, error) from error
             msg = f"{self.name} does not answer ({_root_cause(error)}); see that it runs and can be reached from here"
             raise StoreUnreachableError(msg) from error

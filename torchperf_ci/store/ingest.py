@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, cast
 
 from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
 from torchperf_ci.imports.other_tools import parse_results
-from torchperf_ci.places import is_remote, open_place
+from torchperf_ci.places import is_remote
 from torchperf_ci.places.branch import BranchPlace
 from torchperf_ci.places.packs import is_pack, month_of_pack
-from torchperf_ci.places.place import ListedObject, PlacedObject, RecordPlace, check_keys, in_batches
+from torchperf_ci.places.place import DirectoryPlace, ListedObject, PlacedObject, check_keys, in_batches
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES
 from torchperf_ci.records.reading import RefusedElement, is_torchperf_file, refused_file
 from torchperf_ci.records.record import utf8_text
@@ -28,6 +28,7 @@ from torchperf_ci.store.loading import S3Reader, StagingTable, UnparsedObject, l
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from torchperf_ci.places.place import RecordPlace
     from torchperf_ci.places.s3 import S3Place
     from torchperf_ci.records.reading import LocatedRecord, RecordsReading
 
@@ -82,7 +83,7 @@ def is_records(key: str) -> bool:
     return key.endswith(SUFFIXES) and not any(part.startswith(".") for part in key.split("/"))
 
 
-def _object(place: RecordPlace, key: str) -> PlacedObject:
+def _object(place: DirectoryPlace | S3Place, key: str) -> PlacedObject:
     try:
         return PlacedObject.of(utf8_text(key), place.get(key))
     except InvalidObjectError as error:
@@ -100,18 +101,18 @@ def ingest_place(
     Raises :class:`PlaceUnreadableError`, :class:`StoreUnreachableError` or :class:`StoreError`; in that case, what was
     ingested before is kept, and the same call continues from there.
     """
-    if place.name.startswith("s3://"):
-        return _S3Ingester(store, cast("S3Place", place), format_name).run()
     if isinstance(place, BranchPlace):
         return _ingest_branch(store, place, format_name, first_month)
-    objects = (_object(place, key) for key in filter(is_records, place.keys()))
-    return _ingest_objects(store, place.name, objects, format_name)
+    if isinstance(place, DirectoryPlace):
+        objects = (_object(place, key) for key in filter(is_records, place.keys()))
+        return _ingest_objects(store, place.name, objects, format_name)
+    return _S3Ingester(store, cast("S3Place", place), format_name).run()
 
 
 def ingest_file(store: Store, path: Path, format_name: str = "") -> IngestOutcome:
     """Ingest one file as an object of its directory."""
     folder = str(path.absolute().parent)
-    return _ingest_objects(store, folder, [_object(open_place(folder), path.name)], format_name)
+    return _ingest_objects(store, folder, [_object(DirectoryPlace(folder), path.name)], format_name)
 
 
 def ingest_objects(store: Store, bucket: str, objects: Iterable[tuple[str, bytes]]) -> IngestOutcome:
@@ -342,8 +343,7 @@ class _S3Ingester:
             listed, ingest = self._reader.listed(self._store), self._ingest
         except RefusedStatementError:
             # An engine such as a server without rights cannot list them.
-            listed = [replace(item, key=self._reader.prefix + item.key) for item in self._place.listed()]
-            ingest = self._read_in_process
+            listed, ingest = self._reader.listed_here(), self._read_in_process
         outcome = IngestOutcome()
         objects = (item for item in listed if is_records(item.key.removeprefix(self._reader.prefix)))
         for batch in in_batches(objects, BATCH_BYTES, BATCH_OBJECTS):

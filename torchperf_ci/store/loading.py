@@ -11,10 +11,10 @@ import json
 import os.path
 import time
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from torchperf_ci.errors import StoreUnreachableError
+from torchperf_ci.errors import CredentialsError, PlaceUnreadableError, StoreUnreachableError
 from torchperf_ci.places.place import ListedObject, unpacked
 from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_elements, check_values
 from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, Store, statement
@@ -45,15 +45,28 @@ class S3Reader:
         self._embedded = embedded
         self._endpoint, self._credentials = place.engine_access(embedded=embedded)
         self._compression = "gzip"
+        self._place = place
         self._listed: list[str] = []
 
     def listed(self, store: Store) -> Sequence[ListedObject]:
-        """Return the objects below the prefix. Raises :class:`RefusedStatementError` if the engine cannot list them."""
+        """Return the objects below the prefix. Raises :class:`RefusedStatementError` if the engine cannot list them.
+
+        This machine lists them, since many engines stop at an empty page; only where it may not, the engine does.
+        """
         source, parameters = self._source(f"{self.prefix}**", "'One'")
         sql = statement("list_s3").replace("/* objects */", source)
-        found = [ListedObject(key, f"etag:{etag}", size) for key, etag, size in store.rows(sql, parameters)]
+        try:
+            found = self.listed_here()
+            store.rows(sql, {**parameters, "most": 1})
+        except (CredentialsError, PlaceUnreadableError):
+            rows = store.rows(sql, {**parameters, "most": 2**63})
+            found = sorted(ListedObject(key, f"etag:{etag}", size) for key, etag, size in rows)
         self._listed = [item.key for item in found]
         return found
+
+    def listed_here(self) -> Sequence[ListedObject]:
+        """Return the objects below the prefix as this machine lists them. Raises :class:`PlaceUnreadableError`."""
+        return sorted(replace(item, key=self.prefix + item.key) for item in self._place.listed())
 
     def load(self, store: Store, keys: Sequence[str], structure: str) -> None:
         """Insert objects, gzipped or plain, into the incoming table; the format of the last ones is tried first."""
@@ -203,12 +216,13 @@ class StagingTable:
         return self._count() == len(lines) and not self._store.rows(statement("unlike_records"))
 
     def add_s3(self, reader: S3Reader, keys: Sequence[str]) -> bool:
-        """Let the engine read objects itself; return False if it accepted something that may not be a record.
+        """Let the engine read objects itself; return False if it left one out, or accepted what may not be a record.
 
         Raises :class:`RefusedStatementError` if it cannot read one of them. Part of the batch may be inserted then.
         """
         reader.load(self._store, keys, self._structure)
-        return not self._store.rows(statement("unlike_records"))
+        ((read,),) = self._store.rows("SELECT uniqExact(_meta.key) FROM torchperf_incoming")
+        return read == len(keys) and not self._store.rows(statement("unlike_records"))
 
     def publish(self) -> list[IncomingObject]:
         """Move objects that the store lacks into the results, and return the outcome of each object."""

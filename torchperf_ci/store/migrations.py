@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from torchperf_ci.deadline import Deadline
 
 
-_DELETE = "DELETE FROM torchperf_values WHERE timestamp BETWEEN {start:UInt64} AND {last:UInt64}"
+_DELETE = """\
+ALTER TABLE torchperf_values DELETE WHERE timestamp BETWEEN {start:UInt64} AND {last:UInt64}
+SETTINGS mutations_sync = 2"""  # DELETE FROM leaves the rows in the projection by_run
 
 
 def refresh(store: Store) -> None:

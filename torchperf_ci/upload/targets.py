@@ -72,7 +72,7 @@ _ADVICE = {
     401: "it does not know the credentials that were sent; is this the URL of an upload API, or its dashboard's?",
     403: "it does not accept the credentials; check UPLOADER_USERNAME and UPLOADER_PASSWORD",
     **dict.fromkeys((301, 302, 307, 308, 404, 405), "there is no upload API at this URL"),
-    413: "the content is too large for this API; upload to its bucket instead",
+    413: "the content is too large for this API, or a proxy before it (nginx: client_max_body_size 6m)",
     422: "it refuses the records",
 }
 _TRUST = "correct it or the address; if an authority of your own issued it, name that one's in SSL_CERT_FILE"
