@@ -160,6 +160,22 @@ _REFUSALS = {
 
 
 @contextmanager
+def failing_as(
+    kind: type[Exception],
+    before: str = "",
+    after: str = "",
+    *,
+    of: type[Exception] | tuple[type[Exception], ...] = OSError,
+) -> Iterator[None]:
+    """Raise ``kind`` for an error in the block, which says why in the words of the system, git or whoever refuses."""
+    try:
+        yield
+    except of as error:
+        msg = f"{before}{getattr(error, 'strerror', None) or error}{after}"
+        raise kind(msg) from error
+
+
+@contextmanager
 def system_refusals() -> Iterator[None]:
     """Raise :class:`SystemRefusalError` for an error of the system in the block that is no fault of torchperf."""
     try:

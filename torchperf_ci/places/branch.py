@@ -147,7 +147,7 @@ class BranchPlace(RecordPlace):
             PlacedObject(key, f"git:{snapshot.files[key].blob}", b"", LINK) for key in {*keys} - {*regular}
         )
         blobs = {key: snapshot.files[key].blob for key in regular}
-        try:
+        with errors.failing_as(errors.PlaceUnreadableError, f"{self.name}: ", of=GitError):
             deadline = self._deadline()
             _read(lambda: snapshot.repository.until(deadline).bring(blobs.values()), deadline)
             for start in range(0, len(regular), _READ_AT_ONCE):  # the consumer may be slow
@@ -155,9 +155,6 @@ class BranchPlace(RecordPlace):
                 contents = snapshot.repository.until(self._deadline()).read_all([blobs[key] for key in part])
                 for key, body in zip(part, contents, strict=True):
                     yield from _objects(key, f"git:{blobs[key]}", body)
-        except GitError as error:
-            msg = f"{self.name}: {error}"
-            raise errors.PlaceUnreadableError(msg) from error
 
     def keys(self) -> Iterator[str]:
         listed = self.listed()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, github
 from torchperf_ci.console import say
-from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError
+from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError, failing_as
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
 from torchperf_ci.report.contents import report_markdown, why_silent, write_files
 
@@ -56,13 +56,10 @@ def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> Measure
     pull requests is empty if they come from forks. The event's commit is used even if an option names the pull request,
     so that a number from an untrusted artifact is checked against it. Raises :class:`UsageError`.
     """
-    try:
+    with failing_as(UsageError, after=f"; {_BY_HAND}", of=UnknownIdentityError):
         event = read_event(environ)
         run = event.workflow_run
         head = _of_run(run, event.repository) if run else _of_pull_request(event.pull_request, environ)
-    except UnknownIdentityError as error:
-        msg = f"{error}; {_BY_HAND}"
-        raise UsageError(msg) from None
     if options.head_sha not in (None, head.sha):  # another commit, about which the event says nothing
         head = MeasuredHead(run_url=head.run_url, workflow=head.workflow)
     number = options.pull_request
