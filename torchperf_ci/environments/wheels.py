@@ -9,11 +9,11 @@ import json
 import os
 import re
 import subprocess
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.environments import build_environment
@@ -22,11 +22,6 @@ from torchperf_ci.environments.revisions import Revision, find_revision
 from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, failing_as
 from torchperf_ci.masking import without_secrets
 from torchperf_ci.scratch import scratch_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
 
 PYTHON = "python"
 LOOK_SECONDS = 60.0

@@ -12,9 +12,11 @@ import json
 import os
 import time
 import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import IO, TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import IO, Literal
 
 import msgspec
 
@@ -26,11 +28,6 @@ from torchperf_ci.records import files
 from torchperf_ci.records.reading import RefusedElement, add_to_quarantine
 from torchperf_ci.records.record import parsed_json
 from torchperf_ci.upload.payload import Payload
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
 
 Event = Literal["sending", "kept", "refused"]
 _MEMBERS = ("url", "key", "content", "event")
