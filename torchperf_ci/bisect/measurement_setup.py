@@ -32,7 +32,7 @@ from torchperf_ci.environments.build_environment import (
     open_environment,
     unused_code_note,
 )
-from torchperf_ci.environments.revisions import top_of_checkout
+from torchperf_ci.environments.revisions import Revision, top_of_checkout
 from torchperf_ci.environments.wheels import PYTHON, TORCH, CommitWheels, installed_distributions
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.machine.devices import installed
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectReading
     from torchperf_ci.config import Config, Rule
     from torchperf_ci.deadline import Deadline
-    from torchperf_ci.environments.revisions import Revision
     from torchperf_ci.machine.devices.interface import DeviceIdentity
     from torchperf_ci.options.comparison_commands import BisectOptions
     from torchperf_ci.series.points import Series

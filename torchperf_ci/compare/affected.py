@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import WorkerConversation, open_worker, prepare
-from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak
+from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak, TorchEnvironment
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.pytorch_sources import UnknownEffectError, is_native, is_unbuilt, sources_at
 from torchperf_ci.compare.touched_operators import touched_operators
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.worker.protocol import TorchEnvironment
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.compare.compared_builds import ComparedBuild
 

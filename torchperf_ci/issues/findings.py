@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import short
+from torchperf_ci.document import Document, short
 from torchperf_ci.issues.memory import IssueKind, IssueRow
 from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
-    from torchperf_ci.document import Document
 
 
 @dataclass(frozen=True)

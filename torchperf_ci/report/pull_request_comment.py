@@ -16,7 +16,7 @@ from torchperf_ci import actions, github
 from torchperf_ci.console import say
 from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError, failing_as
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
-from torchperf_ci.report.contents import report_markdown, why_silent, write_files
+from torchperf_ci.report.contents import ReportInputs, report_markdown, why_silent, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.identity import EventPullRequest, EventRepository, EventRun
     from torchperf_ci.options.analysis_commands import ReportOptions
-    from torchperf_ci.report.contents import ReportInputs
 
 
 _BY_HAND = "give --pull-request and --head-sha"
