@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from torchperf_ci.check.pairing import (
-    SeriesPairing,
-    chart_points,
-    commits_around,
-    of_newest_runs,
-)
+from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, of_newest_runs
 from torchperf_ci.document import change_text, counted, day_of
 from torchperf_ci.metrics import DOWN
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix

@@ -15,13 +15,7 @@ from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series, SeriesGroup
 from torchperf_ci.verdicts.headline import suspect_machines, with_ranges_of_machines
-from torchperf_ci.verdicts.verdict import (
-    Judgement,
-    RepeatOptions,
-    Verdict,
-    all_verdicts,
-    commit_ends_of,
-)
+from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, Verdict, all_verdicts, commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

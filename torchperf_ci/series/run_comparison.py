@@ -13,13 +13,7 @@ import numpy as np
 
 from torchperf_ci.metrics import LATENCY, STATUS, kind_of, rounded
 from torchperf_ci.records.schema import LATEST_SECOND
-from torchperf_ci.series.outcomes import (
-    number_of,
-    outcome_word,
-    passed,
-    why_absent,
-    why_without_number,
-)
+from torchperf_ci.series.outcomes import number_of, outcome_word, passed, why_absent, why_without_number
 from torchperf_ci.series.points import Point, Points, Series, differing_facts, machine_facts, restating
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.stats.effect import Effect
