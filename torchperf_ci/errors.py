@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 EXIT_CODES = """\
@@ -161,7 +161,7 @@ _REFUSALS = {
 
 @contextmanager
 def failing_as(
-    kind: type[Exception],
+    kind: Callable[[str], Exception],
     before: str = "",
     after: str = "",
     *,

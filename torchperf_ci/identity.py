@@ -88,15 +88,12 @@ def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
     A ``workflow_run`` job after the run of a pull request is for that pull request, too. Raises
     :class:`UnknownIdentityError`.
     """
-    try:
+    with failing_as(UnknownIdentityError, "the job does not say what it runs on (", ")", of=KeyError):
         event = read_event(environ)
         if head := _pull_request_head(event):
             branch = _branch_of_head(head, event, environ)
             return MeasuredCommit(environ["GITHUB_REPOSITORY"], branch, head.sha)
         return MeasuredCommit(environ["GITHUB_REPOSITORY"], environ["GITHUB_REF"], environ["GITHUB_SHA"])
-    except KeyError as error:
-        reason = f"the job does not say what it runs on ({error})"
-        raise UnknownIdentityError(reason) from None
 
 
 def _pull_request_head(event: GitHubEvent) -> EventHead | None:

@@ -326,9 +326,7 @@ def _events(file: IO[bytes], plan: Mapping[str, object]) -> list[StateEvent]:
         raise ResumeError(msg)
     reader, events = StateReader(plan), []
     for number, entry in enumerate(entries, start=2):
-        try:
+        before = f"{file.name}:{number}: this is no event of this bisection ("
+        with failing_as(ResumeError, before, f"); {_OTHERWISE}", of=InvalidEventError):
             events.append(reader.read(entry))
-        except InvalidEventError as error:
-            msg = f"{file.name}:{number}: this is no event of this bisection ({error}); {_OTHERWISE}"
-            raise ResumeError(msg) from error
     return events

@@ -171,11 +171,9 @@ def _is_of(repository: str, head: PullRequestPart) -> bool:
 
 
 def _pull_request(client: github.GitHubClient, number: int) -> PullRequest:
-    try:
+    unseen = f"{client.name} has no pull request #{number} that the token may see: "
+    with failing_as(UsageError, unseen, of=github.GitHubRefusedError):
         return client.request(lambda: client.repository.get_pull(number).complete())
-    except github.GitHubRefusedError as error:
-        msg = f"{client.name} has no pull request #{number} that the token may see: {error}"
-        raise UsageError(msg) from error
 
 
 def _listed(client: github.GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> list[PullRequest]:
