@@ -306,10 +306,9 @@ def uncommitted_note(checkout: Path, consequence: str) -> str:
 
 def origin_page(folder: Path) -> str:
     """Return the web page of the remote ``origin``, without credentials; empty if there is none."""
-    try:
+    with suppress(GitError):
         return page_of(_origin(Git.within(_GIT_SECONDS, folder)))
-    except GitError:
-        return ""
+    return ""
 
 
 def page_of(remote: str) -> str:
