@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from torchperf_ci.errors import UnknownNameError
+from torchperf_ci.errors import UnknownNameError, UsageError, failing_as
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,22 @@ from torchperf_ci.errors import UnknownNameError
 )
 def test_at_most_a_few_names_are_told(name: str, known: list[str], told: str) -> None:
     assert str(UnknownNameError("thing", name, known, "torchperf list")) == f"unknown thing {name!r}: {told}"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "secret/path"), "No such file or directory"),
+        (OSError("no number of the system's"), "no number of the system's"),
+    ],
+)
+def test_a_refusal_is_told_in_the_words_of_who_refuses(error: OSError, told: str) -> None:
+    with pytest.raises(UsageError) as raised, failing_as(UsageError, "x: ", "; try again"):
+        raise error
+    assert str(raised.value) == f"x: {told}; try again"
+    assert raised.value.__cause__ is error
+
+
+def test_other_errors_than_the_expected_ones_stay_what_they_are() -> None:
+    with pytest.raises(ValueError, match="other"), failing_as(UsageError, of=(KeyError, OSError)):
+        raise ValueError("other")  # noqa: EM101

@@ -31,7 +31,7 @@ from torchperf_ci.config_kinds import (
     resembling,
 )
 from torchperf_ci.console import say
-from torchperf_ci.errors import ConfigError, UsageError
+from torchperf_ci.errors import ConfigError, UsageError, failing_as
 from torchperf_ci.metrics import DOWN, METRICS, MIN_EFFECT, UP
 from torchperf_ci.options.option import BACKENDS, DEVICES, DTYPES, MODES
 from torchperf_ci.places.branch_name import BRANCH_FORM, BRANCH_NAME
@@ -211,13 +211,10 @@ def load_config(path: Path) -> Config:
 
     Raises :class:`ConfigError` with the line of the mistake, or :class:`UsageError` for an unreadable file.
     """
-    try:
+    with failing_as(UsageError, f"{path}: cannot be read: ", "; give the configuration's path with --config"):
         if path.is_fifo() and not is_device(path):  # a shell's <(…) is a pipe below /dev
-            raise OSError(errno.EINVAL, "it is a pipe, which may never end")  # noqa: TRY301
+            raise OSError(errno.EINVAL, "it is a pipe, which may never end")
         content = path.read_bytes()
-    except OSError as error:
-        msg = f"{path}: cannot be read: {error.strerror}; give the configuration's path with --config"
-        raise UsageError(msg) from error
     position = ConfigPosition(str(path))
     config: Config = Section(Config).read(_document(content, str(path)), position)
     for steps, problem in _contradictions(config):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 EXIT_CODES = """\
@@ -157,6 +157,22 @@ _REFUSALS = {
     errno.EACCES, errno.EAGAIN, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENAMETOOLONG, errno.ENFILE,
     errno.ENOLCK, errno.ENOMEM, errno.ENOSPC, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EROFS, errno.ESTALE,
 }  # fmt: skip
+
+
+@contextmanager
+def failing_as(
+    kind: Callable[[str], Exception],
+    before: str = "",
+    after: str = "",
+    *,
+    of: type[Exception] | tuple[type[Exception], ...] = OSError,
+) -> Iterator[None]:
+    """Raise ``kind`` for an error in the block, which says why in the words of the system, git or whoever refuses."""
+    try:
+        yield
+    except of as error:
+        msg = f"{before}{getattr(error, 'strerror', None) or error}{after}"
+        raise kind(msg) from error
 
 
 @contextmanager

@@ -9,17 +9,14 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.masking import without_secrets
 from torchperf_ci.processes import end_group
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
 # Variables that would point git to another repository or index.
 _ELSEWHERE = (

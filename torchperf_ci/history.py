@@ -14,7 +14,7 @@ from torchperf_ci.command_output import print_json
 from torchperf_ci.config import find_config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Column, Document, Highlighted, Note, Table, Words, counted, day_of, short
-from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError
+from torchperf_ci.errors import RecordsError, RecordsRefusedError, UsageError, failing_as
 from torchperf_ci.options import is_given
 from torchperf_ci.series.from_records import points_of_records
 from torchperf_ci.series.from_store import points_of_store
@@ -126,12 +126,12 @@ def points_of_csv(path: Path) -> list[Point]:
 
     Raises :class:`RecordsError`, with the line, for a value that is not a positive number, and for an empty file.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            points = list(_csv_points(path, file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        msg = f"{path}: cannot be read as CSV: {getattr(error, 'strerror', None) or error}"
-        raise RecordsError(msg) from error
+    unreadable = (OSError, UnicodeDecodeError, csv.Error)
+    with (
+        failing_as(RecordsError, f"{path}: cannot be read as CSV: ", of=unreadable),
+        path.open(encoding="utf-8-sig", newline="") as file,
+    ):
+        points = list(_csv_points(path, file))
     if not points:
         msg = f"{path}: no line has a value: write one line per run, `index,value`"
         raise RecordsError(msg)

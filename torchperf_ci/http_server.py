@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import UsageError, failing_as
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.request_log import log, log_bug
 
@@ -182,11 +182,8 @@ class HttpServer:
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
-    try:
+    with failing_as(UsageError, f"cannot listen on {host}:{port}: ", "; choose another with --bind"):
         return socket.create_server((host, port), family=family, dualstack_ipv6=both)
-    except OSError as error:
-        msg = f"cannot listen on {host}:{port}: {error.strerror}; choose another with --bind"
-        raise UsageError(msg) from error
 
 
 def _allow_many_files() -> None:

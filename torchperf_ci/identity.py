@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from torchperf_ci.actions import in_actions
-from torchperf_ci.errors import NotDeliveredError, UsageError
+from torchperf_ci.errors import NotDeliveredError, UsageError, failing_as
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.github import GitHubRefusedError, github_client, github_server
 from torchperf_ci.masking import without_secrets
@@ -56,10 +56,8 @@ def identity_fields(checkout: str | None, environ: Mapping[str, str]) -> dict[st
     """
     fields = fields_of_job(environ)
     if checkout:
-        try:
+        with failing_as(UsageError, of=UnknownIdentityError):
             fields |= _commit_fields(read_checkout(Path(checkout)))
-        except UnknownIdentityError as error:
-            raise UsageError(str(error)) from None
     if "workflow_id" in fields:
         with suppress(UnknownIdentityError):
             fields["job_id"] = find_job(environ, int(fields["workflow_id"]), int(fields["run_attempt"])).id
@@ -90,15 +88,12 @@ def commit_of_job(environ: Mapping[str, str]) -> MeasuredCommit:
     A ``workflow_run`` job after the run of a pull request is for that pull request, too. Raises
     :class:`UnknownIdentityError`.
     """
-    try:
+    with failing_as(UnknownIdentityError, "the job does not say what it runs on (", ")", of=KeyError):
         event = read_event(environ)
         if head := _pull_request_head(event):
             branch = _branch_of_head(head, event, environ)
             return MeasuredCommit(environ["GITHUB_REPOSITORY"], branch, head.sha)
         return MeasuredCommit(environ["GITHUB_REPOSITORY"], environ["GITHUB_REF"], environ["GITHUB_SHA"])
-    except KeyError as error:
-        reason = f"the job does not say what it runs on ({error})"
-        raise UnknownIdentityError(reason) from None
 
 
 def _pull_request_head(event: GitHubEvent) -> EventHead | None:
@@ -240,12 +235,13 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
     if not environ.get("GITHUB_TOKEN"):
         reason = "there is no GITHUB_TOKEN to ask GitHub with"
         raise UnknownIdentityError(reason)
-    try:
-        with github_client(None, environ, _JOBS_SECONDS) as client:
-            run = client.request(lambda: client.repository.get_workflow_run(workflow))
-            listed = client.all(lambda: run.jobs("latest"))
-    except (GitHubRefusedError, NotDeliveredError, UsageError) as error:
-        raise UnknownIdentityError(str(error)) from None
+    unanswered = (GitHubRefusedError, NotDeliveredError, UsageError)
+    with (
+        failing_as(UnknownIdentityError, of=unanswered),
+        github_client(None, environ, _JOBS_SECONDS) as client,
+    ):
+        run = client.request(lambda: client.repository.get_workflow_run(workflow))
+        listed = client.all(lambda: run.jobs("latest"))
     runner = environ.get("RUNNER_NAME", "")
     jobs = [job for job in listed if job.runner_name == runner and job.run_attempt == attempt]
     if not jobs:
@@ -276,12 +272,10 @@ def read_checkout(folder: Path) -> MeasuredCommit:
         reason = f"{folder}: there is no such directory; name the checkout that was measured with --repo"
         raise UnknownIdentityError(reason)
     git = Git.within(_GIT_SECONDS, folder)
-    try:
+    advice = "; name the checkout that was measured with --repo"
+    with failing_as(UnknownIdentityError, f"{folder}: ", advice, of=GitError):
         sha, date = git("log", "-1", "--no-show-signature", "--format=%H %ct").decode().split()
         remote, branch = _origin(git), _checked_out_branch(git)
-    except GitError as error:
-        reason = f"{folder}: {error}; name the checkout that was measured with --repo"
-        raise UnknownIdentityError(reason) from None
     repo = repository_name(remote)
     if not repo:
         which = (
@@ -312,10 +306,9 @@ def uncommitted_note(checkout: Path, consequence: str) -> str:
 
 def origin_page(folder: Path) -> str:
     """Return the web page of the remote ``origin``, without credentials; empty if there is none."""
-    try:
+    with suppress(GitError):
         return page_of(_origin(Git.within(_GIT_SECONDS, folder)))
-    except GitError:
-        return ""
+    return ""
 
 
 def page_of(remote: str) -> str:

@@ -17,7 +17,7 @@ from math import isfinite
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from torchperf_ci.actions import one_line
-from torchperf_ci.errors import JsonFileError, ResumeError
+from torchperf_ci.errors import JsonFileError, ResumeError, failing_as
 from torchperf_ci.records.files import MAX_BYTES, read_regular, replace_file
 from torchperf_ci.records.record import parsed_json
 from torchperf_ci.records.schema import excerpt
@@ -54,11 +54,8 @@ class JsonFormat:
 
         Raises :class:`JsonFileError`, which says what is wrong and where, also for more than :data:`MAX_BYTES`.
         """
-        try:
+        with failing_as(JsonFileError, f"{path}: cannot be read: "):
             content = read_regular(path, MAX_BYTES)
-        except OSError as error:
-            msg = f"{path}: cannot be read: {error.strerror}"
-            raise JsonFileError(msg) from error
         return self.parse(str(path), content)
 
     def parse(self, name: str, content: bytes) -> Any:

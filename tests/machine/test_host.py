@@ -40,7 +40,7 @@ def test_a_mac_is_read(monkeypatch):
         "vm.swapusage": "total = 3072.00M  used = 1969.50M  free = 1102.50M  (encrypted)\n",
     }
     monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    monkeypatch.setattr(cpu, "program_output", lambda *command: told.get(command[-1], ""))
+    monkeypatch.setattr(cpu.system_files, "program_output", lambda *command: told.get(command[-1], ""))
     host = read_host()
     assert (host.processor.model, host.processor.cores, host.memory_total) == ("Apple M2", 8, 24 << 30)
     assert host.swap_used == 1969.5 * 2**20

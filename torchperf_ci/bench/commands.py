@@ -26,7 +26,7 @@ from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, Workloads
 from torchperf_ci.identity import identity_fields, uncommitted_note
 from torchperf_ci.machine.devices import installed
 from torchperf_ci.machine.doctor import diagnose, verdict
-from torchperf_ci.machine.examination import machine_state
+from torchperf_ci.machine.examination import DeviceExercise, machine_state
 from torchperf_ci.machine.host import machine_text, read_host, runner_entry, take_fingerprint
 from torchperf_ci.machine.interference import busy_warning, read_counters
 from torchperf_ci.machine.tuning import TuningReport, quiet_cpus, tuned, untuned
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.bench.worker.protocol import DescribedWorkload, EnvironmentUnderTest, TorchEnvironment
     from torchperf_ci.machine.devices.interface import Device
-    from torchperf_ci.machine.examination import DeviceExercise
     from torchperf_ci.options.measurement_commands import DoctorOptions, ListOptions, RunOptions
 
 

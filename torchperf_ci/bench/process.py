@@ -9,21 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torchperf_ci.bench.worker.protocol import (
-    Agreement,
-    Block,
-    Built,
-    Compilation,
-    CountedFlops,
-    Done,
-    FirstStep,
-    Leak,
-    Peak,
-    Phases,
-    Samples,
-    WarmUp,
-    WorkerAnswers,
-)
+from torchperf_ci.bench.worker import protocol
 from torchperf_ci.bench.worker_client import Worker, WorkerFailure, forget_choices
 from torchperf_ci.errors import SystemRefusalError
 from torchperf_ci.machine.examination import DeviceExercise, noise_of
@@ -60,7 +46,7 @@ class ProcessOutcome:
     status: str
     reason: str = ""
     log: str = ""
-    answers: WorkerAnswers = field(default_factory=WorkerAnswers)
+    answers: protocol.WorkerAnswers = field(default_factory=protocol.WorkerAnswers)
     observed: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -107,7 +93,7 @@ class WorkerConversation:
     ) -> None:
         self._worker, self._report_phase = worker, report_phase
         self._timeout = self._left = self._granted = timeout
-        self.answers = WorkerAnswers()
+        self.answers = protocol.WorkerAnswers()
 
     @property
     def alive(self) -> bool:
@@ -147,7 +133,7 @@ def measure(
 
     The ``first`` process also measures what is the same in all processes, such as FLOPs.
     """
-    answers = WorkerAnswers()
+    answers = protocol.WorkerAnswers()
     observed: dict[str, str] = {}
     whole: dict[str, str] = {}
     try:
@@ -161,9 +147,13 @@ def measure(
             conversation = WorkerConversation(worker, settings.timeout, report_phase)
             answers = conversation.answers
             inner = prepare(conversation, case, settings)
-            if case.compiled and not conversation.ask("compilation", Compilation).graphs:
+            if case.compiled and not conversation.ask("compilation", protocol.Compilation).graphs:
                 return ProcessOutcome("unsupported", NOTHING_COMPILED, answers=answers)
-            if first and case.compiled and not (agreement := conversation.ask("agreement", Agreement)).agrees:
+            if (
+                first
+                and case.compiled
+                and not (agreement := conversation.ask("agreement", protocol.Agreement)).agrees
+            ):
                 return ProcessOutcome("inaccurate", _disagreement(agreement), answers=answers)
             observed = _sample(conversation, inner, settings)
             missing = _inspect(conversation, case, settings, first=first)
@@ -186,17 +176,17 @@ def _reason(failure: WorkerFailure, settings: Settings) -> str:
 def prepare(conversation: WorkerConversation, case: Case, settings: Settings) -> int:
     """Build, run the first step (which compiles) and warm up. Return the number of steps in a sample."""
     built = build(conversation, case, settings)
-    conversation.ask("first_step", FirstStep)
+    conversation.ask("first_step", protocol.FirstStep)
     if built.is_function:
-        conversation.ask("dtype_check", Done)
-    return conversation.ask("warm_up", WarmUp, budget=settings.budget).inner
+        conversation.ask("dtype_check", protocol.Done)
+    return conversation.ask("warm_up", protocol.WarmUp, budget=settings.budget).inner
 
 
-def build(conversation: WorkerConversation, case: Case, settings: Settings) -> Built:
+def build(conversation: WorkerConversation, case: Case, settings: Settings) -> protocol.Built:
     """Build the step of a case."""
     return conversation.ask(
         "build",
-        Built,
+        protocol.Built,
         workload=case.workload,
         files=list(settings.files),
         device=settings.device,
@@ -279,7 +269,7 @@ def _sample(conversation: WorkerConversation, inner: int, settings: Settings) ->
     read: list[GpuReading] = []
     with watch_interference(settings.hardware, readings=read) as observed:
         answer = conversation.ask(
-            "sample", Samples, inner=inner, target=settings.target_ci, budget=settings.budget
+            "sample", protocol.Samples, inner=inner, target=settings.target_ci, budget=settings.budget
         )
         end = time.monotonic()
     sampled = answer.wall_per_step * answer.inner * len(answer.seconds)
@@ -291,11 +281,15 @@ def _inspect(
 ) -> dict[str, str]:
     """Measure everything besides latency. A request that fails or has no time left is missing; the others still run."""
     budget = {"budget": settings.budget}
-    looks: list[tuple[str, Any, Mapping[str, float]]] = [("peak", Peak, {})]
+    looks: list[tuple[str, Any, Mapping[str, float]]] = [("peak", protocol.Peak, {})]
     if case.compiled:
-        looks.append(("compilation", Compilation, {}))
+        looks.append(("compilation", protocol.Compilation, {}))
     if first:
-        looks += [("leak", Leak, budget), ("phases", Phases, budget), ("flops", CountedFlops, {})]
+        looks += [
+            ("leak", protocol.Leak, budget),
+            ("phases", protocol.Phases, budget),
+            ("flops", protocol.CountedFlops, {}),
+        ]
     missing: dict[str, str] = {}
     gone = ""
     for verb, kind, arguments in looks:
@@ -310,7 +304,7 @@ def _inspect(
     return missing
 
 
-def _disagreement(agreement: Agreement) -> str:
+def _disagreement(agreement: protocol.Agreement) -> str:
     def how(error: float | None) -> str:
         return "of another shape or not finite" if error is None else f"{error:.2%} off"
 
@@ -343,7 +337,7 @@ def find_batch_size(case: Case, settings: Settings, scratch: Path) -> int:
         while size <= MAX_BATCH_SIZE:
             try:
                 throughput = _throughput(conversation, replace(case, batch_size=size), settings)
-                used = conversation.ask("peak", Peak).device
+                used = conversation.ask("peak", protocol.Peak).device
             except WorkerFailure as failure:
                 if size == 1 and failure.status == "failed":  # a batch norm cannot train on a single sample
                     size = 2
@@ -364,10 +358,10 @@ def _throughput(conversation: WorkerConversation, case: Case, settings: Settings
     The second step of a backend that replays a graph records it, so it does not tell how long a step takes.
     """
     build(conversation, case, settings)
-    conversation.ask("first_step", FirstStep)
-    once = min(conversation.ask("block", Block, steps=1) for _ in range(3))
+    conversation.ask("first_step", protocol.FirstStep)
+    once = min(conversation.ask("block", protocol.Block, steps=1) for _ in range(3))
     steps = max(1, round(BATCH_BLOCK_SECONDS / max(once, 1e-9)))
-    seconds = min(conversation.ask("block", Block, steps=steps) for _ in range(3))
+    seconds = min(conversation.ask("block", protocol.Block, steps=steps) for _ in range(3))
     return case.batch_size / seconds
 
 
@@ -378,7 +372,7 @@ def exercise_device(settings: Settings) -> DeviceExercise:
     """Time two seconds of work on the device, in a worker pinned like those of a run. Raises :class:`WorkerFailure`."""
     settings = replace(settings, cpus=quiet_cpus(1, settings.hardware))
     with scratch_folder() as folder, start_worker(settings, folder) as worker:
-        worker.ask("ready", EXERCISE_TIMEOUT, Done)
+        worker.ask("ready", EXERCISE_TIMEOUT, protocol.Done)
         with watch_interference(settings.hardware) as observed:
             blocks = worker.ask("exercise", EXERCISE_TIMEOUT, dict[str, list[float]], device=settings.device)
     return DeviceExercise(

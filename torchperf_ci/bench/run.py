@@ -17,7 +17,7 @@ from torchperf_ci.bench.process import ProcessOutcome, find_batch_size, measure
 from torchperf_ci.bench.results import CaseResult, RunSetting, records
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.console import Progress
-from torchperf_ci.errors import OutputDirectoryError, ResumeError
+from torchperf_ci.errors import OutputDirectoryError, ResumeError, failing_as
 from torchperf_ci.interruption import Stopped
 from torchperf_ci.records.files import OWN_FOLDER, ignore_in_git, make_own_folder, open_journal, try_lock
 from torchperf_ci.records.record import write_records
@@ -86,12 +86,9 @@ class RunJournal:
 
     def add(self, line: JournalLine) -> None:
         """Save one line. Raises :class:`OutputDirectoryError`."""
-        try:
-            with open_journal(self._path) as file:
-                json_files.append_entry(file, {name: value for name, value in asdict(line).items() if value})
-        except OSError as error:
-            msg = f"{self._path} cannot be written ({error.strerror}): once it can be, continue with --resume"
-            raise OutputDirectoryError(msg) from None
+        before, after = f"{self._path} cannot be written (", "): once it can be, continue with --resume"
+        with failing_as(OutputDirectoryError, before, after), open_journal(self._path) as file:
+            json_files.append_entry(file, {name: value for name, value in asdict(line).items() if value})
         self._lines[line.case].append(line)
 
     def result(self, case: Case) -> CaseResult:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from torchperf_ci.bench.case import Case, Costs, Settings, cases_of_shard, read_costs
 from torchperf_ci.bench.process import start_worker
 from torchperf_ci.bench.worker.protocol import DescribedWorkload, EnvironmentUnderTest, KnownWorkloads
-from torchperf_ci.bench.worker_client import WorkerFailure
-from torchperf_ci.config import Suite
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure
+from torchperf_ci.config import Config, Suite
 from torchperf_ci.console import say, waiting
 from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UnknownNameError, UsageError
 from torchperf_ci.machine.host import usable_cpus
@@ -24,8 +24,6 @@ from torchperf_ci.scratch import scratch_folder
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.bench.worker_client import Worker
-    from torchperf_ci.config import Config
     from torchperf_ci.options.comparison_commands import BisectOptions, CompareOptions
     from torchperf_ci.options.measurement_commands import RunOptions
 

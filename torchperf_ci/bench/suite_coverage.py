@@ -16,7 +16,7 @@ from torchperf_ci.bench import selection
 from torchperf_ci.bench.process import WorkerConversation, build, start_worker
 from torchperf_ci.bench.selection import Selection, select_cases
 from torchperf_ci.bench.worker.protocol import ApiUse, Callers, Inventory, Triple
-from torchperf_ci.bench.worker_client import WorkerFailure
+from torchperf_ci.bench.worker_client import Worker, WorkerFailure
 from torchperf_ci.command_output import print_json
 from torchperf_ci.config import Config, Suite, find_config
 from torchperf_ci.console import Progress, waiting
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.worker_client import Worker
     from torchperf_ci.options.measurement_commands import CoverageOptions, DiscoverOptions
 
 

@@ -6,26 +6,10 @@ from collections import Counter
 from statistics import median
 from typing import TYPE_CHECKING
 
+from torchperf_ci import document as doc
 from torchperf_ci.actions import Annotation
 from torchperf_ci.bench.results import CaseResult, RunSetting, metrics_of, unmeasured
 from torchperf_ci.bench.worker.protocol import LONG_STEP, MIN_SAMPLES
-from torchperf_ci.document import (
-    Bold,
-    Bullets,
-    Column,
-    Document,
-    Folded,
-    Highlighted,
-    Note,
-    OnlyOn,
-    Paragraph,
-    Table,
-    change_text,
-    counted,
-    duration,
-    facts,
-    number_columns,
-)
 from torchperf_ci.machine.doctor import verdict
 from torchperf_ci.machine.interference import WARNING_MARK, describe_interference, power_limit_note
 from torchperf_ci.metrics import ANCHORED, FLOPS
@@ -35,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from torchperf_ci.bench.pairs import Anchor
-    from torchperf_ci.document import Block, Words
     from torchperf_ci.machine.examination import DoctorFinding
 
 
@@ -45,27 +28,27 @@ _REASONS = 6
 """Most reasons of a kind that are listed: a few more than a nightly build can lack libraries."""
 
 
-def run_document(results: Sequence[CaseResult], setting: RunSetting) -> Document:
+def run_document(results: Sequence[CaseResult], setting: RunSetting) -> doc.Document:
     """One row per case. A page also shows what failed and why, the meaning of the columns, and the machine, folded."""
     bad, notes = failed_cases(results), run_notes(results)
     mark = "❌" if bad else "⚠️" if disturbance_note(results) else "✅"
     torch, runner = setting.dependencies["pytorch"], setting.runner
     failures = [(str(case.case), f" — {case.status}: {case.failure.reason}") for case in bad if case.failure]
-    above: list[Block] = [
-        Paragraph(f"torch {torch.version} ({torch.sha[:10]}) on {runner['type']}"),
-        Note(notes),
-        Bullets([(Bold(case), why) for case, why in failures]),
+    above: list[doc.Block] = [
+        doc.Paragraph(f"torch {torch.version} ({torch.sha[:10]}) on {runner['type']}"),
+        doc.Note(notes),
+        doc.Bullets([(doc.Bold(case), why) for case, why in failures]),
     ]
-    below: list[Block] = [
-        Paragraph(
+    below: list[doc.Block] = [
+        doc.Paragraph(
             "± 95% is the uncertainty within a process, “between processes” the difference between the medians of "
             f"{setting.settings.processes} fresh processes, which a single process would not show."
         ),
         *(_about_anchor(results, setting.anchor, setting.settings.processes) if setting.anchor else ()),
-        Folded("Machine", [facts(dict(sorted(runner["extra_info"].items())))]),
+        doc.Folded("Machine", [doc.facts(dict(sorted(runner["extra_info"].items())))]),
     ]
-    blocks: list[Block] = [OnlyOn("page", above), results_table(results), OnlyOn("page", below)]
-    return Document(f"{mark} {setting.benchmark}: {headline(results)}", blocks)
+    blocks: list[doc.Block] = [doc.OnlyOn("page", above), results_table(results), doc.OnlyOn("page", below)]
+    return doc.Document(f"{mark} {setting.benchmark}: {headline(results)}", blocks)
 
 
 def headline(results: Sequence[CaseResult]) -> str:
@@ -75,16 +58,16 @@ def headline(results: Sequence[CaseResult]) -> str:
     rest = "".join(f", {count} {status}" for status, count in counts.most_common())
     void = sum(bool(result.void) and not result.latencies for result in results)
     without = f", {void} without a valid time" if void else ""
-    return f"{passed} of {counted(len(results), 'case')} measured{rest}{without}"
+    return f"{passed} of {doc.counted(len(results), 'case')} measured{rest}{without}"
 
 
 def disturbance_note(results: Sequence[CaseResult]) -> str:
     """Return a sentence, with a warning mark, on what disturbed the machine during the run; empty if nothing did."""
-    text, which = describe_interference([facts for result in results for facts in result.observed]), ""
+    text, which = describe_interference([seen for result in results for seen in result.observed]), ""
     disturbed = [result for result in results if result.disturbed]
     if disturbed and not text:
-        text = describe_interference([facts for result in disturbed for facts in result.observed])
-        which = f" ({len(disturbed):,} of {counted(len(results), 'case')})"
+        text = describe_interference([seen for result in disturbed for seen in result.observed])
+        which = f" ({len(disturbed):,} of {doc.counted(len(results), 'case')})"
     differ = wide_spread(result.latencies for result in results)
     words = [text, f"processes of a case differ by {differ:.0%}" if differ else None]
     notes = "; ".join(filter(None, words))
@@ -111,11 +94,11 @@ def _long_step_note(results: Iterable[CaseResult]) -> str:
     longest = max(few, key=lambda result: median(result.latencies))
     samples = min(len(answer.seconds) for answer in longest.samples)
     seconds, cost = median(longest.latencies), sum(outcome.seconds for outcome in longest.outcomes)
-    others = f" (and {counted(len(few) - 1, 'other case')} with long steps)" if len(few) > 1 else ""
+    others = f" (and {doc.counted(len(few) - 1, 'other case')} with long steps)" if len(few) > 1 else ""
     return (
-        f"a step of {longest.case} takes {duration(seconds)}{others}: each process took {counted(samples, 'sample')} "
-        f"instead of at least {MIN_SAMPLES}, and the case took {duration(cost)}. For more samples, raise --budget "
-        f"to {MIN_SAMPLES * seconds:.0f}"
+        f"a step of {longest.case} takes {doc.duration(seconds)}{others}: each process took "
+        f"{doc.counted(samples, 'sample')} instead of at least {MIN_SAMPLES}, and the case took {doc.duration(cost)}. "
+        f"For more samples, raise --budget to {MIN_SAMPLES * seconds:.0f}"
     )
 
 
@@ -142,7 +125,7 @@ def _what_is_missing(results: Sequence[CaseResult]) -> list[str]:
 
 def _by_reason(lacks: Sequence[tuple[str, str]]) -> list[str]:
     listed = Counter(lacks).most_common(_REASONS)
-    notes = [f"{counted(count, 'case')} {what}: {why}" for (what, why), count in listed]
+    notes = [f"{doc.counted(count, 'case')} {what}: {why}" for (what, why), count in listed]
     more = len(lacks) - sum(count for _, count in listed)
     return [*notes, f"and {more} more, each for a reason of its own: see the records"] if more else notes
 
@@ -152,27 +135,27 @@ def failed_cases(results: Iterable[CaseResult]) -> list[CaseResult]:
     return [result for result in results if result.status in LOUD]
 
 
-def results_table(results: Sequence[CaseResult]) -> Table:
+def results_table(results: Sequence[CaseResult]) -> doc.Table:
     """One row per case. There is a column ``vs anchor`` if any case was compared with an anchor, or could not be."""
     anchored = any(result.pairs or result.unpaired for result in results)
     columns = (
-        *map(Column, ("workload", "mode", "dtype", "backend")),
-        *number_columns("batch", "latency", "± 95%", "between processes"),
-        *number_columns(*(["vs anchor"] if anchored else []), "peak memory"),
-        Column("status"),
+        *map(doc.Column, ("workload", "mode", "dtype", "backend")),
+        *doc.number_columns("batch", "latency", "± 95%", "between processes"),
+        *doc.number_columns(*(["vs anchor"] if anchored else []), "peak memory"),
+        doc.Column("status"),
     )
-    return Table(columns, [_row(result, anchored=anchored) for result in results])
+    return doc.Table(columns, [_row(result, anchored=anchored) for result in results])
 
 
-def _row(result: CaseResult, *, anchored: bool) -> tuple[Words, ...]:
+def _row(result: CaseResult, *, anchored: bool) -> tuple[doc.Words, ...]:
     case, latencies = result.case, result.latencies
     name = (case.workload, case.mode, case.dtype, case.backend, str(case.batch_size or "auto"))
-    status = Highlighted(result.status, "bad") if result.status in LOUD else result.status
+    status = doc.Highlighted(result.status, "bad") if result.status in LOUD else result.status
     if not latencies:
         return (*name, "void" if result.void else "", *[""] * (3 + anchored), status)
     widths = [answer.half_width for answer in result.samples if answer.half_width is not None]
     peaks = [peak.device / 2**20 for peak in result.answers(lambda answers: answers.peak)]
-    change = change_text(median(result.ratios) - 1) if result.ratios else "not measured"
+    change = doc.change_text(median(result.ratios) - 1) if result.ratios else "not measured"
     return (
         *name,
         _duration(median(latencies)),
@@ -184,18 +167,18 @@ def _row(result: CaseResult, *, anchored: bool) -> tuple[Words, ...]:
     )
 
 
-def _about_anchor(results: Iterable[CaseResult], anchor: Anchor, pairs: int) -> list[Block]:
+def _about_anchor(results: Iterable[CaseResult], anchor: Anchor, pairs: int) -> list[doc.Block]:
     """Explain the column ``vs anchor``, and why cases without a value have none."""
     meaning = (
         f"“vs anchor” is the latency over that of {anchor.build}, the median of {pairs} pairs of processes that took "
         "turns on the same CPUs: a change of the machine does not move it."
     )
     unpaired = [
-        (Bold(str(result.case)), f" — not measured against the anchor: {result.unpaired}")
+        (doc.Bold(str(result.case)), f" — not measured against the anchor: {result.unpaired}")
         for result in results
         if result.unpaired and not result.failure
     ]
-    return [Paragraph(meaning), Bullets(unpaired)]
+    return [doc.Paragraph(meaning), doc.Bullets(unpaired)]
 
 
 def failure_annotations(results: Iterable[CaseResult]) -> list[Annotation]:
@@ -235,7 +218,7 @@ def _duration(seconds: float) -> str:
     return f"{ms:.4g} ms" if ms < 1e4 else f"{ms:,.0f} ms"
 
 
-def findings_document(findings: Sequence[DoctorFinding]) -> Document:
+def findings_document(findings: Sequence[DoctorFinding]) -> doc.Document:
     """Show the doctor's verdict, then each finding and what to do about it."""
     marks = {"ok": "✓", "warn": "!", "bad": "✗"}
     lines = [
@@ -246,4 +229,4 @@ def findings_document(findings: Sequence[DoctorFinding]) -> Document:
             *([] if finding.level == "ok" else [f"    {finding.why}", f"    → {finding.do}"]),
         )
     ]
-    return Document(verdict(findings), [Note(lines)])
+    return doc.Document(verdict(findings), [doc.Note(lines)])

@@ -12,9 +12,9 @@ from torchperf_ci.actions import in_actions
 from torchperf_ci.bisect.measurement_setup import BisectLimits, builder_kind, check_command
 from torchperf_ci.bisect.probes import asks_for_clearest, bisected, check_metric, threads_of
 from torchperf_ci.bisect.range_bisection import BisectRequest, bisect_commits, bisect_nightlies
-from torchperf_ci.config import find_config
+from torchperf_ci.config import Config, find_config
 from torchperf_ci.console import say
-from torchperf_ci.culprits.culprit import read_culprits, write_culprits
+from torchperf_ci.culprits.culprit import Bisection, Culprit, read_culprits, write_culprits
 from torchperf_ci.culprits.culprit_document import publish_bisection
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.errors import JsonFileError, UsageError
@@ -29,8 +29,6 @@ from torchperf_ci.verdicts.verdict import Judgement, read_verdicts, write_verdic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from torchperf_ci.config import Config
-    from torchperf_ci.culprits.culprit import Bisection, Culprit
     from torchperf_ci.options.comparison_commands import BisectOptions
 
 

@@ -27,7 +27,7 @@ from torchperf_ci.environments.revisions import (
     why_no_checkout,
 )
 from torchperf_ci.environments.wheels import Nightly
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import UsageError, failing_as
 from torchperf_ci.git import Git, GitError
 
 if TYPE_CHECKING:
@@ -190,11 +190,9 @@ def path_changes(commits: LinearHistory) -> list[frozenset[str]]:
 
 @contextmanager
 def _asking(repo: Path) -> Iterator[Git]:
-    try:
+    before, after = f"the history of {repo} cannot be read: ", "; see what `git fsck` says there"
+    with failing_as(UsageError, before, after, of=GitError):
         yield Git.within(HISTORY_SECONDS, repo)
-    except GitError as error:
-        msg = f"the history of {repo} cannot be read: {error}; see what `git fsck` says there"
-        raise UsageError(msg) from error
 
 
 def _find(git: Git, flag: str, name: str) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.pairs import Side, SideFailure, measure_alone, measure_pair, on_same_cpus
 from torchperf_ci.bench.process import find_batch_size
-from torchperf_ci.bench.user_command import InstalledBuild, measure_command_pair, run_user_command
+from torchperf_ci.bench.user_command import InstalledBuild, Reader, measure_command_pair, run_user_command
 from torchperf_ci.bench.worker_client import WorkerFailure, forget_choices
 from torchperf_ci.bisect.probes import CommandProbe, Probe, WorkloadProbe
 from torchperf_ci.bisect.reasoning.evidence import BisectReading, BuildAttempt, ProbeBatchSize, ProbeFailure
 from torchperf_ci.document import counted, first_and_last
-from torchperf_ci.environments.cache import content_digests
+from torchperf_ci.environments.cache import EnvironmentCache, content_digests
 from torchperf_ci.environments.revisions import Revision
 from torchperf_ci.errors import EnvironmentUnderTestError, WorkloadsFailedError
 from torchperf_ci.machine.interference import interference_note, watch_interference
@@ -26,13 +26,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bench.case import Settings
-    from torchperf_ci.bench.user_command import Reader
     from torchperf_ci.bisect.commits import BuildSource
     from torchperf_ci.bisect.measurement_setup import BisectLimits, MeasurementSetup
     from torchperf_ci.bisect.reasoning.evidence import PlannedPair
     from torchperf_ci.bisect.state_file import StateFile
     from torchperf_ci.environments.build_environment import BuildEnvironment
-    from torchperf_ci.environments.cache import EnvironmentCache
 
 
 @dataclass(frozen=True)

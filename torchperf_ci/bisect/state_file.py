@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NoReturn
@@ -23,7 +23,7 @@ from torchperf_ci.bisect.reasoning.evidence import (
     ProbeFailure,
     ProfiledStep,
 )
-from torchperf_ci.errors import OutputDirectoryError, ResumeError
+from torchperf_ci.errors import OutputDirectoryError, ResumeError, failing_as
 from torchperf_ci.records.files import open_journal, try_lock
 
 if TYPE_CHECKING:
@@ -288,13 +288,9 @@ def _before_retry(events: Iterable[StateEvent], retried: set[int]) -> Iterator[S
                 yield event
 
 
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        msg = f"{path}: cannot be written: {error.strerror or error}; name another file with --state"
-        raise OutputDirectoryError(msg) from error
+def _writing(path: Path) -> AbstractContextManager[None]:
+    before, after = f"{path}: cannot be written: ", "; name another file with --state"
+    return failing_as(OutputDirectoryError, before, after)
 
 
 def _events_or_anew(
@@ -330,9 +326,7 @@ def _events(file: IO[bytes], plan: Mapping[str, object]) -> list[StateEvent]:
         raise ResumeError(msg)
     reader, events = StateReader(plan), []
     for number, entry in enumerate(entries, start=2):
-        try:
+        before = f"{file.name}:{number}: this is no event of this bisection ("
+        with failing_as(ResumeError, before, f"); {_OTHERWISE}", of=InvalidEventError):
             events.append(reader.read(entry))
-        except InvalidEventError as error:
-            msg = f"{file.name}:{number}: this is no event of this bisection ({error}); {_OTHERWISE}"
-            raise ResumeError(msg) from error
     return events

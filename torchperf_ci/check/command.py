@@ -19,7 +19,7 @@ from torchperf_ci.errors import PlaceForbiddenError, RecordsError, RecordsRefuse
 from torchperf_ci.options import is_given
 from torchperf_ci.places import is_api, is_remote
 from torchperf_ci.records.files import ARTIFACT_PREFIX, NO_RECORD, check_writable, job_folder
-from torchperf_ci.records.schema import LATEST_SECOND
+from torchperf_ci.records.schema import LATEST_SECOND, Problem
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances
 from torchperf_ci.stats.past import MIN_HISTORY
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from torchperf_ci.options.analysis_commands import BaselineUpdateOptions, CheckOptions
-    from torchperf_ci.records.schema import Problem
     from torchperf_ci.series.points import Points
 
 

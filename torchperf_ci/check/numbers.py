@@ -23,7 +23,7 @@ from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
 from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
 from torchperf_ci.stats.creep import creep
 from torchperf_ci.stats.effect import Effect, ratio_of_log, share_of_log
-from torchperf_ci.stats.gate import MIN_REPETITIONS, Repetitions, judge
+from torchperf_ci.stats.gate import MIN_REPETITIONS, GateSide, Judged, Repetitions, judge
 from torchperf_ci.stats.noise import compacted
 from torchperf_ci.stats.past import BASELINE, MIN_HISTORY, NEWEST
 from torchperf_ci.verdicts.verdict import BuildVariance, CommitRange, Evidence, Verdict, VerdictWord
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.series.points import Point, Series
     from torchperf_ci.series.policy import MetricRule
-    from torchperf_ci.stats.gate import GateSide, Judged
 
 
 TOO_NOISY = 3.0

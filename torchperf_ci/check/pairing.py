@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import MIN_EFFECT, kind_of
-from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, runs_of, short_id
+from torchperf_ci.series.points import WORKLOAD_CHANGED, Point, Points, Series, runs_of, short_id
 from torchperf_ci.stats.creep import CREEP_RUNS
 from torchperf_ci.stats.past import NEWEST
-from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, commit_ends_of, measured_commit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from torchperf_ci.series.points import Points, Series
-    from torchperf_ci.verdicts.verdict import Verdict
-
+from torchperf_ci.verdicts.verdict import CommitRange, MeasuredPoint, Verdict, commit_ends_of, measured_commit
 
 MAX_CHARTED = 40
 """Most points of a series in the evidence, the newest ones."""

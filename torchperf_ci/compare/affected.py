@@ -20,14 +20,14 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.process import WorkerConversation, open_worker, prepare
-from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak
+from torchperf_ci.bench.worker.protocol import Compilation, Done, OperatorsRun, Peak, TorchEnvironment
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.pytorch_sources import UnknownEffectError, is_native, is_unbuilt, sources_at
 from torchperf_ci.compare.touched_operators import touched_operators
 from torchperf_ci.console import Progress
 from torchperf_ci.document import counted, first_of
 from torchperf_ci.environments.revisions import ASK_SECONDS, Revision, top_of_checkout
-from torchperf_ci.errors import EnvironmentUnderTestError
+from torchperf_ci.errors import EnvironmentUnderTestError, failing_as
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.metrics import LATENCY
 from torchperf_ci.verdicts.verdict import Verdict
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.worker.protocol import TorchEnvironment
     from torchperf_ci.compare.case_verdicts import SeriesNaming
     from torchperf_ci.compare.compared_builds import ComparedBuild
 
@@ -294,21 +293,18 @@ def _in_build(base: ComparedBuild, head: Revision, change: TreeChange) -> Change
     """Find the changed operators. Raises :class:`UnknownEffectError` if anything but sources of operators changes."""
     if change.others or not isinstance(base.spec, Revision):
         raise UnknownEffectError("; ".join(first_of(change.others, MAX_NAMED)))
-    try:
+    with failing_as(UnknownEffectError, of=GitError):
         git, unbuilt = Git.within(ASK_SECONDS, base.spec.repo), unbuilt_devices(base.under_test.environment)
         return changed_operators(git, base.spec, head, change.contents, unbuilt)
-    except GitError as error:
-        raise UnknownEffectError(str(error)) from error
 
 
 def tree_change(base: Revision, head: Revision) -> TreeChange:
     """Ask git how two commits differ, without detecting renames. Raises :class:`EnvironmentUnderTestError`."""
     options = ("-r", "--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
-    try:  # unlike `git diff`, it does not depend on the user's configuration
+    unknown = f"what {base.sha[:10]} and {head.sha[:10]} differ in cannot be determined: "
+    with failing_as(EnvironmentUnderTestError, unknown, of=GitError):
+        # Unlike `git diff`, it does not depend on the user's configuration.
         printed = Git.within(ASK_SECONDS, base.repo)("diff-tree", *options, base.sha, head.sha, "--")
-    except GitError as error:
-        msg = f"what {base.sha[:10]} and {head.sha[:10]} differ in cannot be determined: {error}"
-        raise EnvironmentUnderTestError(msg) from error
     fields = os.fsdecode(printed).split("\0")[:-1]
     contents: list[str] = []
     others: list[str] = []

@@ -28,7 +28,7 @@ from torchperf_ci.environments.build_environment import (
 from torchperf_ci.environments.cache import content_digests
 from torchperf_ci.environments.revisions import Revision, find_revision, uncompiled_note
 from torchperf_ci.environments.wheels import changed_versions, installed_distributions
-from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError, SuiteFileError, UsageError, failing_as
 from torchperf_ci.identity import uncommitted_note
 from torchperf_ci.masking import without_secrets
 from torchperf_ci.metrics import STATUS
@@ -108,11 +108,8 @@ def open_builds(
 
 
 def _parsed(flag: str, text: str, repo: Path) -> BuildSpec:
-    try:
+    with failing_as(UsageError, f"--{flag}: ", of=UsageError):
         return parse_build_spec(text, repo)
-    except UsageError as error:
-        msg = f"--{flag}: {error}"
-        raise UsageError(msg) from error
 
 
 def _open(

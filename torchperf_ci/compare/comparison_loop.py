@@ -11,7 +11,7 @@ from statistics import median, stdev
 from typing import TYPE_CHECKING
 
 from torchperf_ci.bench.pairs import PrestartedWorkers, Side, SideFailure, measure_alone, measure_pair
-from torchperf_ci.bench.process import find_batch_size
+from torchperf_ci.bench.process import ProcessOutcome, find_batch_size
 from torchperf_ci.bench.worker_client import WorkerFailure
 from torchperf_ci.compare.case_verdicts import decided, has_enough_repeats, is_beyond
 from torchperf_ci.document import change_text
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from torchperf_ci.bench.case import Case, Settings
-    from torchperf_ci.bench.process import ProcessOutcome
     from torchperf_ci.compare.compared_case import ComparedCase, Comparison
     from torchperf_ci.console import Progress
 

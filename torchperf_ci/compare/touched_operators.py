@@ -14,12 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from torchperf_ci.compare.cpp_items import Item, plain
-from torchperf_ci.compare.pytorch_sources import (
-    COMPILED,
-    PyTorchSources,
-    UnknownEffectError,
-    readable,
-)
+from torchperf_ci.compare.pytorch_sources import COMPILED, PyTorchSources, UnknownEffectError, readable
 
 _REGISTERS = re.compile(r"(?:ALSO_)?REGISTER_\w*DISPATCH")
 _DECLARES = ("DECLARE_DISPATCH", "DEFINE_DISPATCH")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.environments.revisions import Revision, find_revision, top_of_checkout, worktree
-from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, failing_as
 from torchperf_ci.masking import without_secrets
 from torchperf_ci.processes import ProcessGroup
 from torchperf_ci.scratch import refuse_full_disk, scratch_folder
@@ -39,13 +39,10 @@ def run_program(
     Raises :class:`EnvironmentUnderTestError` with the last lines of the output, or that the disk is full.
     """
     with tempfile.TemporaryFile() as log:
-        try:
+        with failing_as(EnvironmentUnderTestError, f"{what}: {command[0]} does not start: "):
             group = ProcessGroup(
                 command, environ, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
             )
-        except OSError as error:
-            msg = f"{what}: {command[0]} does not start: {error.strerror}"
-            raise EnvironmentUnderTestError(msg) from None
         status = None
         try:
             status = group.process.wait(seconds)

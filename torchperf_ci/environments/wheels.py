@@ -9,24 +9,19 @@ import json
 import os
 import re
 import subprocess
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from torchperf_ci.actions import without_rights
 from torchperf_ci.environments import build_environment
 from torchperf_ci.environments.build_environment import BuildEnvironment, Builder, open_wheels
 from torchperf_ci.environments.revisions import Revision, find_revision
-from torchperf_ci.errors import EnvironmentUnderTestError, UsageError
+from torchperf_ci.errors import EnvironmentUnderTestError, UsageError, failing_as
 from torchperf_ci.masking import without_secrets
 from torchperf_ci.scratch import scratch_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
 
 PYTHON = "python"
 LOOK_SECONDS = 60.0
@@ -210,11 +205,9 @@ class Nightlies:
         options = self._options if self._is_url else ["--no-index", *self._options]
         with scratch_folder() as folder:
             python = build_environment.make_venv(self.python, folder / "env")
-            try:
+            kind = EnvironmentUnderTestError
+            with failing_as(kind, f"{self._has_none}: ", of=kind):
                 versions = build_environment.pip_versions(python, TORCH, LIST_SECONDS, options)
-            except EnvironmentUnderTestError as error:
-                msg = f"{self._has_none}: {error}"
-                raise EnvironmentUnderTestError(msg) from error
         nightlies = [Nightly(version, day) for version in versions if (day := _date_of(version))]
         if not nightlies:
             # pip also finds versions in the user's other indexes, so it reports no error if this one is unreachable.

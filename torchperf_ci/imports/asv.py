@@ -11,25 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from torchperf_ci.imports.imported_case import (
-    MAX_NAME_LENGTH,
-    MILLISECONDS,
-    TIME,
-    ImportedCase,
-    ImportedFile,
-    InvalidResult,
-    InvalidResultError,
-    cases_of,
-    commit_stamp,
-    items,
-    machine,
-    members,
-    name_of,
-    number,
-    numbers,
-    status,
-    system_version,
-)
+from torchperf_ci.imports import imported_case
 from torchperf_ci.records.record import Metric
 
 TOOL = "asv"
@@ -53,7 +35,7 @@ def is_companion(value: object) -> bool:
     return bool(entries) and all({"code", "type", "unit"} <= entry.keys() for entry in entries)
 
 
-def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
+def read(value: Mapping[str, object], units: Mapping[str, str]) -> imported_case.ImportedFile:
     """Return the cases of a file. ``units`` are the known units by benchmark.
 
     Raises :class:`InvalidResultError`.
@@ -62,74 +44,77 @@ def read(value: Mapping[str, object], units: Mapping[str, str]) -> ImportedFile:
     names = [name for name in columns if isinstance(name, str)] if isinstance(columns, list) else []
     if value.get("version") != _VERSION or names != columns:
         reason = f"is not a file of asv's format {_VERSION}; run `asv update`"
-        raise InvalidResultError(reason, "$.version")
-    results = members(value["results"], "the results of benchmarks", "$.results")
+        raise imported_case.InvalidResultError(reason, "$.version")
+    results = imported_case.members(value["results"], "the results of benchmarks", "$.results")
     date = value.get("date")
-    seconds = int(number(date, "$.date") / 1000) if date is not None else None
-    return ImportedFile(
+    seconds = int(imported_case.number(date, "$.date") / 1000) if date is not None else None
+    return imported_case.ImportedFile(
         TOOL,
         _cases(value, names, results, units),
-        commit_stamp(value["commit_hash"], "", max(seconds or 0, 0)),
+        imported_case.commit_stamp(value["commit_hash"], "", max(seconds or 0, 0)),
     )
 
 
 def _cases(
     value: Mapping[str, object], names: Sequence[str], results: Mapping[str, object], units: Mapping[str, str]
-) -> Iterator[ImportedCase | InvalidResult]:
-    environment = name_of(value.get("env_name"), "$.env_name")
+) -> Iterator[imported_case.ImportedCase | imported_case.InvalidResult]:
+    environment = imported_case.name_of(value.get("env_name"), "$.env_name")
     for name, row in results.items():
-        path = f'$.results["{name[:MAX_NAME_LENGTH]}"]'
+        path = f'$.results["{name[: imported_case.MAX_NAME_LENGTH]}"]'
         try:
-            columns = dict(zip(names, items(row, "a row of results", path), strict=False))
+            columns = dict(zip(names, imported_case.items(row, "a row of results", path), strict=False))
             described = _machine(value.get("params"), columns.get("version"))
-            made = partial(ImportedCase, backend=environment, machine=described)
-            case = partial(_case, made, _metric(name_of(name, path), units.get(name, "")))
-            yield from cases_of(_combinations(name, columns, path), f"{path}[0]", case)
-        except InvalidResultError as error:
-            yield InvalidResult(error.path or path, row, str(error))
+            made = partial(imported_case.ImportedCase, backend=environment, machine=described)
+            case = partial(_case, made, _metric(imported_case.name_of(name, path), units.get(name, "")))
+            yield from imported_case.cases_of(_combinations(name, columns, path), f"{path}[0]", case)
+        except imported_case.InvalidResultError as error:
+            yield imported_case.InvalidResult(error.path or path, row, str(error))
 
 
 def _combinations(name: str, columns: Mapping[str, object], path: str) -> Iterator[_Combination]:
     """Yield each combination of parameters; a single one without parameters."""
-    given = items(columns.get("params") or [], "a list of parameters", path)
-    choices = [items(values, "the values of a parameter", path) for values in given]
+    given = imported_case.items(columns.get("params") or [], "a list of parameters", path)
+    choices = [imported_case.items(values, "the values of a parameter", path) for values in given]
     if (count := math.prod(map(len, choices))) > _MAX_COMBINATIONS:
         reason = f"has more than {_MAX_COMBINATIONS} combinations of its parameters"
-        raise InvalidResultError(reason, path)
+        raise imported_case.InvalidResultError(reason, path)
     result, samples = columns.get("result"), columns.get("samples")
-    results = [None] * count if result is None else items(result, "a list of results", path)
+    results = [None] * count if result is None else imported_case.items(result, "a list of results", path)
     taken = itertools.chain(samples if isinstance(samples, list) else (), itertools.repeat(None))
     for chosen, *measured in zip(itertools.product(*choices), results, taken, strict=False):
         yield (f"{name}({', '.join(map(str, chosen))})" if chosen else name, *measured)
 
 
 def _case(
-    made: Callable[..., ImportedCase], metric: tuple[str, float], measured: _Combination, path: str
-) -> ImportedCase:
+    made: Callable[..., imported_case.ImportedCase],
+    metric: tuple[str, float],
+    measured: _Combination,
+    path: str,
+) -> imported_case.ImportedCase:
     case, result, samples = measured
-    return made(path, measured, name_of(case, path), _metrics(metric, result, samples, path))
+    return made(path, measured, imported_case.name_of(case, path), _metrics(metric, result, samples, path))
 
 
 def _metrics(metric: tuple[str, float], result: object, samples: object, path: str) -> Sequence[Metric]:
     if result is None:
-        return [status("asv says that it failed")]
+        return [imported_case.status("asv says that it failed")]
     if isinstance(result, float) and math.isnan(result):
-        return [status("asv says that it was skipped", "skipped")]
+        return [imported_case.status("asv says that it was skipped", "skipped")]
     name, scale = metric
     single = float(result) if isinstance(result, bool) else result  # of a track_ that tells yes or no
-    return [Metric(name, numbers(samples or [single], path, scale)), status()]
+    return [Metric(name, imported_case.numbers(samples or [single], path, scale)), imported_case.status()]
 
 
 def _metric(name: str, unit: str) -> tuple[str, float]:
     """Return the metric of a benchmark and the factor for its numbers, by its name's prefix, as asv does, or unit."""
     own = name.rpartition(".")[2]
     if own.startswith(_SECONDS):
-        return TIME, 1e3
+        return imported_case.TIME, 1e3
     kind = next((metric for prefix, metric in _BYTES.items() if own.startswith(prefix)), "")
     if kind:
         return kind, 1.0
-    if unit in MILLISECONDS:
-        return TIME, MILLISECONDS[unit]
+    if unit in imported_case.MILLISECONDS:
+        return imported_case.TIME, imported_case.MILLISECONDS[unit]
     return f"{own}({unit})" if unit and unit != "unit" else own, 1.0
 
 
@@ -138,10 +123,10 @@ def _machine(params: object, version: object) -> dict[str, object]:
     known = params if isinstance(params, dict) else {}
     system, _, release = str(known.get("os", "")).partition(" ")
     compared = {
-        "system": system_version(system, release),
+        "system": imported_case.system_version(system, release),
         "benchmark_version": str(version or "")[:12],
     }
-    return machine(
+    return imported_case.machine(
         known.get("cpu"),
         known.get("num_cpu"),
         known.get("arch"),
@@ -155,7 +140,7 @@ def units_of(value: object) -> dict[str, str]:
     """Return the unit of each benchmark in a ``benchmarks.json``."""
     benchmarks = value if is_companion(value) and isinstance(value, dict) else {}
     return {
-        name: entry["unit"][:MAX_NAME_LENGTH]
+        name: entry["unit"][: imported_case.MAX_NAME_LENGTH]
         for name, entry in benchmarks.items()
         if isinstance(entry, dict) and isinstance(entry.get("unit"), str)
     }

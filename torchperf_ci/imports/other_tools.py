@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from torchperf_ci.imports import asv
 from torchperf_ci.imports.imported_case import ImportedCase, ImportedFile, InvalidResult, InvalidResultError
@@ -21,10 +21,6 @@ from torchperf_ci.records.reading import (
     text_of,
 )
 from torchperf_ci.records.schema import check_record, is_text, path_text
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 _BENCHMARKS = "benchmarks.json"
 _PARTS = {"metric", "model", "benchmark"}  # an object with one of them is meant to be a record

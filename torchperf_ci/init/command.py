@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from torchperf_ci.config import CONFIG_FILE, MISNAMED, load_config
+from torchperf_ci.config import CONFIG_FILE, MISNAMED, Config, load_config
 from torchperf_ci.console import print_document, say
 from torchperf_ci.document import Bold, Column, Commands, Document, Note, Paragraph, Table, counted, facts
 from torchperf_ci.errors import OutputDirectoryError, UsageError
@@ -31,7 +31,6 @@ from torchperf_ci.init.starter_files import (
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from torchperf_ci.config import Config
     from torchperf_ci.document import Block
     from torchperf_ci.options.setup_commands import InitOptions
 

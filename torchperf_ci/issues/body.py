@@ -12,7 +12,14 @@ from torchperf_ci.actions import one_line
 from torchperf_ci.culprits import culprit_text
 from torchperf_ci.culprits.culprit_document import culprit_links, inside_blocks, repeat_commands
 from torchperf_ci.github import GITHUB
-from torchperf_ci.issues.memory import MEMORY_MARKER, IssueMemory, hidden_memory, memory_line, without_memory
+from torchperf_ci.issues.memory import (
+    MEMORY_MARKER,
+    IssueMemory,
+    IssueRow,
+    hidden_memory,
+    memory_line,
+    without_memory,
+)
 from torchperf_ci.issues.table import TABLE_MARKERS, issue_table, largest_first, on_machines, what_got_worse
 from torchperf_ci.issues.tracker import EXPECTED_LABEL
 from torchperf_ci.markdown import size, to_markdown
@@ -35,7 +42,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.culprits.culprit import Bisection, Culprit
     from torchperf_ci.issues.findings import IssueFinding
-    from torchperf_ci.issues.memory import IssueRow
     from torchperf_ci.series.points import Series
 
 

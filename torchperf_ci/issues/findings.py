@@ -9,25 +9,18 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import short
+from torchperf_ci.document import Document, short
 from torchperf_ci.issues.memory import IssueKind, IssueRow
 from torchperf_ci.metrics import bisected_as, kind_of
 from torchperf_ci.series.outcomes import DISTURBED_MARK
 from torchperf_ci.series.points import Series, SeriesGroup
 from torchperf_ci.verdicts.headline import suspect_machines, with_ranges_of_machines
-from torchperf_ci.verdicts.verdict import (
-    Judgement,
-    RepeatOptions,
-    Verdict,
-    all_verdicts,
-    commit_ends_of,
-)
+from torchperf_ci.verdicts.verdict import Judgement, RepeatOptions, Verdict, all_verdicts, commit_ends_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.culprits.culprit import Bisection, Culprit, SeriesEffect
-    from torchperf_ci.document import Document
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from datetime import date, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci.document import day_of
+from torchperf_ci.document import Words, day_of
 from torchperf_ci.issues import matching
 from torchperf_ci.issues.memory import IssueMemory, IssueRow, one_row_per_series, series_of, storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.document import Words
     from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.tracker import TrackedIssue
     from torchperf_ci.series.points import Series

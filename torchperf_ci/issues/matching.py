@@ -8,17 +8,15 @@ from math import inf, log
 from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import day_of
-from torchperf_ci.issues.findings import cause_fingerprint
+from torchperf_ci.issues.findings import IssueFinding, cause_fingerprint
 from torchperf_ci.issues.memory import NAMED_KINDS, IssueKind, IssueMemory, IssueRow, series_of, storable
 from torchperf_ci.metrics import ANCHORED, LATENCY, MIN_EFFECT
-from torchperf_ci.series.points import restating
+from torchperf_ci.series.points import Series, restating
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.issues.findings import IssueFinding
     from torchperf_ci.issues.tracker import TrackedIssue
-    from torchperf_ci.series.points import Series
     from torchperf_ci.verdicts.verdict import Verdict
 
 

@@ -18,6 +18,7 @@ from torchperf_ci import errors
 from torchperf_ci.deadline import Deadline
 from torchperf_ci.git import GitError
 from torchperf_ci.masking import without_secrets
+from torchperf_ci.places import place
 from torchperf_ci.places.branch_name import BRANCH_FORM, BRANCH_NAME
 from torchperf_ci.places.data_repository import BranchFile, DataRepository, Remote, blob_id, locate_remote
 from torchperf_ci.places.packs import (
@@ -28,15 +29,6 @@ from torchperf_ci.places.packs import (
     is_pack,
     read_index,
     read_pack,
-)
-from torchperf_ci.places.place import (
-    PlacedObject,
-    PutOutcome,
-    RecordPlace,
-    check_keys,
-    compared,
-    key_problem,
-    outcome_of,
 )
 from torchperf_ci.records.files import LINK, MAX_BYTES, mebibytes
 from torchperf_ci.scratch import scratch_folder
@@ -61,7 +53,7 @@ class BranchSnapshot:
     files: Mapping[str, BranchFile]
 
 
-class BranchPlace(RecordPlace):
+class BranchPlace(place.RecordPlace):
     """The files of a branch, which the first put creates if it does not exist.
 
     Each :meth:`put_all` adds one commit; concurrent writers need not know of each other.
@@ -80,17 +72,17 @@ class BranchPlace(RecordPlace):
         :class:`UsageError`.
         """
         branch, _, remote = target.removeprefix("branch:").partition("@")
-        problem = key_problem(branch) or ("" if re.fullmatch(BRANCH_NAME, branch) else "git refuses it")
+        problem = place.key_problem(branch) or ("" if re.fullmatch(BRANCH_NAME, branch) else "git refuses it")
         if problem:
             form = f"branch:NAME[@REMOTE] with a NAME {BRANCH_FORM}"
             msg = f"'branch:{branch}' names no branch for records: {problem}; give {form}"
             raise errors.UsageError(msg)
         return cls(branch, locate_remote(remote or "origin", access), access)
 
-    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, PutOutcome]:
-        check_keys(bodies)
+    def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, place.PutOutcome]:
+        place.check_keys(bodies)
 
-        def add(repository: DataRepository, tip: str) -> dict[str, PutOutcome]:
+        def add(repository: DataRepository, tip: str) -> dict[str, place.PutOutcome]:
             outcomes = self._compare(repository, tip, bodies)
             new = {key: bodies[key] for key, outcome in outcomes.items() if outcome == "written"}
             if new:
@@ -136,7 +128,7 @@ class BranchPlace(RecordPlace):
         self._snapshot = self._take()
         return {key: f"git:{file.blob}" for key, file in self._snapshot.files.items() if key != INDEX}
 
-    def read(self, keys: Sequence[str]) -> Iterator[PlacedObject]:
+    def read(self, keys: Sequence[str]) -> Iterator[place.PlacedObject]:
         """Yield the objects of these keys in the state that was listed last; for a pack, the files in it.
 
         Raises :class:`PlaceUnreadableError`.
@@ -144,10 +136,11 @@ class BranchPlace(RecordPlace):
         snapshot = self._snapshot = self._snapshot or self._take()
         regular = [key for key in keys if not snapshot.files[key].is_link]
         yield from (
-            PlacedObject(key, f"git:{snapshot.files[key].blob}", b"", LINK) for key in {*keys} - {*regular}
+            place.PlacedObject(key, f"git:{snapshot.files[key].blob}", b"", LINK)
+            for key in {*keys} - {*regular}
         )
         blobs = {key: snapshot.files[key].blob for key in regular}
-        try:
+        with errors.failing_as(errors.PlaceUnreadableError, f"{self.name}: ", of=GitError):
             deadline = self._deadline()
             _read(lambda: snapshot.repository.until(deadline).bring(blobs.values()), deadline)
             for start in range(0, len(regular), _READ_AT_ONCE):  # the consumer may be slow
@@ -155,9 +148,6 @@ class BranchPlace(RecordPlace):
                 contents = snapshot.repository.until(self._deadline()).read_all([blobs[key] for key in part])
                 for key, body in zip(part, contents, strict=True):
                     yield from _objects(key, f"git:{blobs[key]}", body)
-        except GitError as error:
-            msg = f"{self.name}: {error}"
-            raise errors.PlaceUnreadableError(msg) from error
 
     def _deadline(self) -> Deadline:
         return Deadline.after(self._access.deadline)
@@ -197,20 +187,20 @@ class BranchPlace(RecordPlace):
 
     def _compare(
         self, repository: DataRepository, tip: str, bodies: Mapping[str, bytes]
-    ) -> dict[str, PutOutcome]:
+    ) -> dict[str, place.PutOutcome]:
         """Return the outcome for each body, provided that no other writer is faster."""
         kept = repository.files(tip) if tip else {}
         packed = _packed(repository, kept, bodies)
         files, folders = set(kept), set(map(folder_of, kept))
         folders = folders.union(*map(_folders, folders))
-        outcomes: dict[str, PutOutcome] = {}
+        outcomes: dict[str, place.PutOutcome] = {}
         for key, body in bodies.items():
             where = f"{self.name}: {key}"
             if key in kept and kept[key].blob == blob_id(body):
                 outcomes[key] = "already there"
             elif key in kept or key in packed:
                 content = packed[key] if key in packed else repository.read(kept[key].blob)
-                outcomes[key] = outcome_of(partial(compared, kept=content), where, body)
+                outcomes[key] = place.outcome_of(partial(place.compared, kept=content), where, body)
             elif key in folders or files & _folders(key):
                 msg = f"{where}: a file stands where a folder is needed, or the other way round"
                 outcomes[key] = errors.ConflictError(msg)
@@ -267,17 +257,17 @@ def _advice(error: GitError, use: str) -> str:
     return f"check that the repository is there and that this job may {use} it"
 
 
-def _objects(key: str, tag: str, body: bytes | None) -> Iterator[PlacedObject]:
+def _objects(key: str, tag: str, body: bytes | None) -> Iterator[place.PlacedObject]:
     """Yield an object of the branch, or the files in it if it is a pack."""
     if body is None:
-        yield PlacedObject(key, tag, b"", f"holds more than {mebibytes(MAX_BYTES)}; split it")
+        yield place.PlacedObject(key, tag, b"", f"holds more than {mebibytes(MAX_BYTES)}; split it")
     elif not is_pack(key):
-        yield PlacedObject(key, tag, body)
+        yield place.PlacedObject(key, tag, body)
     else:
         try:
             yield from read_pack(key, body)
         except errors.InvalidObjectError as error:
-            yield PlacedObject(key, tag, b"", error.reason)
+            yield place.PlacedObject(key, tag, b"", error.reason)
 
 
 def _packed(

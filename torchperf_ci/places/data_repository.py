@@ -17,14 +17,13 @@ from urllib.parse import SplitResult, urlsplit
 from torchperf_ci.errors import UsageError
 from torchperf_ci.git import Git, GitError, GitSetting
 from torchperf_ci.github import checked_token, github_server
-from torchperf_ci.places.place import ListedObject, in_batches
+from torchperf_ci.places.place import ListedObject, PlaceAccess, in_batches
 from torchperf_ci.records.files import MAX_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.deadline import Deadline
-    from torchperf_ci.places.place import PlaceAccess
 
 
 # Settings of a checkout that matter for reaching its remotes: actions/checkout stores the job's token there.

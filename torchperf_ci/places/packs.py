@@ -20,15 +20,8 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from torchperf_ci.errors import InvalidObjectError, UnsafeKeyError
+from torchperf_ci.places import place
 from torchperf_ci.places.data_repository import COMMITTER, BranchFile, DataRepository
-from torchperf_ci.places.place import (
-    PlacedObject,
-    check_keys,
-    in_batches,
-    key_problem,
-    same_content,
-    unpacked,
-)
 from torchperf_ci.records.files import MAX_BYTES, SUFFIXES, OverLimitError, check_bytes, mebibytes
 from torchperf_ci.records.schema import LATEST_SECOND
 
@@ -56,7 +49,7 @@ def month_of_pack(key: str) -> str:
 
 def month_of_content(body: bytes) -> str:
     """Return the month ``YYYY-MM`` (UTC) of the newest ``timestamp`` in records or verdicts; empty without one."""
-    seconds = map(int, _TIMESTAMP.findall(unpacked(body, MAX_BYTES)))
+    seconds = map(int, _TIMESTAMP.findall(place.unpacked(body, MAX_BYTES)))
     newest = max((each for each in seconds if each <= LATEST_SECOND), default=0)
     return f"{datetime.datetime.fromtimestamp(newest, datetime.timezone.utc):%Y-%m}" if newest else ""
 
@@ -77,13 +70,15 @@ def pack_names(month: str) -> Iterator[str]:
     yield from (f"packed/{month}.{number}.tar.gz" for number in count(2))
 
 
-def write_packs(files: Iterable[PlacedObject], most: float = 0) -> Iterator[tuple[bytes, list[str]]]:
+def write_packs(files: Iterable[place.PlacedObject], most: float = 0) -> Iterator[tuple[bytes, list[str]]]:
     """Yield the packs of a month: the content, and the keys of the files in it. Equal files give equal bytes.
 
     A pack holds at most ``most`` bytes of files, by default :data:`PACK_BYTES`.
     """
-    whole = (replace(file, body=unpacked(file.body, -1)) for file in sorted(files, key=lambda file: file.key))
-    for part in in_batches(whole, most or PACK_BYTES):
+    whole = (
+        replace(file, body=place.unpacked(file.body, -1)) for file in sorted(files, key=lambda file: file.key)
+    )
+    for part in place.in_batches(whole, most or PACK_BYTES):
         content = _write_pack(part)
         if len(content) > MAX_BYTES and len(part) > 1:  # raw samples hardly become smaller
             yield from write_packs(part, sum(file.size for file in part) / 2)
@@ -95,7 +90,7 @@ def write_packs(files: Iterable[PlacedObject], most: float = 0) -> Iterator[tupl
         yield content, [file.key for file in part]
 
 
-def _write_pack(files: Sequence[PlacedObject]) -> bytes:
+def _write_pack(files: Sequence[place.PlacedObject]) -> bytes:
     buffer = io.BytesIO()
     tags = "".join(f"{file.tag} {file.key}\n" for file in files).encode()
     with (
@@ -109,7 +104,7 @@ def _write_pack(files: Sequence[PlacedObject]) -> bytes:
     return buffer.getvalue()
 
 
-def read_pack(where: str, content: bytes) -> Iterator[PlacedObject]:
+def read_pack(where: str, content: bytes) -> Iterator[place.PlacedObject]:
     """Yield the files of a pack. Raises :class:`InvalidObjectError` for a damaged pack, possibly after some files."""
     try:
         check_bytes(len(content))
@@ -125,7 +120,7 @@ def read_pack(where: str, content: bytes) -> Iterator[PlacedObject]:
         raise InvalidObjectError(where, f"is named as a pack, and is none or damaged ({error})") from error
 
 
-def _members(archive: tarfile.TarFile) -> Iterator[PlacedObject]:
+def _members(archive: tarfile.TarFile) -> Iterator[place.PlacedObject]:
     tags: dict[str, str] | None = None
     for member in archive:
         if member.issparse():  # whose content is beyond any limit on what is read
@@ -138,8 +133,8 @@ def _members(archive: tarfile.TarFile) -> Iterator[PlacedObject]:
             lines = (line.partition(" ") for line in body.decode().splitlines())
             tags = {key: tag for tag, _, key in lines}
         else:
-            check_keys([member.name])
-            yield PlacedObject(member.name, tags.pop(member.name), body)
+            place.check_keys([member.name])
+            yield place.PlacedObject(member.name, tags.pop(member.name), body)
     if tags:
         msg = f"{len(tags)} files are missing"
         raise ValueError(msg)
@@ -235,8 +230,8 @@ class BranchPacking:
         loose = [
             file
             for file in self._read(paths)
-            if len(unpacked(file.body, MAX_BYTES + 1)) <= MAX_BYTES
-            and (file.key not in kept or same_content(file.body, kept[file.key].body))
+            if len(place.unpacked(file.body, MAX_BYTES + 1)) <= MAX_BYTES
+            and (file.key not in kept or place.same_content(file.body, kept[file.key].body))
         ]
         if not loose:
             return _PackedMonth({}, {}, frozenset(), 0)
@@ -279,22 +274,22 @@ class BranchPacking:
 
     def _is_packable(self, path: str) -> bool:
         is_records = path.endswith(SUFFIXES) and not self.files[path].is_link
-        return is_records and not path.startswith("packed/") and not key_problem(path)
+        return is_records and not path.startswith("packed/") and not place.key_problem(path)
 
-    def _read(self, paths: Sequence[str]) -> Iterator[PlacedObject]:
+    def _read(self, paths: Sequence[str]) -> Iterator[place.PlacedObject]:
         """Yield the files that are within the size limit."""
         blobs = [self.files[path].blob for path in paths]
         self.repository.bring(blobs)
         for path, blob, body in zip(paths, blobs, self.repository.read_all(blobs), strict=True):
             if body is not None:
-                yield PlacedObject(path, f"git:{blob}", body)
+                yield place.PlacedObject(path, f"git:{blob}", body)
 
-    def _files_in_packs(self, month: str) -> tuple[dict[str, PlacedObject], list[str], list[str]]:
+    def _files_in_packs(self, month: str) -> tuple[dict[str, place.PlacedObject], list[str], list[str]]:
         """Return the files in the month's packs by key, the intact packs, and the damaged ones, which are left alone.
 
         The files are compressed, since a whole month may be large.
         """
-        kept: dict[str, PlacedObject] = {}
+        kept: dict[str, place.PlacedObject] = {}
         sound, damaged = [], []
         packs = [key for key in self.files if month_of_pack(key) == month]
         for pack in self._read(packs):

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal, Protocol, TypeVar
 
@@ -295,12 +296,9 @@ class DirectoryPlace(RecordPlace):
         if relative.is_absolute() or ".." in relative.parts:
             msg = f"{key!r} leads out of {self.name}"
             raise errors.PlaceUnreadableError(msg)
-        try:
-            return read_regular(self._root / relative, MAX_BYTES, self._root)
-        except OSError as error:
-            raise errors.InvalidObjectError(
-                str(self._root / relative), f"cannot be read: {error.strerror}"
-            ) from error
+        path = self._root / relative
+        with errors.failing_as(partial(errors.InvalidObjectError, str(path)), "cannot be read: "):
+            return read_regular(path, MAX_BYTES, self._root)
 
 
 def _create(path: Path, body: bytes) -> bool:

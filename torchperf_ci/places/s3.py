@@ -285,11 +285,9 @@ class S3Place(place.RecordPlace):
         size = answer.get("ContentLength", 0)  # a server that unpacks what it sends does not know it
         if len(content) < min(size, MAX_BYTES):  # read() does not tell where the answer broke off
             raise IncompleteReadError(actual_bytes=len(content), expected_bytes=size)
-        try:
+        unfit = partial(errors.InvalidObjectError, f"{self.name}/{key}")
+        with errors.failing_as(unfit, of=OverLimitError):
             check_bytes(len(content))
-        except OverLimitError as error:
-            where = f"{self.name}/{key}"
-            raise errors.InvalidObjectError(where, str(error)) from error
         return content
 
     def engine_access(self, *, embedded: bool) -> tuple[str, Credentials | None]:

@@ -14,12 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import UsageError
-from torchperf_ci.receive.request import (
-    RefusedRequestError,
-    keep,
-    opened_for_uploads,
-    read_request,
-)
+from torchperf_ci.receive import request
 from torchperf_ci.request_log import log
 
 if TYPE_CHECKING:
@@ -38,8 +33,8 @@ def handler(event: LambdaEvent, _context: object) -> dict[str, object]:
     """
     place, accepted = _set_up()
     try:
-        response = keep(read_request(_body(event), accepted), place)
-    except RefusedRequestError as refused:
+        response = request.keep(request.read_request(_body(event), accepted), place)
+    except request.RefusedRequestError as refused:
         response = refused.response
     client = event.get("requestContext", {}).get("http", {}).get("sourceIp", "-")
     log(str(client), response.line)
@@ -58,7 +53,7 @@ def _set_up() -> tuple[RecordPlace, UploaderCredentials]:
     if not target:
         msg = "nothing could be kept: set TORCHPERF_TO to s3://BUCKET[/PREFIX]"
         raise UsageError(msg)
-    return opened_for_uploads(target)
+    return request.opened_for_uploads(target)
 
 
 def _body(event: LambdaEvent) -> bytes:
@@ -68,6 +63,6 @@ def _body(event: LambdaEvent) -> bytes:
     try:
         return base64.b64decode(body, validate=True)
     except ValueError:
-        raise RefusedRequestError(
+        raise request.RefusedRequestError(
             HTTPStatus.BAD_REQUEST, "the body is not the Base64 that it says it is"
         ) from None

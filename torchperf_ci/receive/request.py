@@ -9,11 +9,12 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 import msgspec
 
-from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError
+from torchperf_ci.errors import ConflictError, NotDeliveredError, UnsafeKeyError, UsageError, failing_as
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import MAX_KEY, PlaceAccess, RecordPlace, UploaderCredentials, check_keys
 from torchperf_ci.records.files import cpu_limit
@@ -155,10 +156,8 @@ def _check_key(key: str) -> None:
     if not key.startswith(ROOT) or len(key) > MAX_KEY:
         message = f"s3_path must start with {ROOT} and have at most {MAX_KEY} characters"
         raise RefusedRequestError(HTTPStatus.BAD_REQUEST, message)
-    try:
+    with failing_as(partial(RefusedRequestError, HTTPStatus.BAD_REQUEST), "s3_path: ", of=UnsafeKeyError):
         check_keys([key])
-    except UnsafeKeyError as error:
-        raise RefusedRequestError(HTTPStatus.BAD_REQUEST, f"s3_path: {error}") from None
 
 
 def _records(content: str) -> Sequence[LocatedRecord]:

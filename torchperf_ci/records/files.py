@@ -13,13 +13,13 @@ import secrets
 import stat
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from torchperf_ci.errors import OutputDirectoryError
+from torchperf_ci.errors import OutputDirectoryError, failing_as
 
 DEVICES = Path("/dev")
 LINK = "it is a link, not a regular file"
@@ -113,10 +113,8 @@ def replace_file(path: Path, content: str) -> None:
 
     Raises :class:`OutputDirectoryError`; an existing ``path`` is then unchanged, and no temporary file is left.
     """
-    try:
+    with _writing(path):
         replace_by(path, lambda file: file.write(content.encode("utf-8")))
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
 def check_writable(path: Path) -> None:
@@ -127,20 +125,16 @@ def check_writable(path: Path) -> None:
     existing = next((folder for folder in path.absolute().parents if folder.exists()), Path("/"))
     if is_device(path):
         return
-    try:
+    with _writing(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         with TemporaryFile(dir=existing):
             pass
-    except OSError as error:
-        raise _unwritable(path, error) from error
 
 
-def _unwritable(path: Path, error: OSError) -> OutputDirectoryError:
-    why = error.strerror or type(error).__name__
-    return OutputDirectoryError(
-        f"{path}: cannot be written: {why}; name a file in a directory that is writable"
-    )
+def _writing(path: Path) -> AbstractContextManager[None]:
+    advice = "; name a file in a directory that is writable"
+    return failing_as(OutputDirectoryError, f"{path}: cannot be written: ", advice)
 
 
 def is_device(path: Path) -> bool:

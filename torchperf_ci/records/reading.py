@@ -7,19 +7,16 @@ import gzip
 import io
 import json
 import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from torchperf_ci.errors import RecordsError, TorchperfError
 from torchperf_ci.records import files
 from torchperf_ci.records.parser import Broken, Element, recover, whole
 from torchperf_ci.records.record import parsed_json
 from torchperf_ci.records.schema import Problem, Severity, check_record, is_text, path_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
 
 _TORCHPERF_MEMBERS = ("baselines", "costs", "culprits", "verdicts")
 """Top-level keys of torchperf's other files, each beside a ``version``; no record has one of them."""

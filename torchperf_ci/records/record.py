@@ -11,13 +11,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from torchperf_ci.records.files import replace_file
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 ExtraInfo = Mapping[str, object]
 

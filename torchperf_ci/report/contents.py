@@ -10,7 +10,7 @@ from torchperf_ci import actions
 from torchperf_ci.console import say
 from torchperf_ci.culprits.culprit import Bisection, read_culprits
 from torchperf_ci.culprits.culprit_document import bisection_document
-from torchperf_ci.document import counted
+from torchperf_ci.document import Document, counted
 from torchperf_ci.errors import UsageError
 from torchperf_ci.github import GITHUB
 from torchperf_ci.markdown import size, to_markdown
@@ -21,7 +21,6 @@ from torchperf_ci.verdicts.verdict_document import verdicts_document
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.document import Document
     from torchperf_ci.options.analysis_commands import ReportOptions
 
 

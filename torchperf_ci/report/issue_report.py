@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torchperf_ci import actions
-from torchperf_ci.config import find_config
+from torchperf_ci.config import Issues, find_config
 from torchperf_ci.console import say
 from torchperf_ci.document import Document, counted, text_of
 from torchperf_ci.github import GitHubClient, github_client, github_server
@@ -22,14 +22,12 @@ from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues, published_document
 from torchperf_ci.issues.tracker import IssueTracker, author_login
 from torchperf_ci.markdown import escaped, to_markdown
-from torchperf_ci.report.contents import publish_to_summary, why_silent, write_files
+from torchperf_ci.report.contents import ReportInputs, publish_to_summary, why_silent, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.config import Issues
     from torchperf_ci.options.analysis_commands import ReportOptions
-    from torchperf_ci.report.contents import ReportInputs
 
 _SECONDS = 600.0
 """Most seconds for all requests to GitHub, where writes must be a second apart."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from torchperf_ci import actions, github
 from torchperf_ci.console import say
-from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError
+from torchperf_ci.errors import NotDeliveredError, TorchperfError, UsageError, failing_as
 from torchperf_ci.identity import UnknownIdentityError, read_event, run_url
-from torchperf_ci.report.contents import report_markdown, why_silent, write_files
+from torchperf_ci.report.contents import ReportInputs, report_markdown, why_silent, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from torchperf_ci.identity import EventPullRequest, EventRepository, EventRun
     from torchperf_ci.options.analysis_commands import ReportOptions
-    from torchperf_ci.report.contents import ReportInputs
 
 
 _BY_HAND = "give --pull-request and --head-sha"
@@ -56,13 +55,10 @@ def measured_head(options: ReportOptions, environ: Mapping[str, str]) -> Measure
     pull requests is empty if they come from forks. The event's commit is used even if an option names the pull request,
     so that a number from an untrusted artifact is checked against it. Raises :class:`UsageError`.
     """
-    try:
+    with failing_as(UsageError, after=f"; {_BY_HAND}", of=UnknownIdentityError):
         event = read_event(environ)
         run = event.workflow_run
         head = _of_run(run, event.repository) if run else _of_pull_request(event.pull_request, environ)
-    except UnknownIdentityError as error:
-        msg = f"{error}; {_BY_HAND}"
-        raise UsageError(msg) from None
     if options.head_sha not in (None, head.sha):  # another commit, about which the event says nothing
         head = MeasuredHead(run_url=head.run_url, workflow=head.workflow)
     number = options.pull_request
@@ -175,11 +171,9 @@ def _is_of(repository: str, head: PullRequestPart) -> bool:
 
 
 def _pull_request(client: github.GitHubClient, number: int) -> PullRequest:
-    try:
+    unseen = f"{client.name} has no pull request #{number} that the token may see: "
+    with failing_as(UsageError, unseen, of=github.GitHubRefusedError):
         return client.request(lambda: client.repository.get_pull(number).complete())
-    except github.GitHubRefusedError as error:
-        msg = f"{client.name} has no pull request #{number} that the token may see: {error}"
-        raise UsageError(msg) from error
 
 
 def _listed(client: github.GitHubClient, call: Callable[[], Iterable[PullRequest]]) -> list[PullRequest]:

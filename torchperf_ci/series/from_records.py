@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from torchperf_ci.errors import RecordsError
 from torchperf_ci.imports.other_tools import parse_results
@@ -26,11 +28,6 @@ from torchperf_ci.series.points import (
     natural,
     run_of,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
 
 _IDS = {"timestamp": 64, "workflow_id": 64, "run_attempt": 32, "job_id": 64}
 """Width in bits of the database columns, which truncate larger numbers."""

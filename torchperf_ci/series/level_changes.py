@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 
 from torchperf_ci.series.points import Point, Series, differing_facts, machine_facts
-from torchperf_ci.series.policy import numbers
+from torchperf_ci.series.policy import MetricRule, numbers
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.gate import Judged, judge
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from torchperf_ci.series.policy import MetricRule
 
 ChangeWord = Literal["regressed", "improved", "changed"]
 """``changed`` where it is unknown which direction is better."""

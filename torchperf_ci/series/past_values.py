@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torchperf_ci.metrics import kind_of
 from torchperf_ci.series.from_store import CASE_COLUMNS, points_of_store
-from torchperf_ci.series.points import Point, comparable_facts
+from torchperf_ci.series.points import Point, Series, SeriesGroup, comparable_facts
 from torchperf_ci.stats.past import BASELINE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from torchperf_ci.series.from_store import Facts, Machines
-    from torchperf_ci.series.points import Series, SeriesGroup
     from torchperf_ci.store.client import Store
 
     _Record = tuple[float, float, float, Facts]

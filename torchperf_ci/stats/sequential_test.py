@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from torchperf_ci.stats.build_variance import taus
-from torchperf_ci.stats.effect import share_of_log
+from torchperf_ci.stats.effect import Effect, share_of_log
 from torchperf_ci.stats.effect_estimates import paired_effect
 from torchperf_ci.stats.level_grid import small_product
 from torchperf_ci.stats.noise import FLOOR, MAD_TO_SIGMA
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from torchperf_ci.stats import Floats
-    from torchperf_ci.stats.effect import Effect
 
     Blocks = tuple[tuple[float, ...], ...]
 

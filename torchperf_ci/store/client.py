@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, cast
 
-from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
+from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError, failing_as
 from torchperf_ci.records.files import make_own_folder
 from torchperf_ci.store.dsn import DATABASE, PASSWORD, EmbeddedStore, StoreServer, parse_dsn
 from torchperf_ci.store.lease import Lease, refuse_other_folder
@@ -333,12 +333,9 @@ def connect(dsn: str, deadline: Deadline | None = None) -> Store:
 def _connect_embedded(location: EmbeddedStore, deadline: Deadline | None) -> Store:
     from clickhouse_connect.driver.exceptions import ClickHouseError
 
-    try:
+    with failing_as(StoreError, f"{location}: the directory cannot be made: ", "; name one that is writable"):
         refuse_other_folder(location.path, str(location))
         make_own_folder(location.path)
-    except OSError as error:
-        msg = f"{location}: the directory cannot be made: {error.strerror}; name one that is writable"
-        raise StoreError(msg) from error
     lease = Lease(location.path, str(location), deadline)
     try:
         with lease.acquired():

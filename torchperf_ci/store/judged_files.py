@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING
 
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import UsageError, failing_as
 from torchperf_ci.git import Git, GitError
 from torchperf_ci.records.reading import kind_of_judged
 
@@ -75,11 +75,8 @@ def add_commits(store: Store, clone: Path) -> int:
     Raises :class:`UsageError` if it is not a repository.
     """
     git = Git.within(_GIT_SECONDS, clone)
-    try:
+    with failing_as(UsageError, f"--git {clone}: its commits cannot be read: ", of=GitError):
         log = git("log", "--all", "-z", "--no-show-signature", "--encoding=UTF-8", _FORMAT)
-    except GitError as error:
-        msg = f"--git {clone}: its commits cannot be read: {error}"
-        raise UsageError(msg) from error
     texts = log.decode(errors="replace").split("\0")[:-1]
     known = {str(commit) for (commit,) in store.rows("SELECT commit FROM torchperf_commits")}
     rows = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import StoreError, StoreUnreachableError
+from torchperf_ci.errors import StoreError, StoreUnreachableError, failing_as
 from torchperf_ci.records.files import try_lock
 
 if TYPE_CHECKING:
@@ -167,11 +167,9 @@ class Lease:
 
     def _open_first(self) -> Client:
         """Open the first handle of this process, with our own lock, which is kept until the engine is closed."""
-        try:
+        refused = f"{self._name}: the directory cannot be written: "
+        with failing_as(StoreUnreachableError, refused, "; see that it is there"):
             holding = (self._path / _HELD).open("ab")
-        except OSError as error:
-            msg = f"{self._name}: the directory cannot be written: {error.strerror}; see that it is there"
-            raise StoreUnreachableError(msg) from error
         try:
             with (self._path / _TURN).open("ab") as turn:
                 self._wait(turn, holding)

@@ -15,14 +15,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from torchperf_ci.errors import CredentialsError, PlaceUnreadableError, StoreUnreachableError
-from torchperf_ci.places.place import ListedObject, unpacked
+from torchperf_ci.places.place import ListedObject, PlacedObject, unpacked
 from torchperf_ci.records.files import MAX_BYTES, OverLimitError, check_elements, check_values
 from torchperf_ci.store.client import CHANGING, STATEMENT_TIMEOUT, RefusedStatementError, Store, statement
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from torchperf_ci.places.place import PlacedObject
     from torchperf_ci.places.s3 import S3Place
 
 

@@ -21,6 +21,10 @@ _STEPS = 1000
 _TEXT = (16, 64)
 """Tokens and width of the text embedding that generation is conditioned on."""
 
+_SMALL = {"num_layers": 2, "attention_head_dim": 32, "num_attention_heads": 8}
+"""What the transformers have in common, and below, those that attend to a text."""
+_CROSSED = {"block_out_channels": (64, 128), "cross_attention_dim": 64, "attention_head_dim": 16}
+
 
 def _denoised(**sizes: tuple[int, ...]) -> Callable[[int], Mapping[str, torch.Tensor]]:
     """Return a function from batch size to inputs: normal random numbers by name, and the time step of each sample."""
@@ -60,11 +64,9 @@ unet_condition = _workload(
     "UNet2DConditionModel",
     _denoised(sample=(4, 16, 16), encoder_hidden_states=_TEXT),
     sample_size=16,
-    block_out_channels=(64, 128),
+    **_CROSSED,
     down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
     up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
-    cross_attention_dim=64,
-    attention_head_dim=16,
 )
 unet_video = _workload(
     "vision/diffusers_video_unet",
@@ -72,11 +74,9 @@ unet_video = _workload(
     "UNet3DConditionModel",
     _denoised(sample=(4, 4, 16, 16), encoder_hidden_states=_TEXT),
     sample_size=16,
-    block_out_channels=(64, 128),
+    **_CROSSED,
     down_block_types=("CrossAttnDownBlock3D", "DownBlock3D"),
     up_block_types=("UpBlock3D", "CrossAttnUpBlock3D"),
-    cross_attention_dim=64,
-    attention_head_dim=16,
 )
 autoencoder = _workload(
     "vision/diffusers_autoencoder_kl",
@@ -104,9 +104,7 @@ transformer_sd3 = _workload(
     _denoised(hidden_states=(4, 32, 32), encoder_hidden_states=_TEXT, pooled_projections=(64,)),
     sample_size=32,
     in_channels=4,
-    num_layers=2,
-    attention_head_dim=32,
-    num_attention_heads=8,
+    **_SMALL,
     joint_attention_dim=64,
     caption_projection_dim=256,
     pooled_projection_dim=64,
@@ -119,9 +117,7 @@ transformer_dit = _workload(
     "PixArtTransformer2DModel",
     _denoised(hidden_states=(4, 32, 32), encoder_hidden_states=_TEXT),
     sample_size=32,
-    num_layers=2,
-    attention_head_dim=32,
-    num_attention_heads=8,
+    **_SMALL,
     cross_attention_dim=256,
     caption_channels=64,
     out_channels=4,
@@ -151,9 +147,7 @@ stable_audio = _workload(
     "StableAudioDiTModel",
     _denoised(hidden_states=(64, 64), encoder_hidden_states=_TEXT, global_hidden_states=(1, 256)),
     sample_size=64,
-    num_layers=2,
-    attention_head_dim=32,
-    num_attention_heads=8,
+    **_SMALL,
     num_key_value_attention_heads=4,
     cross_attention_dim=64,
     cross_attention_input_dim=64,

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import socket
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.actions import in_actions
-from torchperf_ci.errors import UsageError
+from torchperf_ci.errors import UsageError, failing_as
 from torchperf_ci.identity import (
     JobIdentity,
     MeasuredCommit,
@@ -31,7 +30,8 @@ from torchperf_ci.records.schema import float32_change, is_rounded
 from torchperf_ci.upload.payload import Payload, pack_judged, pack_objects, pack_requests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from torchperf_ci.options.storage_commands import UploadOptions
     from torchperf_ci.records.reading import LocatedRecord
@@ -150,14 +150,9 @@ def _change(
             raise
 
 
-@contextmanager
-def _usage_error(advice: str) -> Iterator[None]:
+def _usage_error(advice: str) -> AbstractContextManager[None]:
     """Turn an unknown identity into a :class:`UsageError` that ends with ``advice``."""
-    try:
-        yield
-    except UnknownIdentityError as error:
-        msg = f"{error}{advice}"
-        raise UsageError(msg) from None
+    return failing_as(UsageError, after=advice, of=UnknownIdentityError)
 
 
 HL_SMI_SECONDS = 30.0

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_ci.errors import RecordsError
+from torchperf_ci.errors import RecordsError, failing_as
 from torchperf_ci.identity import MeasuredCommit
 from torchperf_ci.imports.other_tools import parse_results
 from torchperf_ci.places.place import in_batches
@@ -148,11 +148,8 @@ def _is_file(source: Path) -> bool:
 
 
 def _paths(folder: Path) -> Iterator[Path]:
-    try:
+    with failing_as(RecordsError, f"{folder}: cannot be read: ", "; check its permissions"):
         files = sorted(folder.iterdir()) if folder.exists() else []
-    except OSError as error:
-        msg = f"{folder}: cannot be read: {error.strerror}; check its permissions"
-        raise RecordsError(msg) from error
     named = (path for path in files if path.name.endswith(SUFFIXES) and not path.name.startswith("."))
     return (path for path in named if path.is_symlink() or not path.is_dir())
 

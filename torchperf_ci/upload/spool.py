@@ -12,25 +12,22 @@ import json
 import os
 import time
 import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import IO, TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import IO, Literal
 
 import msgspec
 
 from torchperf_ci.document import counted
-from torchperf_ci.errors import OutputDirectoryError, RecordsError, UnsafeKeyError
+from torchperf_ci.errors import OutputDirectoryError, RecordsError, UnsafeKeyError, failing_as
 from torchperf_ci.json_files import append_entry, write_json_file
 from torchperf_ci.places.place import check_keys
 from torchperf_ci.records import files
 from torchperf_ci.records.reading import RefusedElement, add_to_quarantine
 from torchperf_ci.records.record import parsed_json
 from torchperf_ci.upload.payload import Payload
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
 
 Event = Literal["sending", "kept", "refused"]
 _MEMBERS = ("url", "key", "content", "event")
@@ -189,12 +186,10 @@ class Spool:
 
     @contextmanager
     def _for_writing(self) -> Iterator[None]:
-        try:
+        advice = "; name a writable directory with --spool"
+        with failing_as(OutputDirectoryError, f"{self.root}: cannot be written: ", advice):
             files.make_own_folder(self.root)
             yield
-        except OSError as error:
-            msg = f"{self.root}: cannot be written: {error.strerror}; name a writable directory with --spool"
-            raise OutputDirectoryError(msg) from error
 
     def _read(self, path: Path) -> SpooledBatch | None:
         """Return the batch; None if it is for another target, damaged, or just delivered by another uploader."""

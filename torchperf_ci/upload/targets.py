@@ -28,14 +28,13 @@ from torchperf_ci.http_client import (
     never_arrived,
 )
 from torchperf_ci.places import REMOTE_FORMS, REMOTE_PLACES, is_api, is_remote, is_store, open_place
-from torchperf_ci.places.place import PutOutcome, PutResult, UploaderCredentials, outcome_of
+from torchperf_ci.places.place import PlaceAccess, PutOutcome, PutResult, UploaderCredentials, outcome_of
 from torchperf_ci.upload.payload import API_LIMIT
 from torchperf_ci.upload.spool import SentRequests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from torchperf_ci.places.place import PlaceAccess
     from torchperf_ci.store.ingest import IngestOutcome as Ingested
 
 

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from torchperf_ci.document import change_text, counted
 from torchperf_ci.metrics import ANCHORED, STATUS, is_timing, kind_of
-from torchperf_ci.verdicts.verdict import VerdictWord, all_verdicts
+from torchperf_ci.verdicts.verdict import CommitRange, Judgement, Verdict, VerdictWord, all_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from torchperf_ci.series.points import Series, SeriesGroup
-    from torchperf_ci.verdicts.verdict import CommitRange, Judgement, Verdict
 
 
 VerdictGroup = Literal[VerdictWord, "candidate", "unjudged"]

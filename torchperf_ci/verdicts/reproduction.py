@@ -8,15 +8,13 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from torchperf_ci.document import Bold, Code, Commands, Paragraph, Piece, short
-from torchperf_ci.verdicts.verdict import COMMIT_HASH, RepeatOptions
+from torchperf_ci.document import Block, Bold, Code, Commands, Paragraph, Piece, short
+from torchperf_ci.verdicts.verdict import COMMIT_HASH, Evidence, RepeatOptions
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
-    from torchperf_ci.document import Block
     from torchperf_ci.series.points import Series
-    from torchperf_ci.verdicts.verdict import Evidence
 
 
 PYTHON_OPTION = ("--python", "python")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from torchperf_ci.config import find_config
 from torchperf_ci.console import say
 from torchperf_ci.document import counted
-from torchperf_ci.errors import OutputDirectoryError, RecordsRefusedError, TorchperfError
+from torchperf_ci.errors import OutputDirectoryError, RecordsRefusedError, TorchperfError, failing_as
 from torchperf_ci.records.files import replace_by
 from torchperf_ci.store import command
 from torchperf_ci.store.migrations import open_existing
@@ -72,7 +72,8 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
         ((str(page.relative_to(PAGES)), page.read_bytes()) for page in PAGES.rglob("*") if page.is_file()),
     )
     written, files = 0, set()
-    try:
+    advice = "; name a directory that is writable"
+    with failing_as(OutputDirectoryError, f"{folder}: the site cannot be written: ", advice):
         if start.exists() and _OWN_PAGE not in start.read_bytes():
             msg = f"{start} is not the dashboard's, and would be overwritten; name another directory"
             raise OutputDirectoryError(msg)
@@ -85,7 +86,4 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
         for old in {*data.rglob("*.json")} - files:
             if is_document(old.relative_to(data).as_posix()):
                 old.unlink()
-    except OSError as error:
-        msg = f"{folder}: the site cannot be written: {error.strerror}; name a directory that is writable"
-        raise OutputDirectoryError(msg) from error
     return written, len(files)

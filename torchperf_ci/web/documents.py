@@ -23,7 +23,7 @@ from torchperf_ci.github import github_server
 from torchperf_ci.series.from_store import measured_between, points_of_runs, points_of_store
 from torchperf_ci.series.outcomes import results_of_runs
 from torchperf_ci.series.past_values import past_of_store
-from torchperf_ci.series.points import SeriesGroup
+from torchperf_ci.series.points import Points, RunResults, Series, SeriesGroup
 from torchperf_ci.stats.past import BASELINE
 from torchperf_ci.store.client import RefusedStatementError, Store
 from torchperf_ci.store.judged_files import commit_subjects
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from torchperf_ci.config import Config
-    from torchperf_ci.series.points import Points, RunResults, Series
 
 
 class UnknownDocumentError(TorchperfError):

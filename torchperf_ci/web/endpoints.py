@@ -18,7 +18,7 @@ from msgspec import DecodeError, Meta, Struct, convert, json
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from torchperf_ci.console import say
-from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError
+from torchperf_ci.errors import StoreError, StoreUnreachableError, UsageError, failing_as
 from torchperf_ci.http_server import NoRoomError, SharedBytes, message_response, read_body
 from torchperf_ci.options.option import moment
 from torchperf_ci.records.schema import LATEST_SECOND
@@ -204,11 +204,8 @@ def parse_query(body: bytes | bytearray, parameters: Sequence[tuple[str, str]]) 
     The body is ``{"format": "JSONEachRow", "queryVariables": {"repo": …, "startTime": …}}``; an empty variable is no
     filter. Raises :class:`UsageError`, which says what is missing, unknown or invalid, and what a query is.
     """
-    try:
+    with failing_as(UsageError, after=f"; {_USAGE}", of=(DecodeError, RecursionError)):
         request = json.decode(body, type=_Request) if body else convert(_members(parameters), _Request)
-    except (DecodeError, RecursionError) as error:
-        msg = f"{error}; {_USAGE}"
-        raise UsageError(msg) from None
     asked = request.query_variables
     with suppress(ValueError, OverflowError):
         start, stop = (min(moment(text), LATEST_SECOND) for text in (asked.start_time, asked.stop_time))

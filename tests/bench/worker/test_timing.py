@@ -17,7 +17,7 @@ from torchperf_ci.bench.worker import timing
 from torchperf_ci.bench.worker.profiling import PEAK_STEPS, peak
 from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.machine.devices import device as device_of
-from torchperf_ci.machine.devices.interface import Timing
+from torchperf_ci.machine.devices.interface import Device, Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,7 @@ class Clockwork:
     """Stands in for a device, on a clock of its own: a step takes what ``durations`` says."""
 
     timing = Timing()
+    mean_seconds = Device.mean_seconds
 
     def __init__(self, duration: Callable[[int], float]) -> None:
         self.now = 0.0

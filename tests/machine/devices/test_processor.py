@@ -48,13 +48,13 @@ def test_arm_models_are_named_by_lscpu(server, monkeypatch, indent):
         "  BIOS Model name:    Virt",
         f"{indent}Model name:         Neoverse-V1",
     )
-    monkeypatch.setattr(module, "program_output", lambda *_: "\n".join(rows) + "\n")
+    monkeypatch.setattr(module.system_files, "program_output", lambda *_: "\n".join(rows) + "\n")
     assert read_processor(server).model == "Neoverse-V1"
 
 
 def test_arm_models_are_told_apart_without_lscpu(server, monkeypatch):
     monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(module, "program_output", lambda *_: "")
+    monkeypatch.setattr(module.system_files, "program_output", lambda *_: "")
     (server / "proc/cpuinfo").write_text("processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n")
     assert read_processor(server).type == "Arm_0x41_0xd40_4c"
 

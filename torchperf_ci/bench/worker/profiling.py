@@ -18,12 +18,7 @@ import torch
 from torchperf_ci.bench.worker.protocol import Leak, LineKind, Peak, ProfileLine
 from torchperf_ci.bench.worker.timing import garbage_collector_off
 from torchperf_ci.bench.worker.torch_environment import running_profiler
-from torchperf_ci.machine.devices.system_files import (
-    peak_memory,
-    peak_memory_method,
-    reset_peak_memory,
-    resident_memory,
-)
+from torchperf_ci.machine.devices import system_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +42,7 @@ def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) 
     gc.collect()  # what steps have left while the collector was off is not in use
     device.synchronize()
     device.reset_peak_memory()
-    reset_peak_memory()
+    system_files.reset_peak_memory()
     end = time.perf_counter() + PEAK_SECONDS
     for _ in range(PEAK_STEPS):
         step()
@@ -55,7 +50,7 @@ def peak(device: Device, step: Callable[[], object], *, replayed: bool = False) 
             break
     device.synchronize()
     used = device.peak_held_memory() if replayed else device.peak_memory()
-    return Peak(used, peak_memory(), peak_memory_method(), replayed)
+    return Peak(used, system_files.peak_memory(), system_files.peak_memory_method(), replayed)
 
 
 def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
@@ -72,7 +67,7 @@ def leak(device: Device, step: Callable[[], object], budget: float) -> Leak:
             device.synchronize()
             gc.collect()
             on_device.append(device.memory_allocated())
-            on_host.append(resident_memory())
+            on_host.append(system_files.resident_memory())
     if len(on_host) < MIN_LEAK_STEPS:
         return Leak()
     return Leak(_growth(on_device), _growth(on_host), len(on_host))

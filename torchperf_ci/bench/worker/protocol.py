@@ -12,15 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from torchperf_ci import metrics
 from torchperf_ci.machine.devices.interface import TorchGpu
-from torchperf_ci.metrics import (
-    COMPILE_CPU_TIME,
-    COMPILE_TIME,
-    GRAPH_BREAKS,
-    HOST_PEAK_MEMORY,
-    PEAK_MEMORY,
-    RECOMPILES,
-)
 
 MIB = 2.0**20
 
@@ -103,7 +96,7 @@ class FirstStep:
     @property
     def by_metric(self) -> Mapping[str, float]:
         """The values to record of a compiled step whose compiler found nothing in its cache."""
-        return {COMPILE_TIME: self.wall, COMPILE_CPU_TIME: self.cpu}
+        return {metrics.COMPILE_TIME: self.wall, metrics.COMPILE_CPU_TIME: self.cpu}
 
 
 @dataclass(frozen=True)
@@ -188,7 +181,7 @@ class Compilation:
     @property
     def by_metric(self) -> Mapping[str, float]:
         """The values to record."""
-        return {GRAPH_BREAKS: float(self.graph_breaks), RECOMPILES: float(self.recompiles)}
+        return {metrics.GRAPH_BREAKS: float(self.graph_breaks), metrics.RECOMPILES: float(self.recompiles)}
 
 
 @dataclass(frozen=True)
@@ -206,7 +199,7 @@ class Peak:
     @property
     def by_metric(self) -> Mapping[str, float]:
         """The values to record, in their metrics' units."""
-        return {PEAK_MEMORY: self.device / MIB, HOST_PEAK_MEMORY: self.host / MIB}
+        return {metrics.PEAK_MEMORY: self.device / MIB, metrics.HOST_PEAK_MEMORY: self.host / MIB}
 
 
 @dataclass(frozen=True)

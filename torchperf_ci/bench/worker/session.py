@@ -29,13 +29,12 @@ from torchperf_ci.bench.worker.torch_environment import (
 from torchperf_ci.bench.worker.traces import FileTrace
 from torchperf_ci.machine.devices import device as device_of
 from torchperf_ci.suite.discovery import find_architectures
-from torchperf_ci.suite.registry import catalogue
+from torchperf_ci.suite.registry import Catalogue, catalogue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from torchperf_ci.machine.devices.interface import Device
-    from torchperf_ci.suite.registry import Catalogue
     from torchperf_ci.suite.workload import Workload
 
 

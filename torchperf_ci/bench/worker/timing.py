@@ -109,12 +109,7 @@ def sample(
 def block(device: Device, step: StepFunction, steps: int) -> float:
     """Return the mean seconds per step over one synchronized block, the unit that alternating pairs compare."""
     with garbage_collector_off():
-        device.synchronize()
-        start = time.perf_counter()
-        for _ in range(steps):
-            step()
-        device.synchronize()
-        return (time.perf_counter() - start) / steps
+        return device.mean_seconds(step, steps)
 
 
 def _settle(device: Device, step: StepFunction, inner: int, budget: float) -> Settling:

@@ -300,10 +300,9 @@ def _values() -> dict[str, object]:
 
 
 def _value(read: Callable[[], Any]) -> object:
-    try:
+    with suppress(RuntimeError):
         return read()
-    except RuntimeError:
-        return "contradictory"
+    return "contradictory"
 
 
 def _default_device() -> torch.device:

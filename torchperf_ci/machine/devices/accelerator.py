@@ -8,17 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from torchperf_ci.machine.devices.interface import (
-    UNKNOWN_GPU,
-    Device,
-    DeviceIdentity,
-    GpuCondition,
-    Timing,
-    TorchGpu,
-    TuningChange,
-    VendorReadings,
-    VendorToolError,
-)
+from torchperf_ci.machine.devices import interface
 
 
 def visible_indices(choice: str | None, uuids: Sequence[str]) -> list[int]:
@@ -50,16 +40,16 @@ SHORTEST = 1e-6
 """In seconds. Events resolve half a microsecond, so two events closer than that may read the same."""
 
 
-class Accelerator(Device):
+class Accelerator(interface.Device):
     """A device with its own module in torch (``torch.cuda``), and with events that time reliably.
 
     An H100 at its power limit settles within a second; its clock then oscillates with a period of 1.0 to 1.2 s. The
     median over half a period is 3% off, over a whole one less than 1% (``benchmarks/sustained.py``).
     """
 
-    timing = Timing(load=1.0, total=1.2)
+    timing = interface.Timing(load=1.0, total=1.2)
 
-    def __init__(self, seen: TorchGpu = UNKNOWN_GPU) -> None:
+    def __init__(self, seen: interface.TorchGpu = interface.UNKNOWN_GPU) -> None:
         self._seen = seen
 
     def memory_allocated(self) -> int:
@@ -96,28 +86,37 @@ MIG = " MIG "
 """Part of CUDA's name of a MIG slice, such as ``NVIDIA H100 80GB HBM3 MIG 1g.10gb``."""
 
 
-class VendorGpu(VendorReadings, ABC):
-    """One GPU as its vendor's library shows it. A value that it does not offer is None, empty, or left out."""
+class VendorGpu(interface.VendorReadings, ABC):
+    """One GPU as its vendor's library shows it. A value that it does not offer is None, empty, or left out.
+
+    ``refusal`` is the name of the library's exception.
+    """
+
+    refusal: str
 
     def __init__(self, library: Any, handle: Any) -> None:
         self._library, self._handle = library, handle
 
+    def _write(self, function: str, *arguments: object) -> None:
+        with interface.vendor_refusals(getattr(self._library, self.refusal)):
+            getattr(self._library, function)(self._handle, *arguments)
+
     @abstractmethod
-    def identity(self) -> DeviceIdentity:
+    def identity(self) -> interface.DeviceIdentity:
         """The hardware's name, memory, driver and settings, which outlive a process: limits, modes, partitions."""
 
 
 @dataclass(frozen=True)
-class _NoGpu(VendorReadings):
+class _NoGpu(interface.VendorReadings):
     """What is read of a GPU that the vendor's library does not show; ``problem`` is why."""
 
     problem: str
 
-    def condition(self) -> GpuCondition:
-        return GpuCondition(problem=self.problem)
+    def condition(self) -> interface.GpuCondition:
+        return interface.GpuCondition(problem=self.problem)
 
-    def changes(self) -> Sequence[TuningChange]:
-        return (TuningChange("gpu_clocks", refusal=self.problem),)
+    def changes(self) -> Sequence[interface.TuningChange]:
+        return (interface.TuningChange("gpu_clocks", refusal=self.problem),)
 
 
 class ManagedGpu(Accelerator):
@@ -133,11 +132,11 @@ class ManagedGpu(Accelerator):
     def visible_gpus(self) -> list[VendorGpu]:
         """The GPUs that torch sees, at least one, starting with the one it uses; raises :class:`VendorToolError`."""
 
-    def identity(self) -> DeviceIdentity:
+    def identity(self) -> interface.DeviceIdentity:
         gpus, problem = self._visible
         seen = self._seen
         if not gpus:
-            return DeviceIdentity(
+            return interface.DeviceIdentity(
                 self.kind,
                 seen.name or f"unknown {self.vendor} GPU",
                 gpu_count=seen.count,
@@ -150,7 +149,7 @@ class ManagedGpu(Accelerator):
         return identity
 
     @property
-    def tools(self) -> VendorReadings:
+    def tools(self) -> interface.VendorReadings:
         gpus, problem = self._visible
         return gpus[0] if gpus else _NoGpu(problem)
 
@@ -159,5 +158,5 @@ class ManagedGpu(Accelerator):
         """The visible GPUs and ``""``, or none and the reason."""
         try:
             return self.visible_gpus(), ""
-        except VendorToolError as error:
+        except interface.VendorToolError as error:
             return [], str(error)

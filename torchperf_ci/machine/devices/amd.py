@@ -11,16 +11,8 @@ from dataclasses import replace
 from io import StringIO
 from typing import Any
 
+from torchperf_ci.machine.devices import interface
 from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
-from torchperf_ci.machine.devices.interface import (
-    DeviceIdentity,
-    GpuCondition,
-    GpuReading,
-    ThrottleCounters,
-    Throttling,
-    TuningChange,
-    VendorToolError,
-)
 from torchperf_ci.machine.devices.system_files import program_output
 
 MICROJOULE = 1e-6
@@ -46,6 +38,8 @@ NO_WATTS = 0xFFFF
 class AmdGpu(VendorGpu):
     """One GPU, given by its AMD SMI handle. The library returns "N/A" for values that it cannot read."""
 
+    refusal = "AmdSmiException"
+
     @property
     def uuid(self) -> str:
         return str(self._read("amdsmi_get_gpu_device_uuid") or "")
@@ -60,7 +54,7 @@ class AmdGpu(VendorGpu):
     def pci_address(self) -> str:
         return str(self._read("amdsmi_get_gpu_device_bdf") or "").lower()
 
-    def identity(self) -> DeviceIdentity:
+    def identity(self) -> interface.DeviceIdentity:
         """The driver's branch is the first two parts of its version: ``6.12`` from ``6.12.12``."""
         driver = str(self._fact("amdsmi_get_gpu_driver_info", "driver_version") or "")
         microwatts = self._fact("amdsmi_get_power_cap_info", "power_cap")
@@ -69,7 +63,7 @@ class AmdGpu(VendorGpu):
             "gpu_compute_partition": self._read("amdsmi_get_gpu_compute_partition"),
             "gpu_memory_partition": self._read("amdsmi_get_gpu_memory_partition"),
         }
-        return DeviceIdentity(
+        return interface.DeviceIdentity(
             "rocm",
             str(self._fact("amdsmi_get_gpu_asic_info", "market_name") or "unknown AMD GPU"),
             gpu_memory_mib=int(self._fact("amdsmi_get_gpu_vram_info", "vram_size") or 0),
@@ -88,22 +82,22 @@ class AmdGpu(VendorGpu):
         }
         return {name: str(mhz) for name, mhz in readings.items() if mhz is not None}
 
-    def throttling(self) -> Throttling:
+    def throttling(self) -> interface.Throttling:
         status = self._read("amdsmi_get_violation_status")
         if status is None:
-            return Throttling(known=False)
-        return Throttling(_active(status, VOIDING), _active(status, WARNING))
+            return interface.Throttling(known=False)
+        return interface.Throttling(_active(status, VOIDING), _active(status, WARNING))
 
-    def throttle_counters(self) -> ThrottleCounters | None:
+    def throttle_counters(self) -> interface.ThrottleCounters | None:
         """Each reason's counter grows while it holds, ``acc_counter`` always (MI300 and later)."""
         status = self._read("amdsmi_get_violation_status") or {}
         total = status.get("acc_counter", "N/A")
         if total == "N/A":
             return None
         voiding, power = _accumulated(status, VOIDING), _accumulated(status, WARNING)
-        return ThrottleCounters(float(total), voiding, next(iter(power.values()), None))
+        return interface.ThrottleCounters(float(total), voiding, next(iter(power.values()), None))
 
-    def reading(self) -> GpuReading:
+    def reading(self) -> interface.GpuReading:
         """A reading without throttling reasons: querying those takes the library a tenth of a second."""
         power = self._read("amdsmi_get_power_info") or {}
         readings = [power.get(key, "N/A") for key in SOCKET_POWER]
@@ -111,7 +105,7 @@ class AmdGpu(VendorGpu):
         energy = self._read("amdsmi_get_energy_count") or {}
         accumulated = energy.get("energy_accumulator", energy.get("power"))  # the second: before ROCm 6.3
         condition = self.condition()
-        return GpuReading(
+        return interface.GpuReading(
             time.monotonic(),
             sm_mhz=self._fact("amdsmi_get_clock_info", "clk", self._library.AmdSmiClkType.GFX),
             watts=next(iter(watts), None),
@@ -120,7 +114,7 @@ class AmdGpu(VendorGpu):
             processes=len(condition.processes or ()),
         )
 
-    def condition(self) -> GpuCondition:
+    def condition(self) -> interface.GpuCondition:
         amdsmi = self._library
         temperature = self._read(
             "amdsmi_get_temp_metric",
@@ -129,16 +123,16 @@ class AmdGpu(VendorGpu):
         )
         running = self._read("amdsmi_get_gpu_process_list")
         processes = None if running is None else tuple(process["pid"] for process in running)
-        return GpuCondition(temperature=temperature, processes=processes)
+        return interface.GpuCondition(temperature=temperature, processes=processes)
 
-    def changes(self) -> tuple[TuningChange, ...]:
+    def changes(self) -> tuple[interface.TuningChange, ...]:
         """Performance determinism: a soft limit on the clock, below its maximum."""
         highest = self._fact("amdsmi_get_clock_info", "max_clk", self._library.AmdSmiClkType.GFX)
         if highest is None:
             return ()
         mhz = int(highest * SUSTAINED_SHARE)
         return (
-            TuningChange(
+            interface.TuningChange(
                 "gpu_clocks",
                 f"deterministic at {mhz} MHz",
                 ({"kind": "amdsmi_perf_level", "uuid": self.uuid},),
@@ -157,12 +151,6 @@ class AmdGpu(VendorGpu):
         value = (self._read(function, *arguments) or {}).get(key)
         return None if value == "N/A" else value
 
-    def _write(self, function: str, *arguments: object) -> None:
-        try:
-            getattr(self._library, function)(self._handle, *arguments)
-        except self._library.AmdSmiException as error:
-            raise VendorToolError(_one_line(error)) from None
-
 
 def _place(pci: str) -> str:
     """The part of a PCI address that torch knows. It omits the function, which numbers the partitions of a card."""
@@ -177,11 +165,9 @@ def _library() -> Any:
     except (ImportError, KeyError, OSError):
         # If the shared library is missing, the package prints that and its loader raises KeyError.
         msg = "the Python package amdsmi of ROCm is not installed, or does not find its library"
-        raise VendorToolError(msg) from None
-    try:
+        raise interface.VendorToolError(msg) from None
+    with interface.vendor_refusals(amdsmi.AmdSmiException):
         amdsmi.amdsmi_init()
-    except amdsmi.AmdSmiException as error:
-        raise VendorToolError(_one_line(error)) from None
     return amdsmi
 
 
@@ -192,10 +178,6 @@ def _active(status: Mapping[str, Any], names: Mapping[str, str]) -> tuple[str, .
 def _accumulated(status: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, float]:
     counters = {name: status.get(key.replace("active_", "acc_"), "N/A") for key, name in names.items()}
     return {name: float(count) for name, count in counters.items() if count != "N/A"}
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 ROCMINFO_SECONDS = 30.0
@@ -215,10 +197,8 @@ class Rocm(ManagedGpu):
         ``CUDA_VISIBLE_DEVICES``) selects from those.
         """
         amdsmi, pci = _library(), self._seen.pci
-        try:
+        with interface.vendor_refusals(amdsmi.AmdSmiException):
             gpus = [AmdGpu(amdsmi, handle) for handle in amdsmi.amdsmi_get_processor_handles()]
-        except amdsmi.AmdSmiException as error:
-            raise VendorToolError(_one_line(error)) from None
         if same := [gpu for gpu in gpus if pci and _place(gpu.pci_address) == _place(pci)]:
             return [same[0]]
         hip = os.environ.get("HIP_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -227,10 +207,10 @@ class Rocm(ManagedGpu):
             gpus = [gpus[index] for index in visible_indices(choice, names)]
         if not gpus:
             msg = "no GPU is visible: look at ROCR_VISIBLE_DEVICES and HIP_VISIBLE_DEVICES"
-            raise VendorToolError(msg)
+            raise interface.VendorToolError(msg)
         return [*gpus]
 
-    def identity(self) -> DeviceIdentity:
+    def identity(self) -> interface.DeviceIdentity:
         """The identity with the name from ``rocminfo``, as the PyTorch benchmark infrastructure has it."""
         identity = super().identity()
         name = marketing_name(program_output("rocminfo", seconds=ROCMINFO_SECONDS), self._seen.name)

@@ -12,18 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from torchperf_ci.machine.devices import system_files
 from torchperf_ci.machine.devices.interface import Device, DeviceIdentity, VendorReadings
-from torchperf_ci.machine.devices.system_files import (
-    cpu_files,
-    number,
-    online_cpus,
-    peak_memory,
-    program_output,
-    reset_peak_memory,
-    resident_memory,
-    siblings,
-    text,
-)
 
 DECORATION = ("Intel(R)", "(R)", "(TM)", "CPU", "Processor")
 
@@ -55,10 +45,10 @@ def read_processor(root: Path = Path("/")) -> Processor:
     if platform.system() == "Darwin":
         return _apple()
     info = cpuinfo(root)
-    threads = online_cpus(root)
+    threads = system_files.online_cpus(root)
     return Processor(
         info.get("model name") or _lscpu_model(root) or _arm_part(info) or platform.machine(),
-        len({siblings(root, cpu) for cpu in threads}) or os.cpu_count() or 1,
+        len({system_files.siblings(root, cpu) for cpu in threads}) or os.cpu_count() or 1,
         len(threads) or os.cpu_count() or 1,
         info.get("microcode", ""),
     )
@@ -66,14 +56,14 @@ def read_processor(root: Path = Path("/")) -> Processor:
 
 def cpuinfo(root: Path) -> dict[str, str]:
     """The fields of the first processor in ``/proc/cpuinfo``."""
-    first = text(root / "proc/cpuinfo").split("\n\n")[0]
+    first = system_files.text(root / "proc/cpuinfo").split("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def _lscpu_model(root: Path) -> str:
     """The model name from ``lscpu``, for CPUs where the kernel reports only numbers (Arm)."""
-    output = program_output("/usr/bin/lscpu", "--sysroot", str(root))
+    output = system_files.program_output("/usr/bin/lscpu", "--sysroot", str(root))
     names = re.findall(r"^ *Model name: *(\S.*)$", output, re.MULTILINE)  # newer versions indent it
     return names[0] if names and names[0] != "-" else ""
 
@@ -94,7 +84,7 @@ def _apple() -> Processor:
 
 def sysctl(name: str) -> str:
     """A value from macOS's ``sysctl``; empty if it has none."""
-    return program_output("/usr/sbin/sysctl", "-n", name).strip()
+    return system_files.program_output("/usr/sbin/sysctl", "-n", name).strip()
 
 
 KHZ_PER_MHZ = 1000
@@ -113,13 +103,13 @@ class Cpu(Device):
         """Do nothing: CPU work is finished when the call returns."""
 
     def memory_allocated(self) -> int:
-        return resident_memory()
+        return system_files.resident_memory()
 
     def reset_peak_memory(self) -> None:
-        reset_peak_memory()
+        system_files.reset_peak_memory()
 
     def peak_memory(self) -> int:
-        return peak_memory()
+        return system_files.peak_memory()
 
     def time_steps(self, step: Callable[[], object], count: int) -> list[float]:
         """Seconds of each step."""
@@ -147,6 +137,9 @@ class CpuReadings(VendorReadings):
 
     def clocks(self) -> Mapping[str, str]:
         """The mean clock of the CPUs, if frequency scaling reports it."""
-        khz = [number(path) for path in cpu_files(self.root, "cpufreq/scaling_cur_freq")]
+        khz = [
+            system_files.number(path)
+            for path in system_files.cpu_files(self.root, "cpufreq/scaling_cur_freq")
+        ]
         known = [value for value in khz if value is not None]
         return {"cpu_mhz": f"{fmean(known) / KHZ_PER_MHZ:.0f}"} if known else {}

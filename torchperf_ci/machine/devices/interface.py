@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -142,6 +143,15 @@ class VendorToolError(Exception):
     """A vendor's library or tool is missing or reports an error; the message is the reason in its own words."""
 
 
+@contextmanager
+def vendor_refusals(kind: type[Exception]) -> Iterator[None]:
+    """Raise :class:`VendorToolError`, on one line, for an error of a vendor's library in the block."""
+    try:
+        yield
+    except kind as error:
+        raise VendorToolError(" ".join(str(error).split())) from None
+
+
 class VendorReadings:
     """What a vendor's tools report about a device and can change; these are the answers without such tools."""
 
@@ -214,12 +224,16 @@ class Device(ABC):
 
     def time_steps(self, step: Callable[[], object], count: int) -> list[float]:
         """Seconds of each of ``count`` steps; here, only their mean, because single steps cannot be timed."""
+        return [self.mean_seconds(step, count)]
+
+    def mean_seconds(self, step: Callable[[], object], count: int) -> float:
+        """The mean of ``count`` steps by the host's clock, with one wait at the end."""
         self.synchronize()
         start = time.perf_counter()
         for _ in range(count):
             step()
         self.synchronize()
-        return [(time.perf_counter() - start) / count]
+        return (time.perf_counter() - start) / count
 
     @abstractmethod
     def identity(self) -> DeviceIdentity:

@@ -7,16 +7,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from torchperf_ci.machine.devices import interface
 from torchperf_ci.machine.devices.accelerator import ManagedGpu, VendorGpu, visible_indices
-from torchperf_ci.machine.devices.interface import (
-    DeviceIdentity,
-    GpuCondition,
-    GpuReading,
-    ThrottleCounters,
-    Throttling,
-    TuningChange,
-    VendorToolError,
-)
 
 MIB = 2**20
 MILLIJOULE = 1e-3
@@ -45,11 +37,13 @@ VOIDING_COUNTERS = {
 class NvidiaGpu(VendorGpu):
     """One GPU, given by its NVML handle."""
 
+    refusal = "NVMLError"
+
     @property
     def uuid(self) -> str:
         return str(self._read("nvmlDeviceGetUUID") or "")
 
-    def identity(self) -> DeviceIdentity:
+    def identity(self) -> interface.DeviceIdentity:
         """The driver's branch is ``580`` of ``580.159.04``: NVIDIA's releases within a branch only fix bugs."""
         try:
             driver = str(self._library.nvmlSystemGetDriverVersion())
@@ -57,7 +51,7 @@ class NvidiaGpu(VendorGpu):
             driver = ""
         pci, memory = self._read("nvmlDeviceGetPciInfo"), self._read("nvmlDeviceGetMemoryInfo")
         address = f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci else ""
-        return DeviceIdentity(
+        return interface.DeviceIdentity(
             "cuda",
             str(self._read("nvmlDeviceGetName") or "unknown NVIDIA GPU"),
             gpu_memory_mib=int(memory.total) // MIB if memory else 0,
@@ -92,28 +86,28 @@ class NvidiaGpu(VendorGpu):
         }
         return {name: str(mhz) for name, mhz in readings.items() if mhz is not None}
 
-    def throttling(self) -> Throttling:
+    def throttling(self) -> interface.Throttling:
         mask = self._read("nvmlDeviceGetCurrentClocksEventReasons")
         if mask is None:  # the function's name before R535
             mask = self._read("nvmlDeviceGetCurrentClocksThrottleReasons")
         if mask is None:
-            return Throttling(known=False)
-        return Throttling(_reasons(mask, VOIDING), _reasons(mask, WARNING))
+            return interface.Throttling(known=False)
+        return interface.Throttling(_reasons(mask, VOIDING), _reasons(mask, WARNING))
 
-    def throttle_counters(self) -> ThrottleCounters | None:
+    def throttle_counters(self) -> interface.ThrottleCounters | None:
         counters = self._counters(POWER_COUNTER, THERMAL_COUNTER, *VOIDING_COUNTERS)
         if not counters:
             return None
         voiding = {name: counters[field] for field, name in VOIDING_COUNTERS.items() if field in counters}
         if not voiding and THERMAL_COUNTER in counters:
             voiding = {"thermal slowdown": counters[THERMAL_COUNTER]}
-        return ThrottleCounters(time.monotonic(), voiding, counters.get(POWER_COUNTER))
+        return interface.ThrottleCounters(time.monotonic(), voiding, counters.get(POWER_COUNTER))
 
-    def reading(self) -> GpuReading:
+    def reading(self) -> interface.GpuReading:
         nvml = self._library
         milliwatts = self._read("nvmlDeviceGetPowerUsage")
         millijoules = self._read("nvmlDeviceGetTotalEnergyConsumption")
-        return GpuReading(
+        return interface.GpuReading(
             time.monotonic(),
             sm_mhz=self._read("nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM),
             watts=None if milliwatts is None else milliwatts * MILLIWATT,
@@ -123,12 +117,12 @@ class NvidiaGpu(VendorGpu):
             throttling=self.throttling(),
         )
 
-    def condition(self) -> GpuCondition:
+    def condition(self) -> interface.GpuCondition:
         nvml = self._library
         persistence = self._read("nvmlDeviceGetPersistenceMode")
         temperature = self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
         running = self._read("nvmlDeviceGetComputeRunningProcesses")
-        return GpuCondition(
+        return interface.GpuCondition(
             temperature=temperature,
             slowdown_temperature=self._slowdown_temperature(temperature),
             persistence=None if persistence is None else bool(persistence),
@@ -144,18 +138,18 @@ class NvidiaGpu(VendorGpu):
             limit = None if margin is None else temperature + margin
         return limit
 
-    def changes(self) -> tuple[TuningChange, ...]:
+    def changes(self) -> tuple[interface.TuningChange, ...]:
         """Keep the driver loaded, and lock the clock to the base clock, which the power limit can sustain."""
         nvml = self._library
         base = nvml.NVML_CLOCK_LIMIT_ID_TDP
         return (
-            TuningChange(
+            interface.TuningChange(
                 "gpu_persistence",
                 "on",
                 ({"kind": "nvml_persistence", "uuid": self.uuid},),
                 lambda: self._write("nvmlDeviceSetPersistenceMode", nvml.NVML_FEATURE_ENABLED),
             ),
-            TuningChange(
+            interface.TuningChange(
                 "gpu_clocks",
                 "locked to the base clock",
                 ({"kind": "nvml_clocks", "uuid": self.uuid},),
@@ -177,12 +171,6 @@ class NvidiaGpu(VendorGpu):
             return getattr(self._library, function)(self._handle, *arguments)
         except (self._library.NVMLError, self._library.NVMLLibraryMismatchError):  # the second: before R510
             return None
-
-    def _write(self, function: str, *arguments: object) -> None:
-        try:
-            getattr(self._library, function)(self._handle, *arguments)
-        except self._library.NVMLError as error:
-            raise VendorToolError(str(error)) from None
 
 
 def _by_uuid(nvml: Any, uuid: str) -> NvidiaGpu | None:
@@ -211,11 +199,9 @@ def _library() -> Any:
         import pynvml
     except ImportError:
         msg = "the Python package nvidia-ml-py is not installed"
-        raise VendorToolError(msg) from None
-    try:
+        raise interface.VendorToolError(msg) from None
+    with interface.vendor_refusals(pynvml.NVMLError):
         pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        raise VendorToolError(str(error)) from None
     return pynvml
 
 
@@ -240,14 +226,12 @@ class Cuda(ManagedGpu):
         if found := _by_uuid(nvml, self._seen.uuid):
             return [found]
         choice = os.environ.get("CUDA_VISIBLE_DEVICES")
-        try:
+        with interface.vendor_refusals(nvml.NVMLError):
             if choice is not None and choice.startswith("MIG-"):
                 return [NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(choice.split(",")[0].strip()))]
             gpus = [NvidiaGpu(nvml, handle) for handle in _handles(nvml)]
-        except nvml.NVMLError as error:
-            raise VendorToolError(str(error)) from None
         chosen = visible_indices(choice, [gpu.uuid for gpu in gpus])
         if not chosen:
             msg = f"NVML lists {len(gpus)} GPUs, none is visible under CUDA_VISIBLE_DEVICES={choice}"
-            raise VendorToolError(msg)
+            raise interface.VendorToolError(msg)
         return [gpus[index] for index in chosen]

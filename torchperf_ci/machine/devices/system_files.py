@@ -18,15 +18,14 @@ CPUS = Path("sys/devices/system/cpu")
 
 def text(path: Path) -> str:
     """The content of the file, stripped; empty if it is missing or unreadable."""
-    try:
+    with suppress(OSError):
         return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
+    return ""
 
 
 def program_output(*command: str, seconds: float = 10.0) -> str:
     """What a program prints; empty if it is missing, fails, or takes longer than ``seconds``."""
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(
             command,
             capture_output=True,
@@ -36,16 +35,14 @@ def program_output(*command: str, seconds: float = 10.0) -> str:
             check=True,
             env={**os.environ, "LC_ALL": "C"},
         ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
+    return ""
 
 
 def number(path: Path) -> int | None:
     """The integer in the file, or None."""
-    try:
+    with suppress(ValueError):
         return int(text(path))
-    except ValueError:
-        return None
+    return None
 
 
 def numbers(ranges: str) -> tuple[int, ...]:
