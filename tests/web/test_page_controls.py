@@ -387,4 +387,6 @@ def test_what_many_series_tell_of_one_moment_is_written_once(watched: Watched, s
     page = watched.open(f"series/?s={','.join(ids)}")
     page.wait_for_function("texts.includes('new driver')")
     texts = page.evaluate("texts")
-    assert texts.count("new driver") == texts.count("ms")  # which is written each time that the chart is drawn
+    assert texts.count("new driver") == texts.count(
+        "ms"
+    )  # which is written each time that the chart is drawn

@@ -40,9 +40,9 @@ class LevelChange:
     """A new level that begins at point ``index`` of the series, counted from 0.
 
     ``old`` and ``new`` are the levels in the metric's unit, ``effect`` their ratio where there is one. ``last`` is the
-    last point at the old level, ``first`` the first one at the new level. ``recovered`` is set for regressions only:
-    the first point of a later level that is closer to the old level than to the new one. If ``is_outcome``, the levels
-    are pass and fail.
+    last point at the old level, ``first`` the first one at the new level, ``newest`` the newest one on their machine.
+    ``recovered`` is set for regressions only: the first point of a later level that is closer to the old level than to
+    the new one. If ``is_outcome``, the levels are pass and fail.
     """
 
     index: int
@@ -52,6 +52,7 @@ class LevelChange:
     effect: Effect | None
     last: Point
     first: Point
+    newest: Point
     recovered: Point | None = None
     is_outcome: bool = False
 

@@ -172,6 +172,7 @@ def _change(row: _PartRuns, step: levels.LevelStep) -> levels.LevelChange:
         step.effect,
         last=row.points[before],
         first=row.points[index],
+        newest=row.points[row.lasts[-1]],
         is_outcome=row.rule.kind == "outcome",
     )
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
 OUT_OF_SIGHT = 35 * 86_400
-"""Seconds without a result until a series counts as no longer measured; a monthly benchmark has one in between."""
+"""Seconds without a result on one machine until a series counts as no longer measured there; a monthly benchmark has
+one in between."""
 COMPARED_RUNS = 30
 """Number of newest runs of each kind of machine that a static site compares with the run before."""
 
@@ -93,10 +94,9 @@ class GroupCatalogue:
         """The newest run on that branch."""
         return next(run for run in self.runs if run.branch in ("", self.trunk))
 
-    def ended(self, series: Series) -> int | None:
-        """Return the time of the last result of a series that is no longer measured; None if it is."""
-        span = self.spans.get(series)
-        return span.last if span and span.last < self.newest.time - OUT_OF_SIGHT else None
+    def ended(self, last: int) -> int | None:
+        """Return the time of a ``last`` result if nothing is comparable with it any more; None if results still are."""
+        return last if last < self.newest.time - OUT_OF_SIGHT else None
 
     @property
     def comparisons(self) -> Sequence[tuple[str, str]]:
