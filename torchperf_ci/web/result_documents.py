@@ -28,7 +28,7 @@ from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.web.changes import Entry, change_entry, rounded_effect, with_culprits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from torchperf_ci.config import Rule
     from torchperf_ci.series.level_changes import SeriesHistory
@@ -165,17 +165,18 @@ def run_document(
     run: RunEntry,
     previous: RunEntry | None,
     by_run: RunResults,
-    recent_cases: Iterable[Series],
+    recent_cases: set[Series],
+    tried: set[Series],
     places: Mapping[Series, int],
 ) -> RunDocument:
     """Return a run. ``recent_cases`` may lack those of the previous run, where records have no time.
 
-    ``places`` are those of its series in the index.
+    ``tried`` are the cases of earlier attempts, ``places`` those of its series in the index.
     """
     results, before = by_run.get(run.name, {}), by_run.get(previous.name, {}) if previous else {}
     measured = sorted((item for item in results.items() if item[0].metric != STATUS), key=itemgetter(0))
     outcomes = outcomes_of_cases(results)
-    known = {*recent_cases, *(series.case for series in before)}
+    known = recent_cases | {series.case for series in before}
     words = dict.fromkeys((series.case for series in results), "no status") | {
         case: "pass" if passed(point) else outcome_word(point) for case, point in outcomes.items()
     }
@@ -191,7 +192,7 @@ def run_document(
             for case in sorted(outcomes)
             if words[case] != "pass"
         ],
-        [_case_name(case) for case in sorted(known - words.keys())],
+        [_case_name(case) for case in sorted(known - words.keys() - tried)],
         disturbances({series: [point] for series, point in results.items()}),
         _steps([places[series] for series, _ in measured]),
         measured[-1][0].id if measured else "",
