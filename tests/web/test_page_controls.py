@@ -74,6 +74,14 @@ def test_an_answer_that_is_no_document_is_told_in_words(watched: Watched, body: 
     )
 
 
+def test_a_document_of_another_version_is_not_drawn(watched: Watched, site: Path) -> None:
+    """A browser may keep an old page for a while when new documents are there, and drew nonsense."""
+    newer = document(site, "regressions.json") | {"version": 99}
+    watched.page.route("**/data/regressions.json", lambda route: route.fulfill(json=newer))
+    page = watched.open("regressions/")
+    assert "of different versions of torchperf" in page.get_by_role("alert").inner_text()
+
+
 def test_a_filter_that_matches_nothing_can_be_taken_back(watched: Watched, site: Path) -> None:
     page = watched.open("regressions/?year=1999")
     assert options(page, "year") == ("1999", ["all", "2026", "1999"])

@@ -1,6 +1,7 @@
 // Loads the documents, each only once, and decodes the lists of all series and runs.
 
 const loaded = new Map();
+const VERSIONS = { index: 3, overview: 5, regressions: 3, series: 6, run: 4, compare: 3 }; // of the documents that this code knows
 
 /** Loads a document by its path below `data/`. Rejects with a message for users. */
 export function load(path) {
@@ -28,7 +29,9 @@ async function fetched(path) {
   if (!answer) throw new Error("The server does not answer. Is it still running?");
   if (answer.status === 404) throw new Missing(`There is no document ${path} here.`);
   if (!answer.ok) throw new Error(`The server answered ${answer.status} for ${path}.`);
-  return answer.json().catch(() => { throw new Error(`The answer for ${path} broke off, or is of something else, such as the login page of a proxy.`); });
+  const content = await answer.json().catch(() => { throw new Error(`The answer for ${path} broke off, or is of something else, such as the login page of a proxy.`); });
+  if (content.version !== VERSIONS[path.split(/\W/)[0]]) throw new Error("This page and its results are of different versions of torchperf. Reload it; a browser may keep an old page for ten minutes.");
+  return content;
 }
 
 class Missing extends Error {}
