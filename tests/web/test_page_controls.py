@@ -60,7 +60,7 @@ def test_a_chart_that_cannot_be_drawn_says_so(watched: Watched, site: Path) -> N
     """Above the words on how to use it, the page was blank."""
     watched.page.route("**/vendor/*.js*", lambda route: route.abort())
     page = watched.open(f"series/?s={series_id(site, 'slow')}")
-    assert "cannot be drawn (uPlot is not defined)" in page.locator(".said").inner_text()
+    assert "cannot be drawn, as uPlot was not loaded" in page.locator(".said").inner_text()
     watched.complaints.clear()
 
 

@@ -16,9 +16,6 @@ from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, natural
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
-OUT_OF_SIGHT = 35 * 86_400
-"""Seconds without a result on one machine until a series counts as no longer measured there; a monthly benchmark has
-one in between."""
 COMPARED_RUNS = 30
 """Number of newest runs of each kind of machine that a static site compares with the run before."""
 
@@ -97,10 +94,6 @@ class GroupCatalogue:
     def newest(self) -> RunEntry:
         """The newest run on that branch."""
         return next(run for run in self.runs if run.branch in ("", self.trunk))
-
-    def ended(self, last: int) -> int | None:
-        """Return the time of a ``last`` result if nothing is comparable with it any more; None if results still are."""
-        return last if last < self.newest.time - OUT_OF_SIGHT else None
 
     @property
     def comparisons(self) -> Sequence[tuple[str, str]]:

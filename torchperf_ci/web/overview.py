@@ -73,7 +73,7 @@ def summary_of_group(
     segmented = segment_all(judged, lambda series, row: rule_of_points(series.metric, row, policy))
     histories = dict(zip(judged, segmented, strict=True))
     changes = [
-        change_entry(series, change, history.rule, group.ended(change.newest.timestamp))
+        change_entry(series, change, history.rule, group.newest.time)
         for series, history in histories.items()
         for change in history.changes
     ]

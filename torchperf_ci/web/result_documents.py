@@ -51,8 +51,7 @@ def series_document(
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule, with_newest=False)
     # As `check` computes them.
-    sensitivity = next(iter(sensitivity_of({series: _settled(series, trunk, history)}, {series: rule})), None)
-    noise, detectable = (sensitivity.noise, sensitivity.detectable) if sensitivity else (None, None)
+    found = next(iter(sensitivity_of({series: _settled(series, trunk, history)}, {series: rule})), None)
     shown = [point for point in points if year_of(point.timestamp) == year]
     return {
         "id": series.id,
@@ -72,7 +71,7 @@ def series_document(
             if rule.kind != "outcome" and year_of(level.start) <= year <= year_of(level.end)
         ],
         "changes": [
-            with_culprits(change_entry(series, change, rule, group.ended(change.newest.timestamp)), culprits)
+            with_culprits(change_entry(series, change, rule, group.newest.time), culprits)
             for change in history.changes
             if year_of(change.first.timestamp) == year
         ],
@@ -81,8 +80,9 @@ def series_document(
             for change in history.machines
             if year_of(change.first.timestamp) == year
         ],
-        "noise": noise and rounded(noise),
-        "detectable": detectable and rounded(detectable),
+        **{
+            name: (value := getattr(found, name, None)) and rounded(value) for name in ("noise", "detectable")
+        },
         "min_effect": rule.min_effect,
         "version": 6,
     }

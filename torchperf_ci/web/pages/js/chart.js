@@ -25,14 +25,7 @@ export function chart(rows, relative, title) {
   const frame = h("div", { class: "canvas", tabindex: "0", role: "application", "aria-label": `Chart of ${title}. Arrow keys step through its points; the table below lists them all.` });
   const picture = h("button", { type: "button", "aria-label": "PNG of the chart", onclick: () => photograph(frame.querySelector("canvas"), title, rows) }, "PNG");
   const scaled = rows.map((row) => ({ ...row, by: relative ? relativeBy(row) : 1 }));
-  const draw = () => {
-    try {
-      drawn(frame, said, scaled, relative);
-    } catch (error) { // uPlot was not loaded, or cannot run
-      said.textContent = `The chart cannot be drawn (${error.message}); the table below has all of its points.`;
-    }
-  };
-  document.addEventListener("drawn", () => frame.isConnected && draw(), { once: true }); // its width is known then
+  document.addEventListener("drawn", () => frame.isConnected && drawn(frame, said, scaled, relative), { once: true }); // its width is known then
   return h("figure", { class: "chart" }, frame, h("div", { class: "under" }, said, h("p", { class: "tools" }, picture)));
 }
 
@@ -56,6 +49,7 @@ function photograph(canvas, title, rows) {
 }
 
 function drawn(frame, said, rows, relative) {
+  if (!window.uPlot) return said.replaceChildren("The chart cannot be drawn, as uPlot was not loaded or does not run in this browser; the table below has all of its points.");
   const times = [...new Set(rows.flatMap((row) => row.points.map((point) => point.time)))].sort((a, b) => a - b);
   const place = new Map(times.map((time, index) => [time, index]));
   const lines = rows.flatMap((row, index) => [true, false].map((judged) => ({ row, index, judged, points: row.points.filter((point) => onTrunk(row, point) === judged) }))).filter(({ points }) => points.length);

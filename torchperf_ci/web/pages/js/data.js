@@ -5,20 +5,13 @@ const VERSIONS = { index: 3, overview: 5, regressions: 3, series: 6, run: 4, com
 
 /** Loads a document by its path below `data/`. Rejects with a message for users. */
 export function load(path) {
-  if (!loaded.has(path)) {
-    loaded.set(path, fetched(path).catch((error) => {
-      loaded.delete(path); // it may succeed later
-      throw error;
-    }));
-  }
+  if (!loaded.has(path)) loaded.set(path, fetched(path));
+  loaded.get(path).catch(() => loaded.delete(path)); // it may succeed later
   return loaded.get(path);
 }
 
 /** The same, or null if the document does not exist, such as a comparison that is not part of a static site. */
-export const loadIfThere = (path) => load(path).catch((error) => {
-  if (!(error instanceof Missing)) throw error;
-  return null;
-});
+export const loadIfThere = (path) => load(path).catch((error) => (error instanceof Missing ? null : Promise.reject(error)));
 
 /** Makes `load` fetch every document again. */
 export const forget = () => loaded.clear();
@@ -37,11 +30,7 @@ async function fetched(path) {
 class Missing extends Error {}
 
 /** A document does not fit the index: the store has changed between the two. */
-export class Changed extends Error {
-  constructor() {
-    super("The results are changing at the moment. Reload this page.");
-  }
-}
+export class Changed extends Error { message = "The results are changing at the moment. Reload this page."; }
 
 /** Loads all series as objects, with the text to search in, and all runs, newest first. */
 export async function catalogue() {
