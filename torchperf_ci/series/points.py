@@ -60,8 +60,7 @@ class Series:
     @property
     def case(self) -> Series:
         """The case: the series without its metric, equal for all metrics of the same case."""
-        names = (self.repo, self.benchmark, self.model, self.mode, self.dtype, self.backend, self.device)
-        return Series(*names, self.arch, "")
+        return Series(*self.names[:-1], "")
 
     @property
     def id(self) -> str:

@@ -98,8 +98,9 @@ class GroupCatalogue:
     @property
     def comparisons(self) -> Sequence[tuple[str, str]]:
         """The newest runs, each with the previous one on its branch, as the IDs of base and head."""
-        heads = self.runs[:COMPARED_RUNS]
-        return [(recent[0].id, head.id) for head in heads if (recent := self.recent(head))]
+        return [
+            (recent[0].id, head.id) for head in self.runs[:COMPARED_RUNS] if (recent := self.recent(head))
+        ]
 
     def recent(self, run: RunEntry, most: int = RECENT_RUNS) -> Sequence[RunEntry]:
         """Return up to ``most`` runs before this one on its branch, newest first, and none that it repeats."""

@@ -237,8 +237,8 @@ class GroupCache:
                 continue
             values[group] = msgspec.json.decode(text, type=value_type) if text else compute(group)
             if self._store.has_values and not text and made_of == self._states[group]:
-                made = {"made_of": made_of, "text": as_json(values[group]).decode()}
-                row = {"kind": kind, **group._asdict(), **made}
+                made = as_json(values[group]).decode()
+                row = {"kind": kind, **group._asdict(), "made_of": made_of, "text": made}
                 # A user who may only read computes the values each time.
                 with suppress(RefusedStatementError):
                     self._store.insert("torchperf_kept", list(row), as_json(row))

@@ -51,7 +51,8 @@ def series_document(
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule, with_newest=False)
     # As `check` computes them.
-    found = next(iter(sensitivity_of({series: _settled(series, trunk, history)}, {series: rule})), None)
+    sensitivity = next(iter(sensitivity_of({series: _settled(series, trunk, history)}, {series: rule})), None)
+    noise, detectable = (sensitivity.noise, sensitivity.detectable) if sensitivity else (None, None)
     shown = [point for point in points if year_of(point.timestamp) == year]
     return {
         "id": series.id,
@@ -80,9 +81,8 @@ def series_document(
             for change in history.machines
             if year_of(change.first.timestamp) == year
         ],
-        **{
-            name: (value := getattr(found, name, None)) and rounded(value) for name in ("noise", "detectable")
-        },
+        "noise": noise and rounded(noise),
+        "detectable": detectable and rounded(detectable),
         "min_effect": rule.min_effect,
         "version": 6,
     }
@@ -92,8 +92,8 @@ def _settled(series: Series, points: Sequence[Point], history: SeriesHistory) ->
     """Return the newest points on one machine, but not those of a level that has just begun: its step is no noise."""
     own = newest_machine({series: points}).get(series, ())
     begun = [own.index(change.first) for change in history.changes if change.last in own]
-    few = len(own) - 2 * NEWEST
-    return own[: next((place for place in begun if place > few), None)][-NEWEST_POINTS:]
+    recent = (place for place in begun if place > len(own) - 2 * NEWEST)
+    return own[: next(recent, None)][-NEWEST_POINTS:]
 
 
 def year_of(timestamp: int) -> int:
