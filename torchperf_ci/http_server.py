@@ -145,9 +145,15 @@ class HttpServer:
         self._server = uvicorn.Server(config)
 
     @property
+    def address(self) -> tuple[str, int]:
+        """The host and the port that the server listens on."""
+        host, port = self._socket.getsockname()[:2]
+        return host, port
+
+    @property
     def url(self) -> str:
         """The server's URL without a trailing slash."""
-        host, port = self._socket.getsockname()[:2]
+        host, port = self.address
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self) -> None:

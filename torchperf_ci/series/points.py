@@ -60,7 +60,8 @@ class Series:
     @property
     def case(self) -> Series:
         """The case: the series without its metric, equal for all metrics of the same case."""
-        return Series(*self.names[:-1], "")
+        names = (self.repo, self.benchmark, self.model, self.mode, self.dtype, self.backend, self.device)
+        return Series(*names, self.arch, "")
 
     @property
     def id(self) -> str:
