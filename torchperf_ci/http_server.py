@@ -111,7 +111,8 @@ BROWSER_HEADERS = [
 ]
 """Headers of the application's responses, by which browsers guard its pages, and ask each time whether they changed."""
 
-_MANY_FILES = 2**20
+FILES = 10_240
+"""Open files for as many connections, which macOS allows each process."""
 
 
 class HttpServer:
@@ -161,22 +162,16 @@ class HttpServer:
             self._server.run(sockets=[self._socket])
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._app
-        if refusal := self._refusal(scope):
-            message, status = refusal
+        app, message, status = self._app, "", 503
+        if _ONE_TOO_MANY in scope["state"]:
+            message = "there are too many connections; try again later"
+        elif {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+            # A proxy may take the rest of this body for a request of somebody else's (RFC 9112, 6.1).
+            message, status = "the request gives its length in two ways", 400
+        if message:
             log(client_of(scope), f"{status} {message}")
             app = JSONResponse({"message": message}, status, {"Connection": "close"})
         await app(scope, receive, send)
-
-    @staticmethod
-    def _refusal(scope: Scope) -> tuple[str, int] | None:
-        """Return why a request does not reach the application, with the status; None if it does."""
-        if _ONE_TOO_MANY in scope["state"]:
-            return "there are too many connections; try again later", 503
-        if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
-            # A proxy may take the rest of this body for a request of somebody else's (RFC 9112, 6.1).
-            return "the request gives its length in two ways", 400
-        return None
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -189,12 +184,9 @@ def _listening(host: str, port: int) -> socket.socket:
 def _allow_many_files() -> None:
     """Raise the limit of open files, of which each connection needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = min(hard, _MANY_FILES)
-    while soft < most:
-        with suppress(ValueError):  # macOS, whose hard limit is infinite, allows a process fewer
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-            break
-        most //= 2
+    enough = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytearray:
@@ -282,10 +274,11 @@ class BugReporting:
             pass  # there is no client to answer
         except Exception:  # noqa: BLE001  # a bug of ours: the client gets an answer all the same
             log_bug(client_of(scope))
-            if has_begun:
-                return
-            sorry = message_response(500, "this is a bug of torchperf; the server's log has its traceback")
-            await sorry(scope, receive, send)
+            if not has_begun:
+                sorry = message_response(
+                    500, "this is a bug of torchperf; the server's log has its traceback"
+                )
+                await sorry(scope, receive, send)
 
 
 def client_of(scope: Scope) -> str:

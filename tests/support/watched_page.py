@@ -12,6 +12,16 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
+NOTE_TEXTS = """
+window.texts = [];
+const fill = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
+  texts.push(text);
+  fill.call(this, text, ...more);
+};
+"""
+"""Notes all texts that are drawn."""
+
 
 class Watched:
     """A page, and whatever a browser complains of meanwhile."""

@@ -24,7 +24,7 @@ def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, addr
         Series("r", "b", f"m{place}", "", "", "", "cuda", "", metric): [Point(None, info=info, run="1.1")]
         for place, (metric, info) in enumerate(zip(metrics, infos, strict=True))
     }
-    columns = run_document(run, None, results_of_runs(points), (), dict.fromkeys(points, 0)).values
+    columns = run_document(run, None, results_of_runs(points), set(), set(), dict.fromkeys(points, 0)).values
     assert columns["value"] == [1, 1, 0, None, None]
     assert columns["why"] == ["", "", "fail_accuracy", "no number", "oom"]
     context = browser.new_context()

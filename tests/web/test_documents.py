@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 from itertools import accumulate, product
+from math import exp
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -156,6 +158,42 @@ def test_a_direction_in_the_records_is_heeded() -> None:
     run = RunEntry("0" * 10, "1.1", *name.group, "main", "a" * 40, START, START, "")
     points = [Point(9.0, (9.0,), START, info={"direction": "down"}, run=run.name)]
     assert series_document(name, points, GroupCatalogue([], [run], {}), 2026, {})["direction"] == "down"
+
+
+def judged(levels: list[tuple[int, float, str]]) -> Any:
+    """The document of a series: so many nights at a level with a driver, and so on."""
+    name, noise = Series("r", "b", "m", "", "", "", "cuda", "H100", "latency(ms)"), random.Random(7)
+    points: list[Point] = []
+    for nights, level, driver in levels:
+        for _ in range(nights):
+            value, time, run = (
+                level * exp(noise.gauss(0, 0.005)),
+                START + len(points) * DAY,
+                f"{len(points)}.1",
+            )
+            points.append(Point(value, (value,), time, "main", fingerprint={"driver": driver}, run=run))
+    runs = [
+        RunEntry(point.run, point.run, *name.group, "main", "", point.timestamp, point.timestamp, "")
+        for point in reversed(points)
+    ]
+    return series_document(name, points, GroupCatalogue([], runs, {}), 2026, default_policy())
+
+
+@pytest.mark.parametrize("nights", [5, 9, 10])
+def test_a_new_level_is_no_noise(nights: int) -> None:
+    """For a week, a regression widened the band in which it was drawn: five times."""
+    before = [(10, 9.0, "550"), (20, 10.0, "560")]
+    told = judged([*before, (nights, 10.8, "560")])
+    assert [change["word"] for change in told["changes"]] == ["regressed"]
+    assert told["noise"] < 2 * judged(before)["noise"]
+    assert told["detectable"] < 2 * judged(before)["detectable"]
+
+
+def test_a_regression_on_a_machine_that_is_gone_is_not_open_forever() -> None:
+    """No night can show its recovery once the driver is another one."""
+    before = [(15, 10.0, "550"), (15, 10.8, "550")]
+    ended = [judged([*before, (nights, 10.8, "560")])["changes"][0]["ended"] for nights in (0, 35, 36)]
+    assert ended == [None, None, START + 29 * DAY]
 
 
 def test_a_small_number_keeps_its_digits_and_a_missing_one_its_reason(site: Path) -> None:

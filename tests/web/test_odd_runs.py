@@ -69,3 +69,20 @@ def test_a_run_with_an_id_of_ours_has_no_page_at_github(tmp_path: Path) -> None:
     documents = documents_of(tmp_path, ({**run, "workflow_id": number} for number in ids))
     urls = {run["name"]: run["url"] for run in documents["index.json"]["runs"]}
     assert urls == {"7.1": "https://github.com/octo/perf/actions/runs/7", f"{ids[1]}.1": ""}
+
+
+def test_failed_jobs_that_ran_again_are_compared_with_the_night_before(tmp_path: Path) -> None:
+    """All cases of the jobs that had not failed "did not run", and there was nothing to compare."""
+    runs = [
+        {"timestamp": START + night * DAY, "workflow_id": night, "run_attempt": 1, "model": {"name": model}}
+        for night in range(1, 4)
+        for model in ("fine", "flaky", "gone")
+        if (night, model) != (3, "gone")
+    ]
+    again = {**runs[-1], "run_attempt": 2, "timestamp": START + 3 * DAY + 3600}
+    documents = documents_of(tmp_path, iter([*runs, again]))
+    newest, first, before, _ = (run["id"] for run in documents["index.json"]["runs"])
+    for run in (newest, first):
+        told = documents[f"run/{run}.json"]
+        assert (told["previous"], [case["model"] for case in told["not_run"]]) == (before, ["gone"])
+        assert f"compare/{before}/{run}.json" in documents

@@ -142,7 +142,7 @@ def test_a_regression_of_a_series_that_is_no_longer_measured_is_not_open(last: i
         ]
     }
     catalogue = GroupCatalogue([(series, SeriesSpan(times[0], times[-1], [2026]))], runs, {})
-    newest = run_document(runs[0], None, results_of_runs(points), (), {series: 0})
+    newest = run_document(runs[0], None, results_of_runs(points), set(), set(), {series: 0})
     found = summary_of_group(catalogue, points, {}, newest)
     assert found.entry.open == count
     assert [change.ended for change in found.changes] == [None if count else times[-1]]
@@ -153,7 +153,7 @@ def test_machines_that_take_turns_at_random_report_at_the_longest_of_their_inter
     runs = [run(GROUPS[1], night) for night in (30, 29, 22, 21, 17, 16, 0)]
     series = Series(*GROUPS[1][:2], "model", "inference", "bf16", "inductor", *GROUPS[1][2:], "latency(ms)")
     points = {series: [Point(1.0, (1.0,), each.time, run=each.name) for each in reversed(runs)]}
-    newest = run_document(runs[0], None, results_of_runs(points), (), {series: 0})
+    newest = run_document(runs[0], None, results_of_runs(points), set(), set(), {series: 0})
     found = summary_of_group(GroupCatalogue([], runs, {}), points, {}, newest)
     assert found.entry.longest_gap == 7 * DAY
 
@@ -243,7 +243,9 @@ def test_several_repositories_are_named_and_filtered_by(context: BrowserContext)
         assert page.locator(".card", has_text=f"{repo} nightly").count() == 1
         assert page.locator("tbody tr", has_text=f"{repo}, cuda").count() == 1
     series = page.locator(".card", has_text="octo/other").get_by_role("link", name="1 series")
-    assert (series.get_attribute("href") or "").endswith("?q=octo%2Fother+cuda+H100+nightly")
+    assert (series.get_attribute("href") or "").endswith(
+        "?repo=octo%2Fother&device=cuda&arch=H100&benchmark=nightly"
+    )
     page.locator(".card", has_text="octo/other").get_by_role("link", name="1 open").click()
     page.wait_for_selector("main:not([aria-busy]) tbody")
     assert page.get_by_label("repository").input_value() == "octo/other"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import pytest
-from dashboard_nights import HOSTILE, NIGHTS, series_id
-from watched_page import Watched, comparison, identities
+from dashboard_nights import HOSTILE, NIGHTS, document, series_id
+from watched_page import NOTE_TEXTS, Watched, comparison, identities
 
 from torchperf_ci.options.measurement_commands import device
 
@@ -56,6 +56,14 @@ def test_a_page_that_cannot_be_drawn_has_not_the_title_of_the_one_before(
     watched.complaints.clear()
 
 
+def test_a_chart_that_cannot_be_drawn_says_so(watched: Watched, site: Path) -> None:
+    """Above the words on how to use it, the page was blank."""
+    watched.page.route("**/vendor/*.js*", lambda route: route.abort())
+    page = watched.open(f"series/?s={series_id(site, 'slow')}")
+    assert "cannot be drawn, as uPlot was not loaded" in page.locator(".said").inner_text()
+    watched.complaints.clear()
+
+
 @pytest.mark.parametrize("body", ['{"changes": [', "<!doctype html><title>Log in</title>"])
 def test_an_answer_that_is_no_document_is_told_in_words(watched: Watched, body: str) -> None:
     """The page said that JSON ended unexpectedly, or had an unexpected token."""
@@ -64,6 +72,14 @@ def test_an_answer_that_is_no_document_is_told_in_words(watched: Watched, body: 
     assert page.get_by_role("alert").inner_text() == (
         "The answer for regressions.json broke off, or is of something else, such as the login page of a proxy."
     )
+
+
+def test_a_document_of_another_version_is_not_drawn(watched: Watched, site: Path) -> None:
+    """A browser may keep an old page for a while when new documents are there, and drew nonsense."""
+    newer = document(site, "regressions.json") | {"version": 99}
+    watched.page.route("**/data/regressions.json", lambda route: route.fulfill(json=newer))
+    page = watched.open("regressions/")
+    assert "of different versions of torchperf" in page.get_by_role("alert").inner_text()
 
 
 def test_a_filter_that_matches_nothing_can_be_taken_back(watched: Watched, site: Path) -> None:
@@ -170,6 +186,8 @@ def test_runs_are_found_by_data_type_and_backend(watched: Watched) -> None:
     page = watched.open("compare/")
     page.get_by_label("New run").fill("bf16 inductor h100")
     assert page.get_by_role("status").first.inner_text() == "40 runs match."
+    tops = "[...document.querySelectorAll('input')].map((one) => one.getBoundingClientRect().top)"
+    assert len(set(page.evaluate(tops))) == 1  # the field of the base was beside the middle of this list
     page.get_by_label("New run").fill("fp32 h100")
     assert page.get_by_role("status").first.inner_text().startswith("No run matches all of these words.")
 
@@ -348,3 +366,35 @@ def test_the_scale_of_a_comparison_is_computed_once(watched: Watched, site: Path
     intervals = page.locator("svg.span").count()
     assert intervals > 1
     assert page.evaluate("logs") == 5 * intervals
+
+
+def test_a_spread_fits_in_the_chart_or_ends_in_an_arrow(watched: Watched, site: Path) -> None:
+    """Only values had their place there: a spread ended at the edge as if that were its end."""
+    slow = series_id(site, "slow")
+    content = document(site, f"series/{slow}/2026.json")
+    above = content["points"]["above"]
+    watched.page.add_init_script(NOTE_TEXTS)
+    watched.page.route(f"**/series/{slow}/*.json", lambda route: route.fulfill(json=content))
+    for far, arrows in ((3.5, 0), (35, 1)):
+        above[4] = far
+        page = watched.open(f"series/?s={slow}")
+        page.wait_for_function("texts.includes('new driver')")
+        texts = page.evaluate("texts")
+        assert (texts.count("▴"), texts.count("▾")) == (arrows * texts.count("ms"), 0)
+        assert "54" in texts
+        assert "70" not in texts  # all others would be one flat line
+
+
+def test_what_many_series_tell_of_one_moment_is_written_once(watched: Watched, site: Path) -> None:
+    """Each wrote "new driver" at its own minute, one below the other."""
+    ids = [series_id(site, model) for model in ("slow", "tiny")]
+    content = document(site, f"series/{ids[1]}/2026.json")
+    content["machine_changes"][0]["time"] += 60
+    watched.page.add_init_script(NOTE_TEXTS)
+    watched.page.route(f"**/series/{ids[1]}/*.json", lambda route: route.fulfill(json=content))
+    page = watched.open(f"series/?s={','.join(ids)}")
+    page.wait_for_function("texts.includes('new driver')")
+    texts = page.evaluate("texts")
+    assert texts.count("new driver") == texts.count(
+        "ms"
+    )  # which is written each time that the chart is drawn

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from dashboard_nights import document, series_id
 from routed_pages import ADDRESS, route_pages
-from watched_page import Watched, comparison, identities, watching
+from watched_page import NOTE_TEXTS, Watched, comparison, identities, watching
 
 from torchperf_ci.config import Config
 from torchperf_ci.store.migrations import open_store
@@ -128,16 +128,6 @@ HAS_COLOR = """
 }
 """
 """Whether the chart has a pixel of a color of the style sheet."""
-
-NOTE_TEXTS = """
-window.texts = [];
-const fill = CanvasRenderingContext2D.prototype.fillText;
-CanvasRenderingContext2D.prototype.fillText = function (text, ...more) {
-  texts.push(text);
-  fill.call(this, text, ...more);
-};
-"""
-"""Notes all texts that are drawn."""
 
 
 def drawn(watched: Watched, series: str, content: Any, *changes: Any) -> Page:

@@ -7,7 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING, Literal
 
 import pytest
-from dashboard_nights import HOSTILE, NIGHTS
+from dashboard_nights import HOSTILE, NIGHTS, document
 from watched_page import Watched, comparison, identities
 
 from torchperf_ci.web.command import PAGES
@@ -118,6 +118,22 @@ def test_going_back_to_a_page_that_is_loaded_anew_shows_what_was_looked_at(watch
     watched.drawn()
     page.go_back()
     page.wait_for_function(f"scrollY === {top}")
+
+
+def test_a_card_leads_to_the_series_that_it_counts(watched: Watched, site: Path) -> None:
+    """It led to a search, which also finds machines and benchmarks whose names contain its own."""
+    index = document(site, "index.json")
+    index["names"]["arch"] = ["H100 NVL" if name == HOSTILE else "H100" for name in index["names"]["arch"]]
+    index["names"]["device"] = ["cuda"] * len(index["names"]["device"])
+    watched.page.route("**/data/index.json", lambda route: route.fulfill(json=index))
+    half = len(index["series"]) // 2
+    page = watched.open("series/?device=cuda&arch=H100&benchmark=nightly")
+    assert page.locator("h1").inner_text() == f"Find one of {half} series"
+    page.get_by_role("link", name="slow").click()
+    page.wait_for_url("**&q=slow")
+    assert page.get_by_role("status").inner_text() == "2 series match."
+    page.get_by_label("hardware").select_option("")
+    page.get_by_text("4 series match.").wait_for()
 
 
 def test_small_numbers_are_not_rounded_away(watched: Watched, site: Path) -> None:

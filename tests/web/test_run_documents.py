@@ -41,7 +41,7 @@ def word(text: str) -> Point:
 )
 def test_the_outcome_of_a_case_is_a_failure_or_its_status_or_its_accuracy(points, outcome) -> None:
     results = {series(metric): point for metric, point in points.items()}
-    document = run_document(RUN, None, {RUN.name: results}, (), dict.fromkeys(results, 0))
+    document = run_document(RUN, None, {RUN.name: results}, set(), set(), dict.fromkeys(results, 0))
     assert document.counts == {outcome: 1}
     assert [failed["status"] for failed in document.failed] == [outcome][outcome in ("pass", "no status") :]
 
@@ -50,8 +50,8 @@ def test_cases_of_the_previous_run_and_of_recent_ones_did_not_run() -> None:
     """Runs without a time are all at 0, so that none lies between two of them."""
     previous = replace(RUN, name="0.1")
     points = {series("latency(ms)"): [Point(1.0, (1.0,), run="0.1")]}
-    recent = [replace(series(""), model="recent")]
-    document = run_document(RUN, previous, results_of_runs(points), recent, dict.fromkeys(points, 0))
+    recent = {replace(series(""), model="recent")}
+    document = run_document(RUN, previous, results_of_runs(points), recent, set(), dict.fromkeys(points, 0))
     assert [case["model"] for case in document.not_run] == sorted([series("").model, "recent"])
 
 
@@ -63,7 +63,7 @@ def test_the_batch_size_of_a_case_is_no_fact_of_the_machine() -> None:
         "1.1": {series("status"): Point(1.0, (1.0,), fingerprint=small)},
     }
     places = dict.fromkeys(map(series, ("latency(ms)", "status")), 0)
-    document = run_document(RUN, replace(RUN, name="0.1"), runs, (), places)
+    document = run_document(RUN, replace(RUN, name="0.1"), runs, set(), set(), places)
     assert (document.machine, document.differs) == ({"cpu": "EPYC"}, [])
 
 

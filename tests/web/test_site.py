@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -142,6 +143,17 @@ def test_a_new_night_changes_what_it_is_about_and_nothing_else(tmp_path: Path) -
     }
     assert len([path for path in changed if path.startswith("data/run/")]) == 2
     assert (stale.exists(), own.exists()) == (False, True)
+
+
+def test_a_new_version_has_scripts_at_new_addresses(site: Path) -> None:
+    """Or a new page would run old scripts, which browsers keep."""
+    pages = [*site.rglob("*.html"), *(site / "js").iterdir()]
+    asked = [
+        one
+        for page in pages
+        for one in re.findall(r'[.](?:js|css)((?:[?]v=[0-9a-f]{8})?)"', page.read_text())
+    ]
+    assert (len(asked) > 30, len({*asked}), min(asked) > "") == (True, 1, True)
 
 
 def _times(site: Path) -> dict[str, int]:

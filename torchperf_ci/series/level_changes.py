@@ -39,8 +39,9 @@ class LevelChange:
     """A new level that begins at point ``index`` of the series, counted from 0.
 
     ``old`` and ``new`` are the levels in the metric's unit, ``effect`` their ratio where there is one. ``last`` is the
-    last point at the old level, ``first`` the first one at the new level. ``recovered`` is set for regressions only:
-    the first point of a later level that is closer to the old level than to the new one.
+    last point at the old level, ``first`` the first one at the new level, ``newest`` the newest one on their machine.
+    ``recovered`` is set for regressions only: the first point of a later level that is closer to the old level than to
+    the new one.
     """
 
     index: int
@@ -50,6 +51,7 @@ class LevelChange:
     effect: Effect | None
     last: Point
     first: Point
+    newest: Point
     recovered: Point | None = None
 
     @property

@@ -73,15 +73,6 @@ class _Margin(NamedTuple):
     beyond: float
 
 
-class _RunPair(NamedTuple):
-    """A series in two runs, None where a run does not have it, and its values up to the older one."""
-
-    series: Series
-    old: Point | None
-    new: Point | None
-    past: PastValues | None
-
-
 def compare_runs(
     old: Mapping[Series, Point],
     new: Mapping[Series, Point],
@@ -96,12 +87,17 @@ def compare_runs(
     """
     series = {*old, *new}
     judged = sorted(series - restating(series), key=lambda item: item.names)
-    rows = [_RunPair(item, old.get(item), new.get(item), past.get(item)) for item in judged]
+    pasts = {
+        item: past[item].on_machine(min(old[item], new[item], key=lambda point: point.timestamp).fingerprint)
+        for item in judged
+        if item in old and item in new and item in past
+    }
+    margins = _margins(pasts, len(judged))
     compared = [
-        _compared(row, row.old, row.new, margin, policy)
-        if row.old and row.new
-        else _absent(row.series, old, new)
-        for row, margin in zip(rows, _margins(rows), strict=True)
+        _compared(item, old[item], new[item], past.get(item), margins.get(item), policy)
+        if item in old and item in new
+        else _absent(item, old, new)
+        for item in judged
     ]
     return sorted(compared, key=_relevance)
 
@@ -132,13 +128,13 @@ def _absent(series: Series, old: Mapping[Series, Point], new: Mapping[Series, Po
 
 
 def _compared(
-    row: _RunPair,
+    series: Series,
     old: Point,
     new: Point,
+    past: PastValues | None,
     margin: _Margin | None,
     policy: Mapping[str, Rule],
 ) -> SeriesComparison:
-    series, past = row.series, row.past
     before, now = outcomes.number_of(series, old), outcomes.number_of(series, new)
     if (why := _why_not_comparable(series, old, new)) or before is None or now is None:
         return SeriesComparison(series, before, now, "not comparable", why=why)
@@ -184,17 +180,17 @@ def _why_not_comparable(series: Series, old: Point, new: Point) -> str:
     return "; ".join(differing_facts(*facts))
 
 
-def _margins(rows: Sequence[_RunPair]) -> Sequence[_Margin | None]:
-    """Return the margin of each row, from past runs at its current level on the same machine; None if too few."""
-    pasts: dict[str, dict[int, Sequence[float]]] = defaultdict(dict)
-    for place, row in enumerate(rows):
-        if len(past := _past_of(row)) >= MIN_HISTORY:
-            pasts[row.series.metric][place] = past
-    margins: list[_Margin | None] = [None] * len(rows)
-    for known in pasts.values():
-        for place, margin in zip(known, _margins_of_metric([*known.values()], len(rows)), strict=True):
-            margins[place] = margin
-    return margins
+def _margins(pasts: Mapping[Series, Sequence[float]], compared: int) -> Mapping[Series, _Margin]:
+    """Return the margins of the series whose past values are enough, among so many ``compared`` ones."""
+    by_metric: dict[str, dict[Series, Sequence[float]]] = defaultdict(dict)
+    for series, past in pasts.items():
+        if len(past) >= MIN_HISTORY:
+            by_metric[series.metric][series] = past
+    return {
+        series: margin
+        for known in by_metric.values()
+        for series, margin in zip(known, _margins_of_metric([*known.values()], compared), strict=True)
+    }
 
 
 def _margins_of_metric(pasts: Sequence[Sequence[float]], compared: int) -> Iterator[_Margin]:
@@ -215,13 +211,6 @@ def _margins_of_metric(pasts: Sequence[Sequence[float]], compared: int) -> Itera
         sqrt(2) * sigma * tails.deviation(np.full(len(pasts), score), freedom) for score in scores
     )
     return map(_Margin, half.tolist(), beyond.tolist())
-
-
-def _past_of(row: _RunPair) -> Sequence[float]:
-    """Return the past values on the machine of the older run; none for a series that one of the runs does not have."""
-    if not (row.old and row.new and row.past):
-        return ()
-    return row.past.on_machine(min(row.old, row.new, key=lambda point: point.timestamp).fingerprint)
 
 
 TREND_DAYS = 90

@@ -173,15 +173,14 @@ def _change(row: _PartRuns, step: levels.LevelStep) -> levels.LevelChange:
         step.effect,
         last=row.points[before],
         first=row.points[index],
+        newest=row.points[row.lasts[-1]],
     )
 
 
 def _with_recoveries(changes: Sequence[levels.LevelChange]) -> list[levels.LevelChange]:
     return [
-        replace(change, recovered=_recovery(change, changes[number + 1 :]))
-        if change.word == "regressed"
-        else change
-        for number, change in enumerate(changes)
+        replace(change, recovered=_recovery(change, changes[number:]))
+        for number, change in enumerate(changes, start=1)
     ]
 
 
@@ -190,7 +189,8 @@ def _recovery(change: levels.LevelChange, later: Sequence[levels.LevelChange]) -
         (
             other.first
             for other in later
-            if (other.new > other.old) != (change.new > change.old)
+            if change.word == "regressed"
+            and (other.new > other.old) != (change.new > change.old)
             and abs(other.new - change.old) < abs(other.new - change.new)
         ),
         None,

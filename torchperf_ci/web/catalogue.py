@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -16,8 +16,6 @@ from torchperf_ci.series.points import RECENT_RUNS, Series, SeriesGroup, natural
 if TYPE_CHECKING:
     from torchperf_ci.store.client import Store
 
-OUT_OF_SIGHT = 35 * 86_400
-"""Seconds without a result until a series counts as no longer measured; a monthly benchmark has one in between."""
 COMPARED_RUNS = 30
 """Number of newest runs of each kind of machine that a static site compares with the run before."""
 
@@ -45,6 +43,10 @@ class RunEntry:
     def group(self) -> SeriesGroup:
         """The group of the series that the run measured."""
         return SeriesGroup(self.repo, self.benchmark, self.device, self.arch)
+
+    def repeats(self, other: RunEntry) -> bool:
+        """Whether both are attempts of the same workflow run, the later one often of its failed jobs only."""
+        return self.url == other.url != ""
 
     @property
     def period(self) -> tuple[int, int]:
@@ -93,21 +95,25 @@ class GroupCatalogue:
         """The newest run on that branch."""
         return next(run for run in self.runs if run.branch in ("", self.trunk))
 
-    def ended(self, series: Series) -> int | None:
-        """Return the time of the last result of a series that is no longer measured; None if it is."""
-        span = self.spans.get(series)
-        return span.last if span and span.last < self.newest.time - OUT_OF_SIGHT else None
-
     @property
     def comparisons(self) -> Sequence[tuple[str, str]]:
         """The newest runs, each with the previous one on its branch, as the IDs of base and head."""
-        heads = self.runs[:COMPARED_RUNS]
-        return [(recent[0].id, head.id) for head in heads if (recent := self.recent(head))]
+        return [
+            (recent[0].id, head.id) for head in self.runs[:COMPARED_RUNS] if (recent := self.recent(head))
+        ]
 
     def recent(self, run: RunEntry, most: int = RECENT_RUNS) -> Sequence[RunEntry]:
-        """Return up to ``most`` runs before this one on its branch, newest first."""
-        earlier = islice(self.runs, len(self.runs) - self.run_places[run.name], None)
-        return [*islice((other for other in earlier if other.branch == run.branch), most)]
+        """Return up to ``most`` runs before this one on its branch, newest first, and none that it repeats."""
+        on_branch = (other for other in self._before(run) if other.branch == run.branch)
+        return [*islice((other for other in on_branch if not run.repeats(other)), most)]
+
+    def begun(self, run: RunEntry) -> int:
+        """Return when the first attempt of the workflow run began."""
+        earlier = islice(self._before(run), 2 * RECENT_RUNS)
+        return min((other.time for other in earlier if run.repeats(other)), default=run.time)
+
+    def _before(self, run: RunEntry) -> Iterator[RunEntry]:
+        return islice(self.runs, len(self.runs) - self.run_places[run.name], None)
 
 
 def read_catalogue(store: Store, group: SeriesGroup, server: str) -> GroupCatalogue:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from torchperf_ci.stats.effect import Effect
     from torchperf_ci.store.client import Store
 
+OUT_OF_SIGHT = 35 * 86_400
+"""Seconds without a result on one machine until a series counts as no longer measured there; a monthly benchmark has
+one in between."""
 MAX_OPERATORS = 3
 """Most operators that are named for a culprit, the largest change of time first."""
 Entry: TypeAlias = dict[str, object]
@@ -60,8 +63,12 @@ class ChangeEntry:
         return self.word == "regressed" and self.recovered is None and self.ended is None
 
 
-def change_entry(series: Series, change: LevelChange, rule: MetricRule, ended: int | None) -> ChangeEntry:
-    """Return the entry of a change of level, without its culprits. One that does not matter is just a change."""
+def change_entry(series: Series, change: LevelChange, rule: MetricRule, newest: int) -> ChangeEntry:
+    """Return the entry of a change of level, without its culprits. One that does not matter is just a change.
+
+    ``newest`` is the time of the newest run on its kind of machine.
+    """
+    last = change.newest.timestamp
     own = (change.last.commit, change.first.commit)
     effect = change.effect if rule.kind == "ratio" else None
     is_small = effect is not None and effect.size < log1p(rule.min_effect)
@@ -76,7 +83,7 @@ def change_entry(series: Series, change: LevelChange, rule: MetricRule, ended: i
         *rounded_effect(effect),
         *change.commits,
         change.recovered.timestamp if change.recovered else None,
-        ended,
+        last if last < newest - OUT_OF_SIGHT else None,
         own if own != change.commits else None,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shlex
 from itertools import chain
 from operator import methodcaller
@@ -18,6 +20,8 @@ from torchperf_ci.store.migrations import open_existing
 from torchperf_ci.web.documents import Documents, is_document
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from torchperf_ci.options.storage_commands import IngestOptions, SiteOptions
 
 PAGES = Path(__file__).with_name("pages")
@@ -68,8 +72,7 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
     """
     data, start = folder / "data", folder / "index.html"
     contents = chain(
-        ((f"data/{path}", content) for path, content in documents.everything()),
-        ((str(page.relative_to(PAGES)), page.read_bytes()) for page in PAGES.rglob("*") if page.is_file()),
+        ((f"data/{path}", content) for path, content in documents.everything()), _versioned_pages()
     )
     written, files = 0, set()
     advice = "; name a directory that is writable"
@@ -87,3 +90,16 @@ def write_site(documents: Documents, folder: Path) -> tuple[int, int]:
             if is_document(old.relative_to(data).as_posix()):
                 old.unlink()
     return written, len(files)
+
+
+def _versioned_pages() -> Iterator[tuple[str, bytes]]:
+    """Yield the files of the pages by path, with scripts and styles at addresses that their contents determine.
+
+    GitHub Pages lets browsers keep each file for ten minutes, so that a new page would run the old scripts.
+    """
+    files = {
+        page.relative_to(PAGES): page.read_bytes() for page in sorted(PAGES.rglob("*")) if page.is_file()
+    }
+    version = hashlib.sha256(b"".join(files.values())).hexdigest()[:8]
+    for path, content in files.items():
+        yield str(path), re.sub(rb'(\.js|\.css)"', rf'\1?v={version}"'.encode(), content)

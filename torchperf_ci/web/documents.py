@@ -145,11 +145,18 @@ class Documents:
         return self._run_document(run, self._results_of_runs(run, *self.groups[run.group].recent(run, 1)))
 
     def _run_document(self, run: RunEntry, results: RunResults) -> RunDocument:
-        recent = self.groups[run.group].recent(run)
+        known = self.groups[run.group]
+        recent = known.recent(run)
         previous, oldest = (recent[0], recent[-1]) if recent else (None, run)
-        measured = measured_between(self._store, run.group, run.branch, oldest.time, run.time)
-        cases = [series.case for series_id in measured if (series := self._series_by_id.get(series_id))]
-        return run_document(run, previous, results, cases, self.groups[run.group].series_places)
+        recent_cases, tried = (self._cases(run, start) for start in (oldest.time, known.begun(run)))
+        return run_document(run, previous, results, recent_cases, tried, known.series_places)
+
+    def _cases(self, run: RunEntry, start: int) -> set[Series]:
+        """Return the cases that were measured on a run's branch from ``start`` until it began."""
+        if start == run.time:
+            return set()
+        measured = measured_between(self._store, run.group, run.branch, start, run.time)
+        return {series.case for series_id in measured if (series := self._series_by_id.get(series_id))}
 
     def comparison(self, base_id: str, head_id: str) -> object:
         """Return ``compare/BASE/HEAD.json``."""
@@ -229,8 +236,8 @@ class GroupCache:
                 continue
             values[group] = msgspec.json.decode(text, type=value_type) if text else compute(group)
             if self._store.has_values and not text and made_of == self._states[group]:
-                made = {"made_of": made_of, "text": as_json(values[group]).decode()}
-                row = {"kind": kind, **group._asdict(), **made}
+                made = as_json(values[group]).decode()
+                row = {"kind": kind, **group._asdict(), "made_of": made_of, "text": made}
                 # A user who may only read computes the values each time.
                 with suppress(RefusedStatementError):
                     self._store.insert("torchperf_kept", list(row), as_json(row))

@@ -219,8 +219,8 @@ def parse_query(body: bytes | bytearray, parameters: Sequence[tuple[str, str]]) 
 
 def _members(parameters: Sequence[tuple[str, str]]) -> dict[str, object]:
     """Return the members of the query that ``parameters`` ask; ``models`` and ``metrics`` may be repeated."""
-    variables: dict[str, object] = dict(parameters)
-    form = variables.pop("format", "JSONEachRow")
-    for name in ("models", "metrics"):
-        variables[name] = [value for given, value in parameters if given == name and value]
-    return {"queryVariables": variables, "format": form}
+    lists = {
+        name: [one for given, one in parameters if given == name and one] for name in ("models", "metrics")
+    }
+    variables = {**dict(parameters), **lists}
+    return {"format": variables.pop("format", "JSONEachRow"), "queryVariables": variables}

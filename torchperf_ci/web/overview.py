@@ -73,7 +73,7 @@ def summary_of_group(
     segmented = segment_all(judged, lambda series, row: rule_of_points(series.metric, row, policy))
     histories = dict(zip(judged, segmented, strict=True))
     changes = [
-        change_entry(series, change, history.rule, group.ended(series))
+        change_entry(series, change, history.rule, group.newest.time)
         for series, history in histories.items()
         for change in history.changes
     ]
@@ -129,8 +129,7 @@ def overview_document(summaries: Sequence[GroupSummary], culprits: Sequence[Entr
     ``time`` is that of the newest point that is not in milliseconds. ``causes`` are all open regressions grouped by
     cause, newest first; ``culprits`` the newest commits that bisections have proven, for any series.
     """
-    ends = (summary.entry.run.end for summary in summaries)
-    newest = max((end for end in ends if end < LATEST_SECOND), default=0)
+    newest = max((end for one in summaries if (end := one.entry.run.end) < LATEST_SECOND), default=0)
     groups = [replace(one.entry, silent=_is_silent(one.entry, newest)) for one in summaries]
     groups.sort(key=lambda entry: (-entry.open, -entry.run.time))
     lasting = [change for summary in summaries for change in summary.changes if change.is_open]

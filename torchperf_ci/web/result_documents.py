@@ -22,14 +22,16 @@ from torchperf_ci.series.outcomes import (
 from torchperf_ci.series.points import Point, RunResults, Series, differing_facts, of_trunk, usual_facts
 from torchperf_ci.series.policy import rule_of_points
 from torchperf_ci.series.run_comparison import compare_runs, mean_ratios
-from torchperf_ci.series.run_matrix import sensitivity_of
+from torchperf_ci.series.run_matrix import newest_machine, sensitivity_of
 from torchperf_ci.series.segmenting import segment_all
+from torchperf_ci.stats.past import NEWEST
 from torchperf_ci.web.changes import Entry, change_entry, rounded_effect, with_culprits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from torchperf_ci.config import Rule
+    from torchperf_ci.series.level_changes import SeriesHistory
     from torchperf_ci.series.past_values import PastValues
     from torchperf_ci.web.catalogue import GroupCatalogue, RunEntry
 
@@ -49,7 +51,7 @@ def series_document(
     rule = rule_of_points(series.metric, trunk, policy)
     (history,) = segment_all({series: trunk}, lambda *_: rule, with_newest=False)
     # As `check` computes them.
-    sensitivity = next(iter(sensitivity_of({series: trunk[-NEWEST_POINTS:]}, {series: rule})), None)
+    sensitivity = next(iter(sensitivity_of({series: _settled(series, trunk, history)}, {series: rule})), None)
     noise, detectable = (sensitivity.noise, sensitivity.detectable) if sensitivity else (None, None)
     shown = [point for point in points if year_of(point.timestamp) == year]
     return {
@@ -70,7 +72,7 @@ def series_document(
             if rule.kind != "outcome" and year_of(level.start) <= year <= year_of(level.end)
         ],
         "changes": [
-            with_culprits(change_entry(series, change, rule, group.ended(series)), culprits)
+            with_culprits(change_entry(series, change, rule, group.newest.time), culprits)
             for change in history.changes
             if year_of(change.first.timestamp) == year
         ],
@@ -84,6 +86,14 @@ def series_document(
         "min_effect": rule.min_effect,
         "version": 6,
     }
+
+
+def _settled(series: Series, points: Sequence[Point], history: SeriesHistory) -> Sequence[Point]:
+    """Return the newest points on one machine, but not those of a level that has just begun: its step is no noise."""
+    own = newest_machine({series: points}).get(series, ())
+    begun = [own.index(change.first) for change in history.changes if change.last in own]
+    recent = (place for place in begun if place > len(own) - 2 * NEWEST)
+    return own[: next(recent, None)][-NEWEST_POINTS:]
 
 
 def year_of(timestamp: int) -> int:
@@ -155,17 +165,18 @@ def run_document(
     run: RunEntry,
     previous: RunEntry | None,
     by_run: RunResults,
-    recent_cases: Iterable[Series],
+    recent_cases: set[Series],
+    tried: set[Series],
     places: Mapping[Series, int],
 ) -> RunDocument:
     """Return a run. ``recent_cases`` may lack those of the previous run, where records have no time.
 
-    ``places`` are those of its series in the index.
+    ``tried`` are the cases of earlier attempts, ``places`` those of its series in the index.
     """
     results, before = by_run.get(run.name, {}), by_run.get(previous.name, {}) if previous else {}
     measured = sorted((item for item in results.items() if item[0].metric != STATUS), key=itemgetter(0))
     outcomes = outcomes_of_cases(results)
-    known = {*recent_cases, *(series.case for series in before)}
+    known = recent_cases | {series.case for series in before}
     words = dict.fromkeys((series.case for series in results), "no status") | {
         case: "pass" if passed(point) else outcome_word(point) for case, point in outcomes.items()
     }
@@ -181,7 +192,7 @@ def run_document(
             for case in sorted(outcomes)
             if words[case] != "pass"
         ],
-        [_case_name(case) for case in sorted(known - words.keys())],
+        [_case_name(case) for case in sorted(known - words.keys() - tried)],
         disturbances({series: [point] for series, point in results.items()}),
         _steps([places[series] for series, _ in measured]),
         measured[-1][0].id if measured else "",

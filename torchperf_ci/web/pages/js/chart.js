@@ -49,6 +49,7 @@ function photograph(canvas, title, rows) {
 }
 
 function drawn(frame, said, rows, relative) {
+  if (!window.uPlot) return said.replaceChildren("The chart cannot be drawn, as uPlot was not loaded or does not run in this browser; the table below has all of its points.");
   const times = [...new Set(rows.flatMap((row) => row.points.map((point) => point.time)))].sort((a, b) => a - b);
   const place = new Map(times.map((time, index) => [time, index]));
   const lines = rows.flatMap((row, index) => [true, false].map((judged) => ({ row, index, judged, points: row.points.filter((point) => onTrunk(row, point) === judged) }))).filter(({ points }) => points.length);
@@ -75,7 +76,7 @@ function options(rows, lines, relative, times, narrow, said) {
       { ...axis, size: 32, space: narrow ? 56 : 80, values: (_, moments, __, ___, step) => moments.map((time) => moment(time, step)) },
       { ...axis, size: (_, texts) => 16 + 8 * Math.max(...(texts ?? []).map((text) => text.length), 3), values: (_, numbers, __, ___, step) => value(numbers, step) },
     ],
-    scales: { x: times.length === 1 ? { range: [times[0] - DAY, times[0] + DAY] } : {}, y: { range: (_, low, high) => reach(low, high) } },
+    scales: { x: times.length === 1 ? { range: [times[0] - DAY, times[0] + DAY] } : {}, y: { range: (plot, low, high) => reach(plot, spreads(rows), low, high) } },
     series: [{}, ...lines.map(({ row, index, judged }) => ({
       stroke: () => colour(index), fill: null, width: 1, dash: dash(index), alpha: row.levels.length ? 0.6 : 0.9,
       paths: row.levels.length || !judged ? () => null : undefined, // a series with levels is drawn by these
@@ -103,11 +104,27 @@ export function ticks(scaled, said) {
   };
 }
 
-/** The range of the value axis: the values with a margin of at least 2%, so that mere noise does not fill the chart. */
-function reach(low, high) {
+/** The spreads that are drawn: none of thousands. */
+function spreads(rows) {
+  if (rows.reduce((sum, row) => sum + row.points.length, 0) > MAX_SPREADS) return [];
+  return rows.flatMap((row, index) => row.points.filter((point) => row.by !== null && point.value !== null && point.n > 1)
+    .map((point) => ({ index, time: point.time, low: point.low * row.by, high: point.high * row.by })));
+}
+
+/**
+ * The range of the value axis: the values with their spreads and a margin of at least 2%, so that mere noise does not fill the chart.
+ * Spreads get at most as much room above and below as the values have, so that one repetition does not flatten all others.
+ */
+function reach(plot, all, low, high) {
   if (low === null || high === null) return [0, 1];
-  const margin = Math.max((high - low) * 0.1, Math.abs(high) * 0.02) || 1;
-  return [low >= 0 ? Math.max(0, low - margin) : low - margin, high + margin];
+  const { min, max } = plot.series[0]; // the times that are zoomed to
+  const seen = all.filter(({ time }) => time >= min && time <= max);
+  const least = Math.abs(high) * 0.02;
+  const room = Math.max(high - low, least);
+  const bottom = Math.max(low - room, Math.min(low, ...seen.map((spread) => spread.low)));
+  const top = Math.min(high + room, Math.max(high, ...seen.map((spread) => spread.high)));
+  const margin = Math.max((top - bottom) * 0.1, least) || 1;
+  return [low >= 0 ? Math.max(0, bottom - margin) : bottom - margin, top + margin];
 }
 
 function unit(plot, text) {
@@ -133,16 +150,18 @@ function beneath(plot, rows) {
 }
 
 function above(plot, rows) {
-  const few = rows.reduce((sum, row) => sum + row.points.length, 0) <= MAX_SPREADS;
+  const { min, max } = plot.scales.y;
   const marks = new Map();
+  for (const { index, time, low, high } of spreads(rows)) {
+    line(plot, [[time, low], [time, high]], { stroke: colour(index), alpha: 0.35 });
+    if (low < min) sign(plot, time, "▾", colour(index), min);
+    if (high > max) sign(plot, time, "▴", colour(index), max);
+  }
   rows.forEach((row, index) => {
     if (row.by === null) return;
-    for (const point of row.points) {
-      if (point.value === null) cross(plot, point.time, colour(index));
-      else if (few && point.n > 1) line(plot, [[point.time, point.low * row.by], [point.time, point.high * row.by]], { stroke: colour(index), alpha: 0.35 });
-    }
+    for (const point of row.points) if (point.value === null) sign(plot, point.time, "×", colour(index), min);
     for (const level of row.levels) line(plot, [[level.start, level.value * row.by], [level.end, level.value * row.by]], { stroke: colour(index), width: 2.5, dashes: dash(index) });
-    for (const entry of row.changes) marks.set(`${entry.time} ${sign(entry)}`, [entry.time, sign(entry), `--${TONES[entry.word]}`, []]);
+    for (const entry of row.changes) marks.set(`${entry.time} ${name(entry)}`, [entry.time, name(entry), `--${TONES[entry.word]}`, []]);
     for (const entry of row.machine_changes) marks.set(`${entry.time} machine`, [entry.time, machine(entry), "--quiet", [4, 4]]);
   });
   label(plot, [...marks.values()].sort(([left], [right]) => left - right));
@@ -154,7 +173,7 @@ function machine({ differs }) {
   return names && names.length <= 20 ? `new ${names}` : "new machine";
 }
 
-const sign = (entry) => `${SIGNS[TONES[entry.word]]} ${entry.culprits[0] ? short(entry.culprits[0].commit) : entry.ratio ? change(entry.ratio) : entry.word}`;
+const name = (entry) => `${SIGNS[TONES[entry.word]]} ${entry.culprits[0] ? short(entry.culprits[0].commit) : entry.ratio ? change(entry.ratio) : entry.word}`;
 
 function line(plot, ends, { stroke, width = 1, dashes = [], alpha = 1 }) {
   paint(plot, (ink) => {
@@ -165,19 +184,19 @@ function line(plot, ends, { stroke, width = 1, dashes = [], alpha = 1 }) {
   });
 }
 
-/** Marks a run without a value, such as a failed one, at the bottom of the chart. */
-function cross(plot, time, stroke) {
+/** Marks a run without a value, such as a failed one, or a spread that goes on, within the edge of the chart at `value`. */
+function sign(plot, time, text, stroke, value) {
   paint(plot, (ink) => {
-    ink.fillStyle = stroke; ink.font = `${12 * devicePixelRatio}px system-ui`; ink.textAlign = "center";
-    ink.fillText("×", plot.valToPos(time, "x", true), plot.bbox.top + plot.bbox.height - 2 * devicePixelRatio);
+    ink.fillStyle = stroke; ink.font = `${12 * devicePixelRatio}px system-ui`; ink.textAlign = "center"; ink.textBaseline = text === "▴" ? "top" : "bottom";
+    ink.fillText(text, plot.valToPos(time, "x", true), plot.valToPos(value, "y", true));
   });
 }
 
-/** Draws a line for each mark. Its text moves down row by row until it covers no other, and to the left if there is no room. */
+/** Draws a line for each mark. Its text moves down row by row until it covers no other, to the left if there is no room, and is left out beside the same one. */
 function label(plot, marks) {
   const { ctx: ink, bbox } = plot;
   const [space, height] = [4 * devicePixelRatio, 15 * devicePixelRatio];
-  const ends = [];
+  const [ends, told] = [[], new Map()];
   for (const [time, text, variable, dashes] of marks) {
     const x = plot.valToPos(time, "x", true);
     if (x < bbox.left || x > bbox.left + bbox.width) continue;
@@ -186,6 +205,8 @@ function label(plot, marks) {
       ink.strokeStyle = css(variable); ink.fillStyle = css(variable); ink.setLineDash(dashes); ink.lineWidth = devicePixelRatio;
       ink.beginPath(); ink.moveTo(x, bbox.top); ink.lineTo(x, bbox.top + bbox.height); ink.stroke();
       const width = ink.measureText(text).width;
+      if (x - told.get(text) < width + space) return; // one after another, a machine's series tell the same
+      told.set(text, x);
       const start = x + space + width > bbox.left + bbox.width ? x - space - width : x + space;
       const free = ends.findIndex((end) => end < start);
       const row = free < 0 ? ends.length : free;

@@ -1,23 +1,17 @@
 // Loads the documents, each only once, and decodes the lists of all series and runs.
 
 const loaded = new Map();
+const VERSIONS = { index: 3, overview: 5, regressions: 3, series: 6, run: 4, compare: 3 }; // of the documents that this code knows
 
 /** Loads a document by its path below `data/`. Rejects with a message for users. */
 export function load(path) {
-  if (!loaded.has(path)) {
-    loaded.set(path, fetched(path).catch((error) => {
-      loaded.delete(path); // it may succeed later
-      throw error;
-    }));
-  }
+  if (!loaded.has(path)) loaded.set(path, fetched(path));
+  loaded.get(path).catch(() => loaded.delete(path)); // it may succeed later
   return loaded.get(path);
 }
 
 /** The same, or null if the document does not exist, such as a comparison that is not part of a static site. */
-export const loadIfThere = (path) => load(path).catch((error) => {
-  if (!(error instanceof Missing)) throw error;
-  return null;
-});
+export const loadIfThere = (path) => load(path).catch((error) => (error instanceof Missing ? null : Promise.reject(error)));
 
 /** Makes `load` fetch every document again. */
 export const forget = () => loaded.clear();
@@ -28,17 +22,15 @@ async function fetched(path) {
   if (!answer) throw new Error("The server does not answer. Is it still running?");
   if (answer.status === 404) throw new Missing(`There is no document ${path} here.`);
   if (!answer.ok) throw new Error(`The server answered ${answer.status} for ${path}.`);
-  return answer.json().catch(() => { throw new Error(`The answer for ${path} broke off, or is of something else, such as the login page of a proxy.`); });
+  const content = await answer.json().catch(() => { throw new Error(`The answer for ${path} broke off, or is of something else, such as the login page of a proxy.`); });
+  if (content.version !== VERSIONS[path.split(/\W/)[0]]) throw new Error("This page and its results are of different versions of torchperf. Reload it; a browser may keep an old page for ten minutes.");
+  return content;
 }
 
 class Missing extends Error {}
 
 /** A document does not fit the index: the store has changed between the two. */
-export class Changed extends Error {
-  constructor() {
-    super("The results are changing at the moment. Reload this page.");
-  }
-}
+export class Changed extends Error { message = "The results are changing at the moment. Reload this page."; }
 
 /** Loads all series as objects, with the text to search in, and all runs, newest first. */
 export async function catalogue() {

@@ -1,14 +1,10 @@
 // Creates elements from data. Strings always become text nodes: no code of the pages parses markup.
 
 /** Creates an element with attributes and children; strings become text, null is left out. `on…` attributes are listeners. */
-export function h(tag, attributes = {}, ...children) {
-  return fill(document.createElement(tag), attributes, children);
-}
+export const h = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 
 /** The same for SVG elements. */
-export function svg(tag, attributes = {}, ...children) {
-  return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-}
+export const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -21,9 +17,7 @@ function fill(element, attributes, children) {
 }
 
 /** A link within the dashboard, to a page with a state. */
-export function link(page, state, ...children) {
-  return h("a", { href: address(page, state) }, ...children);
-}
+export const link = (page, state, ...children) => h("a", { href: address(page, state) }, ...children);
 
 export function address(page, state = {}) {
   const query = new URLSearchParams(Object.entries(state).filter(([, value]) => value !== "" && value != null));
@@ -32,9 +26,7 @@ export function address(page, state = {}) {
 }
 
 /** A link to another site if the URL is HTTP or HTTPS; else plain text. */
-export function outward(url, text) {
-  return /^https?:\/\//.test(url ?? "") ? h("a", { href: url, rel: "noreferrer" }, text) : text;
-}
+export const outward = (url, text) => /^https?:\/\//.test(url ?? "") ? h("a", { href: url, rel: "noreferrer" }, text) : text;
 
 /** Formats a value as the terminal does, with at least four significant digits, never rounded to zero; a missing value is a dash. */
 export function number(value, unit = "") {
@@ -88,9 +80,7 @@ export const counted = (count) => count.toLocaleString("en");
 export const plural = (count, noun, nouns = `${noun}s`) => `${counted(count)} ${count === 1 ? noun : nouns}`;
 
 /** The name of a series, with the most specific part first. */
-export function seriesName(names) {
-  return [names.model, names.mode, names.dtype, names.backend].filter(Boolean).join(" ") || "without a name";
-}
+export const seriesName = (names) => [names.model, names.mode, names.dtype, names.backend].filter(Boolean).join(" ") || "without a name";
 
 export const machineName = (names) => [names.device, names.arch].filter(Boolean).join(" · ");
 
@@ -101,9 +91,7 @@ export const differ = (all, field) => all.some((one) => one[field] !== all[0][fi
 export const benchmarkName = (names, several) => (several ? `${names.repo} ${names.benchmark}` : names.benchmark);
 
 /** A command line with a button that copies it. */
-export function command(line) {
-  return h("div", { class: "command" }, h("code", {}, line), copying(line));
-}
+export const command = (line) => h("div", { class: "command" }, h("code", {}, line), copying(line));
 
 /** The column with the command that measures a row again; `names(row)` are the names of its series. */
 export const againColumn = (names) => ({
@@ -151,19 +139,13 @@ export const TONES = { regressed: "bad", open: "bad", recovered: "none", "no lon
 export const SIGNS = { bad: "✗", good: "✓", warning: "◆", none: "●" };
 
 /** A colored label with a sign; long texts may wrap. */
-export function badge(tone, text) {
-  return h("span", { class: `badge ${tone}${text.length > 24 ? " long" : ""}` }, `${SIGNS[tone]} ${text}`);
-}
+export const badge = (tone, text) => h("span", { class: `badge ${tone}${text.length > 24 ? " long" : ""}` }, `${SIGNS[tone]} ${text}`);
 
 /** A list of key figures, given as pairs of a name and a value. */
-export function figures(...pairs) {
-  return h("dl", { class: "figures" }, ...pairs.filter(Boolean).map(([name, ...value]) => h("div", {}, h("dt", {}, name), h("dd", {}, ...value))));
-}
+export const figures = (...pairs) => h("dl", { class: "figures" }, ...pairs.filter(Boolean).map(([name, ...value]) => h("div", {}, h("dt", {}, name), h("dd", {}, ...value))));
 
 /** A change in percent with its interval beneath. */
-export function changed(row) {
-  return [change(row.ratio), h("small", {}, row.low === null ? "" : interval(row.low, row.high))];
-}
+export const changed = (row) => [change(row.ratio), h("small", {}, row.low === null ? "" : interval(row.low, row.high))];
 
 /** The column of a series: its name, and beneath it what distinguishes it from others of the same name. */
 export const seriesColumn = (beneath) => ({

@@ -68,7 +68,7 @@ function card(group, many) {
       group.not_run ? row("Did not run", link("run", { id: run.id }, badge("warning", plural(group.not_run, "case")))) : null,
       group.differs.length ? row("Machine", badge("warning", group.differs.join("; "))) : null),
     h("p", {}, group.previous ? [link("compare", { base: group.previous, head: run.id }, "Compare with the previous run"), " · "] : "",
-      link("series", { q: Object.values(where).join(" ").trim() }, plural(group.series, "series", "series")),
+      link("series", where, plural(group.series, "series", "series")),
       drawing ? [h("span", { class: "tool" }, " · "), h("button", { type: "button", class: "plain", onclick: () => save("trend.svg", drawing.querySelector("svg").outerHTML) }, "Trend as SVG")] : ""));
 }
 

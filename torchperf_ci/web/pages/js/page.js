@@ -13,7 +13,8 @@ export function page(name, title, draw) {
   const redraw = () => drawn(main, title, () => draw(state(), main));
   addEventListener("popstate", redraw);
   addEventListener("statechange", redraw);
-  addEventListener("pagehide", () => history.replaceState({ top: scrollY }, ""));
+  // Firefox reloads with the state that a page had before it was hidden; Safari on iOS knows only that it is hidden.
+  for (const leaving of ["beforeunload", "pagehide"]) addEventListener(leaving, () => history.replaceState({ top: scrollY }, ""));
   redraw().then(() => scrollTo(0, history.state?.top ?? scrollY)); // a browser that goes back restores it before anything is drawn
 }
 

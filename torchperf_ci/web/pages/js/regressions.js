@@ -41,7 +41,7 @@ function culpritState(entry, all, picks, filter) {
 
 const COLUMNS = [
   { head: "since", short: true, value: (row) => day(row.time) },
-  { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state], row.recovered ? `recovered ${day(row.recovered)}` : row.state === "no longer measured" ? `no result since ${day(row.ended)}` : row.state) },
+  { head: "state", value: (row) => row.state, cell: (row) => badge(TONES[row.state], row.recovered ? `recovered ${day(row.recovered)}` : row.state === "no longer measured" ? `no comparable result since ${day(row.ended)}` : row.state) },
   seriesColumn((row) => [row.name.metric, row.repo, row.benchmark, machineName(row.name)].filter(Boolean).join(", ")),
   { head: "repository", hidden: true, rare: true, value: (row) => row.repo }, { head: "benchmark", hidden: true, rare: true, value: (row) => row.benchmark },
   { head: "metric", hidden: true, value: (row) => row.name.metric },

@@ -4,12 +4,13 @@ import { catalogue, onTrunk, wholeSeries } from "./data.js";
 import { TONES, badge, benchmarkName, changeOf, changed, command, commitName, counted, day, differ, evidence, extreme, figures, h, interval, link, machineName, measureAgain, minute, number, plural, reading, seriesName, short } from "./dom.js";
 import { chart, relativeBy, swatch } from "./chart.js";
 import { finder } from "./find.js";
-import { choice, nothingYet, page, setState, state as now } from "./page.js";
+import { choice, filters, matching, noMatch, nothingYet, page, setState, state as now } from "./page.js";
 import { table } from "./table.js";
 
 const MOST = 20;
 const SPANS = [["30", "30 days"], ["90", "90 days"], ["365", "a year"]];
 const DAY = 86_400;
+const PICKS = Object.fromEntries(["repo", "benchmark", "device", "arch"].map((name) => [name, (series) => series[name]]));
 
 page("series", "Series", async (state) => {
   const index = await catalogue();
@@ -17,28 +18,30 @@ page("series", "Series", async (state) => {
   const asked = [...new Set((state.s ?? "").split(","))].filter(Boolean);
   const ids = asked.slice(0, MOST);
   const chosen = ids.map((id) => index.byId.get(id)).filter(Boolean);
+  const found = chosen.length ? index.all : matching(index.all, PICKS, state);
+  const add = picker(found, index.severalRepos, ids, state.q ?? "");
   const unknown = ids.length - chosen.length;
   const where = new Set(chosen.map((series) => `${benchmarkName(series, index.severalRepos)} on ${machineName(series)}`));
   return [
-    h("h1", {}, chosen.length === 1 ? `${seriesName(chosen[0])}: ${chosen[0].metric}` : chosen.length ? plural(chosen.length, "series", "series") : `Find one of ${plural(index.all.length, "series", "series")}`),
+    h("h1", {}, chosen.length === 1 ? `${seriesName(chosen[0])}: ${chosen[0].metric}` : chosen.length ? plural(chosen.length, "series", "series") : `Find one of ${plural(found.length, "series", "series")}`),
     asked.length > MOST ? h("p", { class: "problem" }, `A chart has ${MOST} series at most; ${asked.length - MOST} of this address are left out.`) : null,
     where.size === 1 ? h("p", { class: "quiet" }, ...where) : null,
     unknown ? h("p", { class: "problem" }, `${plural(unknown, "series", "series")} in this address ${unknown === 1 ? "is" : "are"} not in the store.`) : null,
-    ...(chosen.length ? await shown(chosen, state, index.all, picker(index, ids, state.q ?? "")) : [h("div", { class: "picker" }, picker(index, ids, state.q ?? "")), state.q ? null : models(index.all)]),
+    ...(chosen.length ? await shown(chosen, state, index.all, add) : [filters(index.all, PICKS, state), h("div", { class: "picker" }, add), state.q ? null : found.length ? models(found) : noMatch(index.all, PICKS, state, "series")]),
   ];
 });
 
 /** A search field for series; each match can be added to those drawn, or drawn alone. */
-function picker(index, ids, query) {
+function picker(items, severalRepos, ids, query) {
   const full = ids.length >= MOST && `A chart has ${MOST} series at most: remove one first.`;
   const item = (series, input) => {
     const is = ids.includes(series.id);
     const other = is ? ids.filter((id) => id !== series.id) : [...ids, series.id];
     return [
       h("button", { type: "button", name: series.id, "aria-pressed": is ? "true" : "false", disabled: full && !is, title: full, onclick: () => setState({ s: other.join(","), q: input.value }) }, is ? "Remove" : "Add"), " ",
-      link("series", { ...now(), s: series.id, q: "" }, `${seriesName(series)} ${series.metric}`), h("span", { class: "quiet" }, ` ${machineName(series)} · ${benchmarkName(series, index.severalRepos)}`)];
+      link("series", { ...now(), s: series.id, q: "" }, `${seriesName(series)} ${series.metric}`), h("span", { class: "quiet" }, ` ${machineName(series)} · ${benchmarkName(series, severalRepos)}`)];
   };
-  return finder({ id: "find", label: "Find series", items: index.all, item, nouns: ["series", "series"], query, hint: "words of a model, metric, device …", keep: (q) => setState({ q }, false) });
+  return finder({ id: "find", label: "Find series", items, item, nouns: ["series", "series"], query, hint: "words of a model, metric, device …", keep: (q) => setState({ q }, false) });
 }
 
 /** The table of all models, for users who do not know what to search for. */
@@ -50,7 +53,7 @@ function models(all) {
     counts.set(series.model, row);
   }
   return table("models", plural(counts.size, "model"), [
-    { head: "model", prose: true, value: (row) => row.model, cell: (row) => (row.model ? link("series", { q: row.model }, row.model) : "without a name") },
+    { head: "model", prose: true, value: (row) => row.model, cell: (row) => (row.model ? link("series", { ...now(), q: row.model }, row.model) : "without a name") },
     { head: "metrics", prose: true, value: (row) => [...row.metrics].sort().join(", ") },
     { head: "machines", prose: true, value: (row) => [...row.machines].sort().join(", "), cell: (row) => (row.machines.size > 2 ? plural(row.machines.size, "machine") : [...row.machines].sort().join(", ")) },
     { head: "series", number: true, value: (row) => row.count },

@@ -61,9 +61,7 @@ function quoted(value) {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }
 
-function json(columns, rows) {
-  return JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((column) => [column.head, column.value(row) ?? null]))), null, 1);
-}
+const json = (columns, rows) => JSON.stringify(rows.map((row) => Object.fromEntries(columns.map((column) => [column.head, column.value(row) ?? null]))), null, 1);
 
 /** Offers generated content as a download. */
 export function save(name, content) {
