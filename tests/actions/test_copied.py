@@ -118,9 +118,8 @@ def role(aws: S3Server, issuer: Issuer) -> dict[str, str]:
 
 def kept(place: str) -> list[dict[str, Any]]:
     """All records that are there."""
-    opened = open_place(place)
-    bodies = [gzip.decompress(opened.get(key)) for key in list(opened.keys())]
-    return [json.loads(line) for body in bodies for line in body.splitlines()]
+    bodies = contents(open_place(place)).values()
+    return [json.loads(line) for body in bodies for line in gzip.decompress(body).splitlines()]
 
 
 def summary(act: Act, job: str) -> str:
