@@ -342,6 +342,7 @@ BODY_LIMIT = 65_536
 
 _END = "<!-- /torchperf -->"
 """The end of what is ours in a body; people write below it."""
+_END_MARKER = re.compile(rf"^(?! {{4}}|\t|>).*?{_END}", re.MULTILINE)  # not in code, such as an error
 
 
 def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext, text: str = "") -> str:
@@ -351,7 +352,8 @@ def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext
     """
     marker = MEMORY_MARKER.search(text)
     above = text[: marker.end(1)] if marker else ""
-    _, _, below = text.partition(_END)
+    end = _END_MARKER.search(text)
+    below = text[end.end() :] if end else ""
     if size(above + below) > BODY_LIMIT // 2:
         above = below = ""
     room = BODY_LIMIT - size(above + _END + below)
