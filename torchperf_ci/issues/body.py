@@ -350,9 +350,8 @@ def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext
 
     If that is more than half of what GitHub takes, it stays in the edit history only.
     """
-    marker = MEMORY_MARKER.search(text)
+    marker, end = MEMORY_MARKER.search(text), _END_MARKER.search(text)
     above = text[: marker.end(1)] if marker else ""
-    end = _END_MARKER.search(text)
     below = text[end.end() :] if end else ""
     if size(above + below) > BODY_LIMIT // 2:
         above = below = ""
