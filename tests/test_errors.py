@@ -25,6 +25,7 @@ def test_at_most_a_few_names_are_told(name: str, known: list[str], told: str) ->
     [
         (FileNotFoundError(2, "No such file or directory", "secret/path"), "No such file or directory"),
         (OSError("no number of the system's"), "no number of the system's"),
+        (TimeoutError(), "TimeoutError"),
     ],
 )
 def test_a_refusal_is_told_in_the_words_of_who_refuses(error: OSError, told: str) -> None:

@@ -171,7 +171,8 @@ def failing_as(
     try:
         yield
     except of as error:
-        msg = f"{before}{getattr(error, 'strerror', None) or error}{after}"
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        msg = f"{before}{why}{after}"
         raise kind(msg) from error
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -201,13 +201,9 @@ def _overrides(listing: bytes) -> list[GitSetting]:
                 entry.partition("\n") for scope, entry in entries if scope in ("system", "global", "command")
             )
             settings += [(key, instead), *((name, value) for name, _, value in others if name == key)]
-    return settings + [(f"filter.{name}.required", "true") for name in _filters(settings)]
-
-
-def _filters(settings: Iterable[GitSetting]) -> Iterable[str]:
-    """Return the names of filters in ``settings``; they are made required, since git would check out raw files."""
-    parts = (key.partition(".")[2].rpartition(".")[0] for key, _ in settings if key.startswith("filter."))
-    return dict.fromkeys(parts)
+    # Without its program, git would check out raw files unless the filter is required.
+    filters = (key.rpartition(".")[0] for key, _ in settings if key.startswith("filter."))
+    return settings + [(f"{name}.required", "true") for name in dict.fromkeys(filters)]
 
 
 def _git_message(command: str, status: int, stderr: bytes) -> str:

@@ -83,6 +83,14 @@ def test_an_issue_that_is_rewritten_keeps_what_people_wrote_around_it(above: str
     assert "word word" not in issue_body(FINDING, memory, CONTEXT, f"{'word ' * 8000}{edited}")
 
 
+def test_an_error_that_quotes_our_end_does_not_end_ours() -> None:
+    """An error is shown as code, which nothing escapes. All below it was taken for what people wrote, each time."""
+    finding = replace(FINDING, kind="broken", culprit=None, why="assert '<!-- /torchperf -->' in page")
+    memory = remember_finding(None, finding, NIGHT)
+    edited = f"{issue_body(finding, memory, CONTEXT)}\n\nI did. -- Ada"
+    assert issue_body(finding, memory, CONTEXT, edited) == edited
+
+
 def test_lines_that_a_browser_sent_are_found() -> None:
     memory = remember_finding(None, FINDING, NIGHT)
     text = issue_body(FINDING, memory, CONTEXT).replace("\n", "\r\n")

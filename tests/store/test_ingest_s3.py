@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import random
+from functools import partialmethod
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 from urllib.parse import parse_qsl, unquote, urlsplit
 from urllib.request import Request, urlopen
 from uuid import uuid4
@@ -14,6 +17,7 @@ from uuid import uuid4
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
 from seaweedfs import BUCKET, GRANTED, JUDGE, S3Server
 from serving import serving
@@ -250,11 +254,15 @@ def test_the_engine_reads_with_a_role(
 def test_what_the_engine_cannot_list_is_fetched_only_once(
     store: Store, objects: Objects, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(S3Reader, "listed", _refuse)
+    """Nor is the bucket listed twice."""
+    wrong, lists = Credentials("nobody", "secret"), Mock(side_effect=S3Place.listed)
+    monkeypatch.setattr(S3Place, "engine_access", lambda *_, **__: (os.environ["AWS_ENDPOINT_URL"], wrong))
+    monkeypatch.setattr(S3Place, "listed", partialmethod(lists))
     objects.put("v3/a.json", gzip.compress(line("a")))
     objects.put("v3/verdicts.json", b'{"version": 1, "verdicts": []}')
     outcome = take(store, objects)
     assert (outcome.records, outcome.judged, outcome.refused) == (1, 1, ())
+    assert lists.call_count == 1
     monkeypatch.setattr(S3Place, "get", None)
     assert take(store, objects).known == 2
 

@@ -198,6 +198,7 @@ def test_a_job_that_need_not_upload_is_not_warned(
     folder: Path, job: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "for another step")
+    monkeypatch.setenv("UPLOADER_PASSWORD", "")  # a secret that is not given, as to the reusable workflow
     assert upload(folder) == 0
     assert "::warning" not in capsys.readouterr().err
     assert not Path(job["GITHUB_STEP_SUMMARY"]).exists()

@@ -342,6 +342,7 @@ BODY_LIMIT = 65_536
 
 _END = "<!-- /torchperf -->"
 """The end of what is ours in a body; people write below it."""
+_END_MARKER = re.compile(rf"^(?! {{4}}|\t|>).*?{_END}", re.MULTILINE)  # not in code, such as an error
 
 
 def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext, text: str = "") -> str:
@@ -349,9 +350,9 @@ def issue_body(finding: IssueFinding, memory: IssueMemory, context: IssueContext
 
     If that is more than half of what GitHub takes, it stays in the edit history only.
     """
-    marker = MEMORY_MARKER.search(text)
+    marker, end = MEMORY_MARKER.search(text), _END_MARKER.search(text)
     above = text[: marker.end(1)] if marker else ""
-    _, _, below = text.partition(_END)
+    below = text[end.end() :] if end else ""
     if size(above + below) > BODY_LIMIT // 2:
         above = below = ""
     room = BODY_LIMIT - size(above + _END + below)

@@ -55,8 +55,8 @@ class S3Reader:
         source, parameters = self._source(f"{self.prefix}**", "'One'")
         sql = statement("list_s3").replace("/* objects */", source)
         try:
-            found = self.listed_here()
             store.rows(sql, {**parameters, "most": 1})
+            found = self.listed_here()
         except (CredentialsError, PlaceUnreadableError):
             rows = store.rows(sql, {**parameters, "most": 2**63})
             found = sorted(ListedObject(key, f"etag:{etag}", size) for key, etag, size in rows)

@@ -88,8 +88,8 @@ def upload_command(options: UploadOptions) -> int:
 def _say_that_there_is_no_target(options: UploadOptions) -> None:
     """Say that nothing is uploaded, and warn if the job was meant to: other credentials may serve another step."""
     text = "there is no target, so nothing is uploaded"
-    signs = {_TO, _DEFAULT_TO, "UPLOADER_PASSWORD"} & os.environ.keys()
-    if options.to is not None or options.role or signs:
+    signs = options.to is not None, options.role, os.environ.get("UPLOADER_PASSWORD")
+    if any(signs) or {_TO, _DEFAULT_TO} & os.environ.keys():
         text += ": name one with --to (input to), or as `upload` in torchperf.yml"
         actions.annotate([actions.Annotation("warning", text, title="Upload")])
         actions.append_summary(to_markdown(Document(f"⚠️ Upload: {text}")))
