@@ -161,29 +161,38 @@ def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
 def _duplicates(
     issues: Iterable[TrackedIssue], matches: Sequence[matching.IssueMatch], night: str
 ) -> Iterator[IssueAction]:
-    """Actions that close issues without a culprit whose series are all explained by a culprit in another issue.
+    """Actions that close issues of which another one tells everything.
 
-    Issues that were updated tonight, and culprits whose issue was opened tonight, wait for the next night, so that
-    repeating a night finds nothing to do.
+    Issues that were updated tonight, and others that were opened tonight, wait for the next night, so that repeating a
+    night finds nothing to do.
     """
     matched = {match.issue.number for match in matches if match.issue}
-    culprits = [
-        match
-        for match in matches
-        if match.finding.kind == "culprit" and match.word == "known"
-        if match.issue and match.issue.memory.opened < night
-    ]
-    for issue in issues:
-        unlocated = issue.is_open and issue.memory.kind == "unlocated" and issue.memory.reported < night
-        if unlocated and issue.number not in matched:
-            series = series_of(issue.memory.rows)
-            for match in culprits:
-                tonight = {verdict.series for verdict in match.finding.verdicts}
-                if series <= series_of(match.finding.rows) & tonight - matching.further_series(
-                    match.finding, issue
-                ):
-                    yield IssueAction("duplicate", issue.memory, issue, other=match.issue)
-                    break
+    proven: dict[int, list[IssueRow]] = defaultdict(list)
+    for match in matches:
+        if match.issue and match.finding.kind == "culprit" and match.word == "known":
+            proven[match.issue.number] += match.finding.rows
+    live = [issue for issue in issues if issue.is_open and not issue.memory.accepted]
+    earlier = [issue for issue in live if issue.memory.opened < night]
+    for issue in live:
+        if issue.memory.reported < night and issue.number not in matched:
+            all_told = (it for it in earlier if _tells_everything(it, issue, proven[it.number]))
+            if other := next(all_told, None):
+                yield IssueAction("duplicate", issue.memory, issue, other=other)
+
+
+def _tells_everything(other: TrackedIssue, issue: TrackedIssue, proven: Sequence[IssueRow]) -> bool:
+    """Whether the ``other`` issue is an older one of the same cause, or names a culprit of all that has none here.
+
+    GitHub's list may have missed the older one. ``proven`` are the rows of the other one's culprits tonight.
+    """
+    is_same = not {*issue.memory.fingerprints}.isdisjoint(other.memory.fingerprints)
+    if other.number >= issue.number if is_same else issue.memory.kind != "unlocated":
+        return False
+    rows, tonight = one_row_per_series((*other.memory.rows, *proven)), series_of(proven)
+    told = {row.series: row for row in rows if is_same or row.proven or row.series in tonight}
+    return (is_same or issue.memory.rows != ()) and all(
+        row.series in told and matching.is_same_change(row, told[row.series]) for row in issue.memory.rows
+    )
 
 
 def _updates(
