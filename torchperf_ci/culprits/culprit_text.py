@@ -97,9 +97,7 @@ def build_variance(bisection: Bisection) -> str:
 
 def _proven_on(before: int, of_it: int) -> str:
     if before == of_it == 1:
-        return (
-            "Proven for these two builds only: neither was rebuilt, so part of the effect may be build luck"
-        )
+        return "Proven for these two builds only: neither was rebuilt, so part of it may be build luck"
     return f"Proven on {counted(of_it, 'build')} of it and {before} of its predecessor"
 
 

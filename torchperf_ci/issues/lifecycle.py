@@ -171,14 +171,12 @@ def _duplicates(
     earlier = [issue for issue in live if issue.memory.opened < night]
     for issue in live:
         is_quiet = issue.memory.reported < night and issue.number not in matched
-        others = (it for it in earlier if is_quiet and _tells_everything(it, issue, matches))
+        others = (it for it in earlier if is_quiet and _tells_all(it, issue, matches))
         if other := next(others, None):
             yield IssueAction("duplicate", issue.memory, issue, other=other)
 
 
-def _tells_everything(
-    other: TrackedIssue, issue: TrackedIssue, matches: Iterable[matching.IssueMatch]
-) -> bool:
+def _tells_all(other: TrackedIssue, issue: TrackedIssue, matches: Iterable[matching.IssueMatch]) -> bool:
     """Whether the ``other`` issue is an older one of the same cause, which a list of GitHub's may have missed.
 
     Or names a proven culprit of everything that has none here.

@@ -122,9 +122,8 @@ class IssueTracker:
         Memories in issues by others are ignored: they may be forged.
         """
         with self._explaining("list issues"):
-            issues = self.client.all(
-                lambda: self.client.repository.get_issues(state="all", labels=[self.label])
-            )
+            get_issues = self.client.repository.get_issues
+            issues = self.client.all(lambda: get_issues(state="all", labels=[self.label]))
         known = sorted(filter(None, map(self._tracked, issues)), key=lambda issue: issue.number)
         mine = [issue for issue in issues if issue.state == "open" and self._is_by_us(issue)]
         return known, [f"#{issue.number} {_LOST}" for issue in mine if parse_memory(issue.body or "") is None]
