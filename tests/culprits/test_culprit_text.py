@@ -99,7 +99,7 @@ def test_a_culprit_is_told_with_author_day_pull_request_and_how_sure(culprit: Cu
         ((2, 1), "Proven on 1 build of it and 2 of its predecessor"),
         (
             (1, 1),
-            "Proven for these two builds only: neither was rebuilt, so part of the effect may be build luck",
+            "Proven for these two builds only: neither was rebuilt, so part of it may be build luck",
         ),
     ],
 )

@@ -3,12 +3,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 from desk import Desk
 from nights import OTHER, judged, located, located_within, measured, regressed, series
 
 from torchperf_ci.issues.tracker import TrackedIssue
+
+if TYPE_CHECKING:
+    from torchperf_ci.culprits.culprit import Bisection
 
 NET, BERT = series("resnet18"), series("bert")
 ON_CPU = series("resnet18", "cpu")
@@ -154,6 +158,26 @@ def test_an_issue_waits_a_night_to_be_the_duplicate_of_one_that_is_just_opened(d
     assert desk.night(3, every, *proven) == ["duplicate 2"]
 
 
+def test_what_is_proven_on_several_nights_is_a_duplicate_once_all_of_it_is(desk: Desk) -> None:
+    """Bisections of a range do not all end in one night."""
+    net, bert = regressed(NET), regressed(BERT)
+    vit = regressed(series("vit"))
+    desk.night(1, judged(vit), located(vit))
+    assert desk.night(2, judged(vit, net, bert)) == ["open 2"]
+    assert desk.night(3, judged(vit, net, bert), located(vit, net)) == ["extend 1"]
+    assert desk.night(4, judged(bert), located(bert)) == ["duplicate 2", "extend 1"]
+
+
+def test_a_further_step_is_no_duplicate_of_the_first(desk: Desk) -> None:
+    further = regressed(NET, 1.3, 1.1, ends=LATER)
+    desk.night(1, judged(regressed(NET)), located(regressed(NET)))
+    assert desk.night(2, judged(further)) == ["open 2"]
+    assert desk.night(3, judged(measured(NET, 1.3), regressed(BERT)), located(regressed(BERT))) == [
+        "extend 1"
+    ]
+    assert len(desk.open) == 2
+
+
 def test_the_issue_of_a_set_from_an_earlier_version_goes_on(desk: Desk) -> None:
     """It knew a set by its last commit."""
     slow = judged(regressed(NET))
@@ -262,10 +286,13 @@ def test_what_a_memory_has_no_room_for_is_no_news_every_night(desk: Desk) -> Non
     assert [row.series for row in desk.issues[2].memory.rows] == [NET]
 
 
-def test_of_two_issues_about_the_same_the_older_one_goes_on(desk: Desk) -> None:
-    desk.night(1, judged(regressed(NET)))
+@pytest.mark.parametrize("bisections", [[], [located(regressed(NET))]], ids=["no culprit", "culprit"])
+def test_of_two_issues_about_the_same_the_older_one_goes_on(desk: Desk, bisections: list[Bisection]) -> None:
+    """GitHub's list missed the first, which was opened moments ago."""
+    desk.night(1, judged(regressed(NET)), *bisections)
     desk.issues[2] = replace(desk.issues[1], number=2)
-    assert desk.night(2, judged(regressed(NET), regressed(BERT))) == ["extend 1"]
+    assert desk.night(2, judged(regressed(NET))) == ["duplicate 2"]
+    assert desk.night(3, judged(regressed(NET)), *bisections) == []
 
 
 def test_closed_issues_are_not_compared_with_each_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,6 +186,21 @@ def test_it_closes_with_the_evidence_and_opens_again(nightly: Nightly, github: G
     assert OTHER in issue.body
 
 
+def test_of_two_changes_of_a_series_the_one_that_closes_says_that_it_may_be_the_other(
+    nightly: Nightly,
+) -> None:
+    """The level between them is left by either."""
+    nightly.settings("recovered_nights: 1")
+    nightly.report(1, judged(SLOW), located(SLOW))
+    further = regressed(NET, 1.3, 1.1, ends=LATER)
+    nightly.report(9, judged(further), located(further, commit=OTHER, ends=LATER))
+    nightly.report(10, judged(measured(NET, 1.1)))
+    assert nightly.states == ["open", "completed"]
+    assert "(https://github.example/octo/perf/issues/1) is about the same numbers" in nightly.said[-1]
+    nightly.report(11, judged(measured(NET)))
+    assert "is about the same numbers" not in nightly.said[-1]
+
+
 def test_what_opens_again_without_a_culprit_is_about_the_range_in_which_it_is_back(nightly: Nightly) -> None:
     nightly.settings("recovered_nights: 1")
     for day, night in enumerate(
@@ -300,6 +315,10 @@ def test_what_is_no_issue_of_ours_is_not_touched(nightly: Nightly, github: GitHu
     nightly.report(2, judged(SLOW), located(SLOW))
     assert issue.body == before
     assert len(nightly.issues) == 2
+    assert nightly.summary.count("1 has our label") == (change == "no memory")
+    issue.login = "mallory"
+    nightly.report(3, judged(SLOW))
+    assert nightly.summary.count("1 has our label") == (change == "no memory")
 
 
 def test_ours_is_found_on_a_later_page(nightly: Nightly, github: GitHub) -> None:

@@ -343,4 +343,4 @@ def test_of_two_issues_about_the_same_the_older_one_is_kept(nightly: Nightly, gi
     assert nightly.report(2, judged(SLOW, regressed(BERT)), located(SLOW, regressed(BERT))) == 0
     assert "bert" in ours.body
     assert "bert" not in later.body
-    assert nightly.states == ["open", "open"]
+    assert nightly.states == ["open", "duplicate"]

@@ -97,9 +97,7 @@ def build_variance(bisection: Bisection) -> str:
 
 def _proven_on(before: int, of_it: int) -> str:
     if before == of_it == 1:
-        return (
-            "Proven for these two builds only: neither was rebuilt, so part of the effect may be build luck"
-        )
+        return "Proven for these two builds only: neither was rebuilt, so part of it may be build luck"
     return f"Proven on {counted(of_it, 'build')} of it and {before} of its predecessor"
 
 
@@ -185,13 +183,11 @@ def _numbers(effect: Effect | None) -> tuple[str, str]:
 def _operator_row(operator: OperatorCost) -> tuple[str, ...]:
     change_ms = (operator.new_ms or 0) - (operator.old_ms or 0)
     sign = "−" if change_ms < 0 else "+" if change_ms else ""
-    same = operator.old_count == operator.new_count
+    counts = dict.fromkeys((operator.old_count, operator.new_count))
     return (
         f"{sign}{_three_digits(abs(change_ms))}",
         f"{_three_digits(operator.old_ms)} → {_three_digits(operator.new_ms)}",
-        _three_digits(operator.new_count)
-        if same
-        else f"{_three_digits(operator.old_count)} → {_three_digits(operator.new_count)}",
+        " → ".join(map(_three_digits, counts)),
         operator.kind,
         short(operator.name, NAME_LENGTH),
     )

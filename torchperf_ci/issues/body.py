@@ -314,11 +314,7 @@ def _how_bisected(bisection: Bisection) -> doc.Folded:
     return doc.Folded(
         f"How it was bisected: {culprit_text.cost(bisection)}",
         [
-            *(
-                doc.Paragraph(f"{doc.short(sentence, _MAX_SENTENCE_LENGTH)}.")
-                for sentence in sentences
-                if sentence
-            ),
+            *(doc.Paragraph(f"{doc.short(it, _MAX_SENTENCE_LENGTH)}.") for it in sentences if it),
             doc.Commands(repeat_commands(bisection)),
             doc.Note([doc.short(note, _MAX_SENTENCE_LENGTH) for note in (why, *bisection.notes) if note]),
             *culprit_text.evidence_tables(bisection),
@@ -328,12 +324,9 @@ def _how_bisected(bisection: Bisection) -> doc.Folded:
 
 def _link_to_run(context: IssueContext) -> Sequence[doc.Block]:
     """A link to the run, whose files are complete; the issue may omit parts."""
-    run: tuple[doc.Piece, ...] = (
-        "Full details are in the files of ",
-        doc.Link("the run that reported this", context.run_url),
-        ".",
-    )
-    return (doc.Paragraph(run, small=True),) if context.run_url else ()
+    run = doc.Link("the run that reported this", context.run_url)
+    words = ("Full details are in the files of ", run, ".")
+    return (doc.Paragraph(words, small=True),) if context.run_url else ()
 
 
 BODY_LIMIT = 65_536

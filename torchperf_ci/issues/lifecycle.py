@@ -43,8 +43,8 @@ class IssueAction:
     """One action on ``issue``, or on a new one if that is None; afterwards the issue's memory is ``memory``.
 
     ``findings`` are tonight's findings that belong to it, the most important first, ``rows`` the new rows and those
-    that are back, and ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates.
-    ``resolution`` says how it is known that the cause is gone.
+    that are back, and ``verdicts`` tonight's verdicts on its series. ``other`` is the issue that it duplicates, else an
+    open one that reports one of its series, too. ``resolution`` says how it is known that the cause is gone.
     """
 
     what: ActionKind
@@ -160,29 +160,36 @@ def _at_its_level(row: IssueRow, verdicts: Sequence[Verdict]) -> IssueRow:
 def _duplicates(
     issues: Iterable[TrackedIssue], matches: Sequence[matching.IssueMatch], night: str
 ) -> Iterator[IssueAction]:
-    """Actions that close issues without a culprit whose series are all explained by a culprit in another issue.
+    """Actions that close issues of which another one tells everything.
 
-    Issues that were updated tonight, and culprits whose issue was opened tonight, wait for the next night, so that
-    repeating a night finds nothing to do.
+    Issues that were updated tonight, and others that were opened tonight, wait for the next night, so that repeating a
+    night finds nothing to do.
     """
     matched = {match.issue.number for match in matches if match.issue}
-    culprits = [
-        match
-        for match in matches
-        if match.finding.kind == "culprit" and match.word == "known"
-        if match.issue and match.issue.memory.opened < night
-    ]
-    for issue in issues:
-        unlocated = issue.is_open and issue.memory.kind == "unlocated" and issue.memory.reported < night
-        if unlocated and issue.number not in matched:
-            series = series_of(issue.memory.rows)
-            for match in culprits:
-                tonight = {verdict.series for verdict in match.finding.verdicts}
-                if series <= series_of(match.finding.rows) & tonight - matching.further_series(
-                    match.finding, issue
-                ):
-                    yield IssueAction("duplicate", issue.memory, issue, other=match.issue)
-                    break
+    live = [issue for issue in issues if issue.is_open and not issue.memory.accepted]
+    earlier = [issue for issue in live if issue.memory.opened < night]
+    for issue in live:
+        is_quiet = issue.memory.reported < night and issue.number not in matched
+        others = (it for it in earlier if is_quiet and _tells_all(it, issue, matches))
+        if other := next(others, None):
+            yield IssueAction("duplicate", issue.memory, issue, other=other)
+
+
+def _tells_all(other: TrackedIssue, issue: TrackedIssue, matches: Iterable[matching.IssueMatch]) -> bool:
+    """Whether the ``other`` issue is an older one of the same cause, which a list of GitHub's may have missed.
+
+    Or names a proven culprit of everything that has none here.
+    """
+    is_same = not {*issue.memory.fingerprints}.isdisjoint(other.memory.fingerprints)
+    if other.number >= issue.number if is_same else issue.memory.kind != "unlocated":
+        return False
+    mine = [match.finding for match in matches if match.issue is other and match.finding.kind == "culprit"]
+    proven = [row for finding in mine for row in finding.rows]
+    rows, tonight = one_row_per_series((*other.memory.rows, *proven)), series_of(proven)
+    told = {row.series: row for row in rows if is_same or row.proven or row.series in tonight}
+    return (is_same or issue.memory.rows != ()) and all(
+        row.series in told and matching.is_same_change(row, told[row.series]) for row in issue.memory.rows
+    )
 
 
 def _updates(
@@ -211,14 +218,22 @@ def _updates(
             busy.add(issue.number)
             covered |= series_of(issue.memory.rows)
     actions = [
-        _update(issue, findings[issue.number], tonight, rules, resolved)
+        replace(action, other=_also_about(issue, kept))
         for issue in kept
         if issue.number in busy
+        if (action := _update(issue, findings[issue.number], tonight, rules, resolved))
     ]
     memories = [issue.memory for issue in kept if issue.is_open]
     taken = {name for memory in memories for name in (*memory.fingerprints, *memory.suspects)}
     taken.update(*(match.finding.names for match in matches if match.word == "new"))
-    return list(_without_taken_fingerprints([action for action in actions if action], taken))
+    return list(_without_taken_fingerprints(actions, taken))
+
+
+def _also_about(issue: TrackedIssue, issues: Iterable[TrackedIssue]) -> TrackedIssue | None:
+    """An open issue that reports a series of this one, too."""
+    mine = series_of(issue.memory.rows)
+    others = (it for it in issues if it.is_open and it is not issue)
+    return next((it for it in others if mine & series_of(row for row in it.memory.rows if row.night)), None)
 
 
 def _without_rows_of_others(issue: TrackedIssue, matches: Iterable[matching.IssueMatch]) -> TrackedIssue:
@@ -348,8 +363,7 @@ def _with_findings(memory: IssueMemory, findings: Sequence[IssueFinding], night:
     """The memory with tonight's findings added, as far as it fits; a proven culprit stays proven."""
     known = memory
     for finding in findings:
-        kind = "culprit" if "culprit" in (known.kind, finding.kind) else finding.kind
-        known = replace(remember_finding(known, finding, night), kind=kind, recovered=())
+        known = replace(remember_finding(known, finding, night), recovered=())
     return storable(known)
 
 
@@ -369,15 +383,14 @@ def remember_finding(memory: IssueMemory | None, finding: IssueFinding, night: s
         suspects = finding.suspects[:_MAX_SUSPECTS]
         return IssueMemory(finding.kind, (finding.fingerprint,), rows, night, night, suspects=suspects)
     is_part = finding.suspects and finding.names & {*memory.fingerprints, *memory.suspects}
+    names = () if is_part else (finding.fingerprint,)
     known, new = memory.suspects, finding.suspects[:_MAX_SUSPECTS]
     suspects = (new or known) if memory.recovered else (known or new)
     is_proven = any(subject.kind == "culprit" and not subject.suspects for subject in (memory, finding))
     return replace(
         memory,
-        kind=finding.kind,
-        fingerprints=tuple(
-            dict.fromkeys((*memory.fingerprints, *(() if is_part else (finding.fingerprint,))))
-        ),
+        kind="culprit" if memory.kind == "culprit" else finding.kind,
+        fingerprints=tuple(dict.fromkeys((*memory.fingerprints, *names))),
         rows=one_row_per_series((*memory.rows, *finding.rows)),
         reported=max(memory.reported, night),
         suspects=() if is_proven else suspects,

@@ -111,6 +111,14 @@ def is_same_regression(row: IssueRow, verdict: Verdict) -> bool:
     return whole == 0 or log(verdict.effect.ratio) / whole >= HALF
 
 
+def is_same_change(row: IssueRow, other: IssueRow) -> bool:
+    """Whether two rows of a series tell of one step, rather than of two, the second upon the first."""
+    new, old, back = row.share_left(other.new), row.share_left(other.old), other.share_left(row.new)
+    if new is None or old is None or back is None:
+        return row.has_levels == other.has_levels
+    return min(new, back) >= HALF > old and len({row.machine, other.machine} - {""}) < 2
+
+
 def has_returned(row: IssueRow, verdict: Verdict, nights: int) -> bool:
     """Whether the newest runs of a candidate, at least ``nights``, are at least half of the way to the row's level.
 

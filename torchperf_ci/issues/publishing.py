@@ -19,7 +19,6 @@ from torchperf_ci.issues.memory import (
     IssueMemory,
     IssueRow,
     series_of,
-    without_memory,
 )
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import IssueTracker, LockedError, StaleError, TrackedIssue
@@ -76,13 +75,15 @@ def _comment_of(action: IssueAction, context: IssueContext) -> str:
         case "recover" if action.resolution:
             return _comment([Paragraph(action.resolution)])
         case "recover":
-            return recovered_comment(action.memory, _levels_now(action))
+            return recovered_comment(action.memory, _levels_now(action), action.other)
         case "reopen":
             finding = action.findings[0] if action.findings else None
             since = _range_now(action, action.memory.rows)
             return relapsed_comment(action.memory, _levels_now(action), finding, context, since)
         case "accept":
             return accepted_comment(action.memory, context)
+        case "duplicate" if action.other:
+            return f"Same as #{action.other.number}, which stays open.\n"
         case _:
             return ""
 
@@ -117,13 +118,20 @@ def located_comment(finding: IssueFinding, context: IssueContext) -> str:
     return _comment([Paragraph((what, *who, f". {_UPDATED}"))])
 
 
-def recovered_comment(memory: IssueMemory, now: Mapping[Series, float]) -> str:
-    """Report that everything has recovered, for the nights in the memory; ``now`` are tonight's levels."""
+def recovered_comment(
+    memory: IssueMemory, now: Mapping[Series, float], other: TrackedIssue | None = None
+) -> str:
+    """Report that everything has recovered, for the nights in the memory; ``now`` are tonight's levels.
+
+    If an ``other`` issue is about the same series, levels do not tell which of the changes was undone.
+    """
     *earlier, last = memory.recovered
     when = f"last {len(earlier) + 1} nights that measured it, up to" if earlier else "night of"
     what = "It passed again" if memory.kind == "broken" else "Recovered"
     text = f"{what} on the {when} {last}, so this issue is closed. It will be reopened if that changes."
-    return _comment([Paragraph(text), *_levels_table(memory, now)])
+    which = " is about the same numbers: check which of the two changes was undone."
+    too = (" ", Link(f"#{other.number}", other.url), which) if other else ()
+    return _comment([Paragraph((text, *too)), *_levels_table(memory, now)])
 
 
 def relapsed_comment(
@@ -288,8 +296,10 @@ def publish_issues(tracker: IssueTracker, tonight: NightToPublish) -> PublishedI
 def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: PublishedIssues) -> list[IssueAction]:
     """List, plan and act; return the actions whose issues have changed since they were listed."""
     # Include done.opened, because GitHub's lists may lag behind.
-    listed = {issue.number: issue for issue in (*done.opened, *tracker.list_issues())}
+    known, notes = tracker.list_issues()
+    listed = {issue.number: issue for issue in (*done.opened, *known)}
     in_order = sorted(listed.values(), key=lambda issue: issue.number)
+    done.notes = [*dict.fromkeys((*done.notes, *notes))]
     done.failed = []  # failed actions are planned again
     planned = plan_actions(tonight.findings, tonight.verdicts, in_order, tonight.rules, tonight.resolved)
     done.known = list(planned.known)
@@ -297,46 +307,35 @@ def _publish_once(tracker: IssueTracker, tonight: NightToPublish, done: Publishe
     done.dismissed = [
         f"{issue_title(finding)}: {_why_dismissed(issue)}" for finding, issue in planned.dismissed
     ]
-    return [action for action in planned.actions if not _try_action(tracker, action, tonight, done)]
-
-
-def _try_action(
-    tracker: IssueTracker, action: IssueAction, tonight: NightToPublish, done: PublishedIssues
-) -> bool:
-    """Try an action; return True if it is done or has failed, False if its issue has changed in the meantime."""
-    try:
-        _do_action(tracker, action, tonight, done)
-    except StaleError:
-        return False
-    except TorchperfError as error:
-        done.failed.append(f"{_action_name(action)}: {error}")
-    return True
+    stale = []
+    for action in planned.actions:
+        try:
+            _do_action(tracker, action, tonight, done)
+        except StaleError:
+            stale.append(action)
+        except TorchperfError as error:
+            done.failed.append(f"{_action_name(action)}: {error}")
+    return stale
 
 
 def _do_action(
     tracker: IssueTracker, action: IssueAction, tonight: NightToPublish, done: PublishedIssues
 ) -> None:
-    issue, other = action.issue, action.other
-    if issue and other:
-        _close_as_duplicate(tracker, issue)
-        done.closed.append(issue)
-        _comment_on(tracker, issue, f"Same as #{other.number}, which stays open.\n", done)
-        return
-    text = text_of_action(action, tonight.context(action))
+    issue, text = action.issue, text_of_action(action, tonight.context(action))
     if issue is None:
         done.opened.append(tracker.open(text.title, text.body))
         return
-    _write(tracker, action, issue, text)
-    lists = {"recover": done.closed, "accept": done.closed, "reopen": done.reopened}
+    if action.what == "duplicate":
+        tracker.close_as_duplicate(issue)
+    else:
+        _write(tracker, action, issue, text)
+    closed = dict.fromkeys(("recover", "accept", "duplicate"), done.closed)
+    lists = {**closed, "reopen": done.reopened}
     if action.what != "remember":
         lists.get(action.what, done.updated).append(issue)
-    if text.comment:
-        _comment_on(tracker, issue, text.comment, done)
-
-
-def _comment_on(tracker: IssueTracker, issue: TrackedIssue, text: str, done: PublishedIssues) -> None:
     try:
-        tracker.comment(issue, text)
+        if text.comment:
+            tracker.comment(issue, text.comment)
     except LockedError:
         done.notes.append(f"#{issue.number} is locked: it was edited, but not commented on")
     except TorchperfError as error:  # never tried again, as the issue is edited already
@@ -358,13 +357,6 @@ def _write(tracker: IssueTracker, action: IssueAction, issue: TrackedIssue, text
         tracker.change(issue, body=text.body, **title, **state)
 
 
-def _close_as_duplicate(tracker: IssueTracker, issue: TrackedIssue) -> None:
-    """Close an issue and remove our label and memory, so that it is not found again."""
-    labels = [label for label in issue.labels if label != tracker.label.lower()]
-    body = without_memory(issue.body).lstrip()
-    tracker.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
-
-
 def _why_dismissed(issue: TrackedIssue) -> str:
     closed = "closed as recovered" if issue.memory.closed else "closed"
     return f"#{issue.number} was {'accepted' if issue.memory.accepted else f'{closed} and stays closed'}"
@@ -377,12 +369,8 @@ def _action_name(action: IssueAction) -> str:
 
 def published_document(done: PublishedIssues) -> Document:
     """Tell what was done and what was not, with counts in the title."""
-    lists: Mapping[str, Sequence[TrackedIssue]] = {
-        "opened": done.opened,
-        "reopened": done.reopened,
-        "updated": done.updated,
-        "closed": done.closed,
-    }
+    words = ("opened", "reopened", "updated", "closed")
+    lists: Mapping[str, Sequence[TrackedIssue]] = {word: getattr(done, word) for word in words}
     counts = [f"{len(issues)} {word}" for word, issues in lists.items() if issues]
     if done.postponed:
         counts.append(f"{len(done.postponed)} postponed")

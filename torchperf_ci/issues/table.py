@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from torchperf_ci.document import MOST, Column, Folded, NoWrap, Replaceable, Table, Words, change_text, short
+from torchperf_ci import document as doc
 from torchperf_ci.metrics import is_timing, kind_of, name_and_unit, rounded
 from torchperf_ci.stats.effect import Effect
 from torchperf_ci.verdicts.verdict import Verdict
@@ -48,7 +48,7 @@ def what_got_worse(rows: Sequence[IssueRow]) -> str:
         return ""
     worst = largest_first(rows)[0]
     others = len({row.series.model for row in rows}) - 1
-    model = short(worst.series.model, MAX_NAME_LENGTH)
+    model = doc.short(worst.series.model, MAX_NAME_LENGTH)
     subject = f"{model} and {others:,} more, up to" if others else model
     return " ".join(part for part in (subject, change_in_words(worst), on_machines(rows)) if part)
 
@@ -59,7 +59,7 @@ def change_in_words(row: IssueRow) -> str:
         return "fails"
     if row.effect is None:
         return f"{_metric_name(row.series)} {levels_text(_as_verdict(row))}".strip()
-    change = change_text(rounded(row.effect.ratio) - 1)
+    change = doc.change_text(rounded(row.effect.ratio) - 1)
     is_slower = is_timing(row.series.metric) and row.effect.ratio > 1
     return f"{change[1:]} slower" if is_slower else f"{_metric_name(row.series)} {change}"
 
@@ -80,7 +80,7 @@ def machine_names(rows: Iterable[IssueRow]) -> dict[str, str]:
     names = list(dict.fromkeys(_machine(row.series) for row in rows))
     brief_names = [_MAKER_AND_MEMORY.sub("", name) for name in names]
     return {
-        name: short(brief if brief_names.count(brief) == 1 else name, MAX_NAME_LENGTH)
+        name: doc.short(brief if brief_names.count(brief) == 1 else name, MAX_NAME_LENGTH)
         for name, brief in zip(names, brief_names, strict=True)
     }
 
@@ -94,13 +94,20 @@ _ROWS_NOT_FOLDED = 15
 """The number of rows shown unfolded, so that readers find what follows the table without much scrolling."""
 
 
-def issue_table(memory: IssueMemory) -> Replaceable:
-    """All rows, the largest change first; rows beyond the first few are folded."""
+_UNPROVEN = "A change known from history is not proven to be due to this culprit: no pairs of builds have measured it."
+
+
+def issue_table(memory: IssueMemory) -> doc.Replaceable:
+    """All rows, the largest change first; rows beyond the first few are folded.
+
+    Below, whether some are not proven to be due to the commit that the issue names.
+    """
     rows = largest_first(memory.rows)
     seen, rest = rows[:_ROWS_NOT_FOLDED], rows[_ROWS_NOT_FOLDED:]
-    return Replaceable(
-        "torchperf:table", [series_table(seen), Folded(f"{len(rest):,} more", [series_table(rest)])]
-    )
+    folded = doc.Folded(f"{len(rest):,} more", [series_table(rest)])
+    has_unproven = memory.kind == "culprit" and not all(row.proven for row in rows)
+    note = [doc.Paragraph(_UNPROVEN, small=True)] if has_unproven else []
+    return doc.Replaceable("torchperf:table", [series_table(seen), folded, *note])
 
 
 TABLE_MARKERS = re.compile(
@@ -110,7 +117,7 @@ TABLE_MARKERS = re.compile(
 """Matches the table in the body of an issue, which people may have edited; none if they removed one of its ends."""
 
 
-def series_table(rows: Sequence[IssueRow], most: int = MOST) -> Table:
+def series_table(rows: Sequence[IssueRow], most: int = doc.MOST) -> doc.Table:
     """The levels of each series and the source of the numbers, without empty columns; of failures just the outcome."""
     if all(map(_is_failure, rows)):
         return _outcome_table(rows, most)
@@ -118,7 +125,7 @@ def series_table(rows: Sequence[IssueRow], most: int = MOST) -> Table:
     return _levels_table(rows, "old → new", "known from", sources, most).without_empty_columns()
 
 
-def recovery_table(rows: Sequence[IssueRow], now: Mapping[Series, float], most: int) -> Table:
+def recovery_table(rows: Sequence[IssueRow], now: Mapping[Series, float], most: int) -> doc.Table:
     """Like :func:`series_table`, but with the levels of ``now`` next to the old and the regressed ones."""
     levels = [level_in_words(row, now.get(row.series)) for row in rows]
     return _levels_table(rows, "before → regressed", "now", levels, most)
@@ -126,17 +133,17 @@ def recovery_table(rows: Sequence[IssueRow], now: Mapping[Series, float], most: 
 
 def _levels_table(
     rows: Sequence[IssueRow], levels_head: str, last_head: str, last: Sequence[str], most: int
-) -> Table:
+) -> doc.Table:
     columns = (
-        *(Column("metric"), Column("device")),
-        *(Column(levels_head, "number"), Column("change (95%)", "number"), Column(last_head)),
+        *(doc.Column("metric"), doc.Column("device")),
+        *(doc.Column(levels_head, "number"), doc.Column("change (95%)", "number"), doc.Column(last_head)),
     )
     machines = machine_names(rows)
     cells = []
     for row, last_text in zip(rows, last, strict=True):
         verdict = _as_verdict(row)
         texts = (levels_text(verdict), difference_text(verdict), last_text)
-        numbers = (NoWrap(text) if text else "" for text in texts)
+        numbers = (doc.NoWrap(text) if text else "" for text in texts)
         cells.append((_metric_name(row.series), machines[_machine(row.series)], *numbers))
     return _table(rows, columns, cells, most)
 
@@ -146,12 +153,12 @@ def _is_failure(row: IssueRow) -> bool:
     return kind_of(row.series.metric) == "outcome" and not row.new and row.old in (None, 0, 1)
 
 
-def _outcome_table(rows: Sequence[IssueRow], most: int) -> Table:
+def _outcome_table(rows: Sequence[IssueRow], most: int) -> doc.Table:
     machines = machine_names(rows)
     cells = [
         (machines[_machine(row.series)], "passed, and now fails" if row.old else "fails") for row in rows
     ]
-    return _table(rows, (Column("device"), Column("outcome")), cells, most)
+    return _table(rows, (doc.Column("device"), doc.Column("outcome")), cells, most)
 
 
 _CASE_FIELDS = ("mode", "dtype", "backend")
@@ -159,28 +166,30 @@ _CASE_FIELDS = ("mode", "dtype", "backend")
 
 
 def _table(
-    rows: Sequence[IssueRow], columns: Sequence[Column], cells: Iterable[Sequence[Words]], most: int
-) -> Table:
+    rows: Sequence[IssueRow], columns: Sequence[doc.Column], cells: Iterable[Sequence[doc.Words]], most: int
+) -> doc.Table:
     """A table whose first column names the benchmark of each row."""
     names = (*_CASE_FIELDS, "benchmark", "repo")
     differing = [name for name in names if len({getattr(row.series, name) for row in rows}) > 1]
     same = [getattr(rows[0].series, name) for name in _CASE_FIELDS if name not in differing] if rows else []
     head = (
-        short(" ".join(("benchmark,", *filter(None, same))), _MAX_HEAD_LENGTH) if any(same) else "benchmark"
+        doc.short(" ".join(("benchmark,", *filter(None, same))), _MAX_HEAD_LENGTH)
+        if any(same)
+        else "benchmark"
     )
     whole = [(_benchmark_name(row.series, differing), *rest) for row, rest in zip(rows, cells, strict=True)]
-    return Table([Column(head), *columns], whole, most=most)
+    return doc.Table([doc.Column(head), *columns], whole, most=most)
 
 
 def _benchmark_name(series: Series, differing: Iterable[str]) -> str:
     """The model, and the other fields that distinguish it in this table."""
     parts = (getattr(series, name) for name in ("model", *differing))
-    return " ".join(short(part, MAX_NAME_LENGTH) for part in parts if part)
+    return " ".join(doc.short(part, MAX_NAME_LENGTH) for part in parts if part)
 
 
 def _metric_name(series: Series) -> str:
     """The metric without its unit, which is shown with the numbers."""
-    return short(name_and_unit(series.metric)[0], MAX_NAME_LENGTH)
+    return doc.short(name_and_unit(series.metric)[0], MAX_NAME_LENGTH)
 
 
 def _machine(series: Series) -> str:

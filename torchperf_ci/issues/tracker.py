@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchperf_ci.errors import CredentialsError, NotDeliveredError
 from torchperf_ci.github import GitHubClient, GitHubRefusedError, authenticated_login, trimmed
-from torchperf_ci.issues.memory import IssueMemory, parse_memory
+from torchperf_ci.issues.memory import IssueMemory, parse_memory, without_memory
 from torchperf_ci.markdown import LOGIN
 
 if TYPE_CHECKING:
@@ -85,6 +85,12 @@ def _has_label(client: GitHubClient, name: str) -> bool:
     return True
 
 
+_LOST = (
+    "has our label, but what it remembers of earlier nights cannot be read, so nothing follows it, and its cause is "
+    "reported anew: restore the hidden line at its beginning from the edit history, or remove the label"
+)
+
+
 @dataclass(frozen=True)
 class IssueTracker:
     """Reads and changes our issues. ``labels`` are added to new issues besides our own.
@@ -110,13 +116,17 @@ class IssueTracker:
         ours = (label.name for label in labels if label.description == _MEANINGS[TORCHPERF_LABEL])
         return next(ours, TORCHPERF_LABEL)
 
-    def list_issues(self) -> list[TrackedIssue]:
-        """All our issues, open and closed, by number. Memories in issues by others are ignored: they may be forged."""
+    def list_issues(self) -> tuple[list[TrackedIssue], list[str]]:
+        """All our issues, open and closed, by number, and what to do about open ones without a readable memory.
+
+        Memories in issues by others are ignored: they may be forged.
+        """
         with self._explaining("list issues"):
-            issues = self.client.all(
-                lambda: self.client.repository.get_issues(state="all", labels=[self.label])
-            )
-        return sorted(filter(None, map(self._tracked, issues)), key=lambda issue: issue.number)
+            get_issues = self.client.repository.get_issues
+            issues = self.client.all(lambda: get_issues(state="all", labels=[self.label]))
+        known = sorted(filter(None, map(self._tracked, issues)), key=lambda issue: issue.number)
+        mine = [issue for issue in issues if issue.state == "open" and self._is_by_us(issue)]
+        return known, [f"#{issue.number} {_LOST}" for issue in mine if parse_memory(issue.body or "") is None]
 
     def open(self, title: str, body: str) -> TrackedIssue:
         """Open an issue with all labels that are available."""
@@ -147,6 +157,12 @@ class IssueTracker:
             if now.html_url != issue.url:  # moved at the same moment, and GitHub applied the edit there
                 raise StaleError
 
+    def close_as_duplicate(self, issue: TrackedIssue) -> None:
+        """Close an issue and remove our label and memory, so that it is not found again."""
+        labels = [label for label in issue.labels if label != self.label.lower()]
+        body = without_memory(issue.body).lstrip()
+        self.change(issue, body=body, state="closed", state_reason="duplicate", labels=labels)
+
     def comment(self, issue: TrackedIssue, text: str) -> None:
         """Comment on an issue. Raises :class:`LockedError` if it is locked, :class:`StaleError` if it is gone."""
         with self._explaining(f"comment on #{issue.number}", issue):
@@ -174,14 +190,16 @@ class IssueTracker:
                 refused[name] = error
         return refused
 
+    def _is_by_us(self, issue: Issue) -> bool:
+        is_pull = issue.html_url.endswith(f"/pull/{issue.number}")
+        return not is_pull and issue.user is not None and issue.user.login == self.login
+
     def _tracked(self, issue: Issue) -> TrackedIssue | None:
         """The issue if it is ours, else None. Makes no requests: lists contain all fields."""
         labels = tuple(label.name.lower() for label in issue.labels)  # GitHub ignores their case
-        if self.label.lower() not in labels or not issue.user or issue.user.login != self.login:
-            return None
         body = issue.body or ""
-        memory = parse_memory(body)
-        if memory is None or issue.html_url.endswith(f"/pull/{issue.number}"):
+        memory = parse_memory(body) if self._is_by_us(issue) and self.label.lower() in labels else None
+        if memory is None:
             return None
         return TrackedIssue(
             issue.number,

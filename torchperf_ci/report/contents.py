@@ -41,10 +41,7 @@ def read_inputs(options: ReportOptions) -> ReportInputs:
     """Read the files that the options name. Raises :class:`TorchperfError` for an invalid file."""
     files = bool(options.verdicts or options.culprits)
     if files == options.unjudged:
-        msg = (
-            "report what? give files of verdicts with --verdicts, and of culprits with --culprits, or --unjudged "
-            "alone"
-        )
+        msg = "report what? give files of verdicts with --verdicts, of culprits with --culprits, or --unjudged alone"
         raise UsageError(msg)
     if options.unjudged and [*options.to] != ["comment"]:
         msg = "--unjudged is for an earlier comment: give --to comment, too"

@@ -22,7 +22,7 @@ from torchperf_ci.issues.matching import IssueRules
 from torchperf_ci.issues.publishing import NightToPublish, PublishedIssues, publish_issues, published_document
 from torchperf_ci.issues.tracker import IssueTracker, author_login
 from torchperf_ci.markdown import escaped, to_markdown
-from torchperf_ci.report.contents import ReportInputs, publish_to_summary, why_silent, write_files
+from torchperf_ci.report.contents import ReportInputs, why_silent, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,8 +102,7 @@ def _report_published(done: PublishedIssues) -> None:
     """
     document = published_document(done)
     say(text_of(document.title))
-    if actions.in_actions():
-        publish_to_summary(to_markdown(document))
+    actions.append_summary(to_markdown(document))
     actions.set_output("issues", "\n".join(issue.url for issue in done.about))
     actions.set_output("opened", str(len(done.opened)))
     actions.set_output("closed", str(len(done.closed)))

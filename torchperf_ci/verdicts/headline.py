@@ -44,9 +44,7 @@ def group_of(verdict: Verdict) -> VerdictGroup:
 def grouped(verdicts: Iterable[Verdict]) -> dict[VerdictGroup, list[Verdict]]:
     """The verdicts by group, the most important one first; the largest changes come first in each group."""
     groups: dict[VerdictGroup, list[Verdict]] = {group: [] for group in (*LOUD, "unchanged", *QUIET)}
-    for verdict in sorted(
-        verdicts, key=lambda verdict: (verdict.size, abs(verdict.difference)), reverse=True
-    ):
+    for verdict in sorted(verdicts, key=lambda it: (it.size, abs(it.difference)), reverse=True):
         groups[group_of(verdict)].append(verdict)
     return groups
 

@@ -120,9 +120,8 @@ def portable_options(options: Mapping[str, object], names: Sequence[str]) -> Por
 
 
 def _option_words(name: str, value: Any, home: Path, folder: Path) -> Iterator[str]:
-    texts = (
-        ["auto"] if name == "batch_size" and value == 0 else _option_texts(value)
-    )  # as the option reads it
+    is_auto = name == "batch_size" and value == 0
+    texts = ["auto"] if is_auto else _option_texts(value)  # as the option reads it
     if value is True or texts:
         yield f"--{name.replace('_', '-')}"
     for text in texts:
