@@ -17,6 +17,8 @@ from math import isfinite
 from types import GenericAlias
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
 
+import msgspec
+
 from torchperf_ci.actions import one_line
 from torchperf_ci.errors import JsonFileError, ResumeError
 from torchperf_ci.records.files import MAX_BYTES, read_regular, replace_file
@@ -62,8 +64,6 @@ class JsonFormat:
 
     def parse(self, name: str, content: bytes) -> Any:
         """Check the content of a file called ``name``, and return it as JSON values. Raises :class:`JsonFileError`."""
-        import msgspec
-
         try:
             members = msgspec.json.decode(content.removeprefix(codecs.BOM_UTF8))
             is_huge = _HUGE in content.translate(_AS_ZEROS)
@@ -82,8 +82,6 @@ class JsonFormat:
 
         Types of msgspec show that it conforms to the schema in a hundredth of the time that its validator takes.
         """
-        import msgspec
-
         if not isinstance(members, dict):
             return f"is not an object{self._expected}"
         version = members.get("version")
@@ -113,8 +111,6 @@ class JsonFormat:
 
     def _type_of(self, rules: Any) -> Any:
         """Return a type for msgspec that has only values which a part of the schema allows, though not 6.0 for 6."""
-        import msgspec
-
         if "$ref" in rules:  # the rules beside it narrow it
             rules = {**self.schema["$defs"][rules["$ref"].removeprefix("#/$defs/")], **rules}
         if "enum" in rules or "const" in rules:
@@ -129,8 +125,6 @@ class JsonFormat:
         return Union[(Annotated[first, msgspec.Meta(**limits)] if limits else first, *others)]
 
     def _composed_type(self, rules: Any) -> Any:
-        import msgspec
-
         if "prefixItems" in rules:
             return GenericAlias(tuple, tuple(map(self._type_of, rules["prefixItems"])))
         if "items" in rules:
@@ -173,8 +167,6 @@ def typed(members: object, kind: type[_T]) -> _T:
     Unknown members, and those that are null, are ignored; 6.0 is an integer, as in JSON Schema. Raises
     :class:`ValueError`, which says which member has the wrong type.
     """
-    import msgspec
-
     return msgspec.convert(_convertible(members), kind, strict=False)  # so that -0.0 is an integer, too
 
 
