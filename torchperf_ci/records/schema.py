@@ -88,7 +88,7 @@ _EXACT_IN_FLOAT64 = 2**53
 def _text_change(value: object) -> str | None:
     return (
         None
-        if isinstance(value, str | None)
+        if value is None or isinstance(value, str)
         else f"{excerpt(value)} is not a string; it is stored as its text"
     )
 
