@@ -139,7 +139,7 @@ class JsonFormat:
         return msgspec.defstruct("Members", members, kw_only=True, gc=False, forbid_unknown_fields=is_closed)
 
 
-_TYPES: Mapping[str, Any] = {"string": str, "boolean": bool, "integer": int, "number": float, "null": None}
+_TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "null": None}
 _LIMITS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "pattern": "pattern"}
 _LIMITS |= {"minLength": "min_length", "maxLength": "max_length"}
 _LIMITS |= {"minItems": "min_length", "maxItems": "max_length"}
