@@ -1,18 +1,27 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 
+from torchperf_ci.bench import case
+from torchperf_ci.check.baselines import BASELINE_FORMAT
+from torchperf_ci.culprits.culprit import CULPRITS_FORMAT
 from torchperf_ci.errors import JsonFileError
+from torchperf_ci.issues import memory
 from torchperf_ci.json_files import JsonFormat, json_text, typed, write_json_file
 from torchperf_ci.records.files import MAX_BYTES
 from torchperf_ci.stats.effect import Effect
+from torchperf_ci.verdicts.verdict import VERDICTS_FORMAT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -29,7 +38,10 @@ def made(tmp_path: Path) -> JsonFormat:
         "title": "texts.json",
         "type": "object",
         "required": ["version"],
-        "properties": {"texts": {"additionalProperties": {"type": "string"}}},
+        "properties": {
+            "version": {"type": "integer"},
+            "texts": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
     }
     (tmp_path / "schema.json").write_text(json.dumps(schema))
     return JsonFormat(tmp_path / "schema.json", 3)
@@ -138,3 +150,95 @@ def test_a_file_of_just_the_limit_is_read(made: JsonFormat, tmp_path: Path) -> N
     text = '{"version": 1}'
     (tmp_path / "f.json").write_text(text + " " * (MAX_BYTES - len(text)))
     assert made.read(tmp_path / "f.json") == {"version": 1}
+
+
+FORMATS = (VERDICTS_FORMAT, CULPRITS_FORMAT, BASELINE_FORMAT, memory._FORMAT, case._COSTS_FORMAT)
+TEXTS = ("", "a", "0a" * 5, "0a" * 8, "0a" * 8 + "\n", "x" * 101, "2026-01-02", "2026-01-02T03:04:05+00:00")
+NUMBERS = (
+    0,
+    1,
+    6.0,
+    1.5,
+    -1,
+    -1e-320,
+    1e300,
+    1.0000000000000002e300,
+    10**300,
+    -int(1e300) - 1,
+    2**64,
+    10**6 + 1,
+)
+LISTS: tuple[Any, ...] = ([], [1], [1, 2], [1, None, None, 3.5], [None], ["a"], [{}])
+ODD = (*TEXTS, *NUMBERS, *LISTS, None, True, False, {}, {"a": 1}, {"a": "b"})
+
+
+REAL_VALIDATOR = jsonschema.Draft202012Validator
+
+
+class _SchemaAskedError(Exception):
+    """The types have not accepted a file."""
+
+
+@pytest.fixture
+def types_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No validator of a whole schema."""
+
+    def validator(rules: dict[str, Any]) -> Any:
+        if "properties" in rules:
+            raise _SchemaAskedError
+        return REAL_VALIDATOR(rules)
+
+    monkeypatch.setattr(jsonschema, "Draft202012Validator", validator)
+
+
+def sample(rules: Any, definitions: Any) -> Any:
+    """A value that conforms to a schema, with every member."""
+    if "$ref" in rules:
+        rules = {**definitions[rules["$ref"].removeprefix("#/$defs/")], **rules}
+    kind = rules.get("type", ["enum"])
+    match kind if isinstance(kind, str) else kind[0]:
+        case "enum":
+            return rules.get("enum", [rules.get("const")])[0]
+        case "object":
+            members = rules.get("properties") or {"a": rules["additionalProperties"]}
+            return {name: sample(rule, definitions) for name, rule in members.items()}
+        case "array":
+            items = rules.get("prefixItems") or [rules["items"]] * rules.get("minItems", 1)
+            return [sample(rule, definitions) for rule in items]
+        case "string":
+            least = max(1, rules.get("minLength", 0))
+            return next(
+                text for text in TEXTS if text[least - 1 :] and re.search(rules.get("pattern", ""), text)
+            )
+        case other:
+            return {"boolean": True, "integer": 1, "number": 1}[other]
+
+
+def changes(whole: Any) -> Iterator[None]:
+    """Change ``whole`` again and again: one value in it is replaced or removed, or a member is added."""
+    for name in [*whole, "future"] if isinstance(whole, dict) else range(len(whole)):
+        kept = whole.get(name, ...) if isinstance(whole, dict) else whole[name]
+        for value in [1, kept] if kept is ... else [*ODD, *([...] * isinstance(whole, dict)), kept]:
+            whole[name] = value
+            if value is ...:
+                del whole[name]
+            yield
+        if isinstance(kept, dict | list):
+            yield from changes(kept)
+
+
+@pytest.mark.usefixtures("types_alone")
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.schema["title"])
+def test_what_is_valid_is_accepted_without_its_schema(form: JsonFormat) -> None:
+    whole = sample(form.schema, form.schema.get("$defs"))
+    assert form.parse("whole", json.dumps(whole).encode()) == whole
+
+
+@pytest.mark.usefixtures("types_alone")
+@pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.schema["title"])
+def test_what_is_accepted_without_its_schema_is_valid(form: JsonFormat) -> None:
+    is_valid = REAL_VALIDATOR(form.schema).is_valid
+    whole = sample(form.schema, form.schema.get("$defs"))
+    for _ in changes(whole):
+        with suppress(JsonFileError, _SchemaAskedError):
+            assert is_valid(form.parse("changed", json.dumps(whole).encode())), whole

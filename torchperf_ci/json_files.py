@@ -9,12 +9,15 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from math import isfinite
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from types import GenericAlias
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union
+
+import msgspec
 
 from torchperf_ci.actions import one_line
 from torchperf_ci.errors import JsonFileError, ResumeError, failing_as
@@ -26,14 +29,13 @@ from torchperf_ci.stats.effect import Effect
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from jsonschema.protocols import Validator
-
 
 _T = TypeVar("_T")
 _MAX_MESSAGE_LENGTH = 200
 """Most characters of a file's content, or of a JSON path, that a message quotes."""
-_HUGE = re.compile(rb"\d{309}")
-"""A whole number that no float can hold."""
+_AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+_HUGE = b"0" * 309
+"""A whole number that no float can hold, with zeros for its digits: this is found much faster than a pattern."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,9 @@ class JsonFormat:
     version: int
 
     @cached_property
-    def schema(self) -> Mapping[str, object]:
+    def schema(self) -> Any:
         """The JSON Schema, as published."""
-        loaded: Mapping[str, object] = json.loads(self.schema_file.read_text(encoding="utf-8"))
-        return loaded
+        return json.loads(self.schema_file.read_text(encoding="utf-8"))
 
     def read(self, path: Path) -> Any:
         """Read and check ``path``, and return its content as JSON values.
@@ -60,13 +61,10 @@ class JsonFormat:
 
     def parse(self, name: str, content: bytes) -> Any:
         """Check the content of a file called ``name``, and return it as JSON values. Raises :class:`JsonFileError`."""
-        import msgspec
-
         try:
             members = msgspec.json.decode(content.removeprefix(codecs.BOM_UTF8))
-            problem = (
-                self._problem(members) if not _HUGE.search(content) else "holds a number beyond all bounds"
-            )
+            is_huge = _HUGE in content.translate(_AS_ZEROS)
+            problem = "holds a number beyond all bounds" if is_huge else self._problem(members)
         except ValueError as error:
             problem = f"is not valid JSON: {str(error)[:_MAX_MESSAGE_LENGTH]}{self._expected}"
         except RecursionError:
@@ -77,13 +75,24 @@ class JsonFormat:
         return members
 
     def _problem(self, members: Any) -> str:
-        """Return the first thing that is wrong with the content of a file; empty if it is valid."""
+        """Return the first thing that is wrong with the content of a file; empty if it is valid.
+
+        Types of msgspec show that it conforms to the schema in a hundredth of the time that its validator takes.
+        """
         if not isinstance(members, dict):
             return f"is not an object{self._expected}"
         version = members.get("version")
         if isinstance(version, int) and version > self.version:
             return f"version {version} is newer than this torchperf, which reads {self.version}: install a newer one"
-        for error in self._validator.iter_errors(members):
+        rules = self.schema
+        with suppress(msgspec.ValidationError):  # then the schema says what is wrong, if anything
+            msgspec.convert(members, self._type)
+            rules = {name: rules[name] for name in ("if", "then") if name in rules}  # which no type says
+        if not rules:
+            return ""
+        from jsonschema import Draft202012Validator
+
+        for error in Draft202012Validator(rules).iter_errors(members):
             place, problem = one_line(error.json_path), one_line(error.message)
             kind = "" if error.path else self._expected
             return f"{place[:_MAX_MESSAGE_LENGTH]}: {problem[:_MAX_MESSAGE_LENGTH]}{kind}"
@@ -94,10 +103,45 @@ class JsonFormat:
         return f"; expected: {self.schema['title']}"
 
     @cached_property
-    def _validator(self) -> Validator:
-        from jsonschema import Draft202012Validator
+    def _type(self) -> Any:
+        return self._type_of(self.schema)
 
-        return Draft202012Validator(self.schema)
+    def _type_of(self, rules: Any) -> Any:
+        """Return a type for msgspec that has only values which a part of the schema allows, though not 6.0 for 6."""
+        if "$ref" in rules:  # the rules beside it narrow it
+            rules = {**self.schema["$defs"][rules["$ref"].removeprefix("#/$defs/")], **rules}
+        if "enum" in rules or "const" in rules:
+            return Literal[tuple(rules.get("enum") or [rules["const"]])]
+        names = rules["type"] if isinstance(rules["type"], list) else [rules["type"]]
+        first, *others = (_TYPES[name] if name in _TYPES else self._composed_type(rules) for name in names)
+        limits = {
+            known: max(-_EXACT, min(rules[name], _EXACT)) if isinstance(rules[name], float) else rules[name]
+            for name, known in _LIMITS.items()
+            if name in rules and "prefixItems" not in rules
+        }
+        return Union[(Annotated[first, msgspec.Meta(**limits)] if limits else first, *others)]
+
+    def _composed_type(self, rules: Any) -> Any:
+        if "prefixItems" in rules:
+            return GenericAlias(tuple, tuple(map(self._type_of, rules["prefixItems"])))
+        if "items" in rules:
+            return GenericAlias(list, self._type_of(rules["items"]))
+        if "properties" not in rules:
+            return GenericAlias(dict, (str, self._type_of(rules["additionalProperties"])))
+        required, is_closed = rules.get("required", ()), "additionalProperties" in rules
+        members = [
+            (name, self._type_of(rule), msgspec.NODEFAULT if name in required else None)
+            for name, rule in rules["properties"].items()
+        ]
+        return msgspec.defstruct("Members", members, kw_only=True, gc=False, forbid_unknown_fields=is_closed)
+
+
+_TYPES = {"string": str, "boolean": bool, "integer": int, "number": float, "null": None}
+_LIMITS = {"minimum": "ge", "exclusiveMinimum": "gt", "maximum": "le", "pattern": "pattern"}
+_LIMITS |= {"minLength": "min_length", "maxLength": "max_length"}
+_LIMITS |= {"minItems": "min_length", "maxItems": "max_length"}
+_EXACT = 2.0**52
+"""The largest limit: msgspec compares whole numbers as floats, which hold those below it exactly."""
 
 
 def write_json_file(path: Path, text: str) -> None:
@@ -120,8 +164,6 @@ def typed(members: object, kind: type[_T]) -> _T:
     Unknown members, and those that are null, are ignored; 6.0 is an integer, as in JSON Schema. Raises
     :class:`ValueError`, which says which member has the wrong type.
     """
-    import msgspec
-
     return msgspec.convert(_convertible(members), kind, strict=False)  # so that -0.0 is an integer, too
 
 

@@ -183,11 +183,11 @@ def _numbers(effect: Effect | None) -> tuple[str, str]:
 def _operator_row(operator: OperatorCost) -> tuple[str, ...]:
     change_ms = (operator.new_ms or 0) - (operator.old_ms or 0)
     sign = "−" if change_ms < 0 else "+" if change_ms else ""
-    counts = dict.fromkeys((operator.old_count, operator.new_count))
+    counts = dict.fromkeys(map(_three_digits, (operator.old_count, operator.new_count)))
     return (
         f"{sign}{_three_digits(abs(change_ms))}",
         f"{_three_digits(operator.old_ms)} → {_three_digits(operator.new_ms)}",
-        " → ".join(map(_three_digits, counts)),
+        " → ".join(counts),
         operator.kind,
         short(operator.name, NAME_LENGTH),
     )

@@ -88,7 +88,7 @@ _EXACT_IN_FLOAT64 = 2**53
 def _text_change(value: object) -> str | None:
     return (
         None
-        if isinstance(value, str | None)
+        if value is None or isinstance(value, str)
         else f"{excerpt(value)} is not a string; it is stored as its text"
     )
 
@@ -238,22 +238,18 @@ def check_record(element: Any) -> tuple[RecordFinding, ...]:
 
 def _mistakable_keys(element: Any) -> Iterator[RecordFinding]:
     """Yield keys that the database takes for a column's, ignoring case, and refuses beside that one."""
-    columns = _columns()
+    columns = schema()["properties"]
     for key in element if isinstance(element, dict) else ():
         if key not in columns and (column := key.lower()) in columns:
             reason = f"the database takes it for {column}; write it so, or give it another name"
             yield RecordFinding((key,), reason, "refused")
 
 
+@lru_cache(maxsize=1)
 def schema() -> Schema:
     """Return the JSON Schema of a v3 record, as published in ``v3.schema.json``."""
     loaded: Schema = json.loads(Path(__file__).with_name("v3.schema.json").read_text(encoding="utf-8"))
     return loaded
-
-
-@lru_cache(maxsize=1)
-def _columns() -> frozenset[str]:
-    return frozenset(schema()["properties"])
 
 
 @lru_cache(maxsize=1)

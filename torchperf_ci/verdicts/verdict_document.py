@@ -289,14 +289,12 @@ def _next_step(judgements: Sequence[Judgement]) -> list[doc.Block]:
 
 def _commands(verdict: Verdict, reproduction: RepeatOptions) -> list[str]:
     """The commands that measure the series again; empty if the commits are unknown."""
-    ends = (
-        (reproduction.base, reproduction.head)
-        if reproduction.base and reproduction.head
-        else verdict.evidence.commits.in_measuring_repository
-    )
     case = case_options(verdict.series, verdict.evidence)
-    if verdict.verdict == "broken" and not (reproduction.base and reproduction.head):
+    if reproduction.base and reproduction.head:
+        return compare_lines(reproduction, reproduction.base, reproduction.head, case)
+    if verdict.verdict == "broken":
         return run_lines(reproduction, case)
+    ends = verdict.evidence.commits.in_measuring_repository
     return compare_lines(reproduction, *ends, case) if ends else []
 
 
