@@ -86,6 +86,8 @@ COMPILE_TIMES = (COMPILE_TIME, COMPILE_CPU_TIME)
 """Measured in pairs only on request, because each process then has to compile everything."""
 OF_COMPILED_CODE = (GRAPH_BREAKS, RECOMPILES, *COMPILE_TIMES)
 """Metrics that an eager case does not have."""
+IN_BYTES = (PEAK_MEMORY, HOST_PEAK_MEMORY, MEMORY_LEAK, HOST_MEMORY_LEAK)
+"""Metrics that are counted in bytes, so that their values are exact, even whole numbers."""
 SPEEDS = (LATENCY, THROUGHPUT)
 """Two views of one measurement: the throughput is the batch size over the latency."""
 

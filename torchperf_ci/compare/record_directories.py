@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from torchperf_ci.series.points import (
     without_restating,
     workload_changed,
 )
-from torchperf_ci.series.policy import MetricRule, recorded_direction, suited
+from torchperf_ci.series.policy import MetricRule, last_digit, recorded_direction, suited
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
 from torchperf_ci.verdicts.verdict import Evidence, Judgement, Verdict, VerdictWord
@@ -69,7 +68,7 @@ def judge_numbers(
     side are beyond those of the other. The series is one of ``among``, which share the probability of a false alarm.
     """
     found = (
-        _ratio(_thinned(old), _thinned(new), rule, among, _rounding(old, new))
+        _ratio(_thinned(old), _thinned(new), rule, among, last_digit(series.metric, [*old, *new]))
         if rule.kind == "ratio"
         else _difference(old, new, rule)
     )
@@ -101,17 +100,11 @@ def _thinned(values: Sequence[float]) -> Sequence[float]:
     return [float(value) for value in np.quantile(values, np.linspace(0, 1, MAX_VALUES))]
 
 
-def _rounding(*sides: Sequence[float]) -> float:
-    """How far ln(new/old) may be off because the values end with some digit, such as a clock's whole milliseconds."""
-    values = {value for side in sides for value in side}
-    digits = (int(Decimal(f"{value:.12g}").normalize().as_tuple().exponent) for value in values)
-    return float(10.0 ** min(0, *digits)) / 2 * sum(1 / median(side) for side in sides)
-
-
 def _ratio(
-    old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int, rounding: float
+    old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int, unit: float
 ) -> _NumbersFinding:
     before, after = np.log(old), np.log(new)
+    rounding = unit / 2 * (1 / median(old) + 1 / median(new))
     strict = shift_effect(before, after, 1 - 2 * ALPHA / among)
     effect, sure = shift_effect(before, after).widened(rounding), strict.widened(rounding)
     most = 1 + rule.min_effect
