@@ -10,7 +10,7 @@ from torchperf_ci.check.missing_series import lost_series, missing_verdict
 from torchperf_ci.check.numbers import judge_numbers, with_build_variance
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
 from torchperf_ci.document import day_of, first_of, range_text
-from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_positive
+from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_positive, kind_of
 from torchperf_ci.series.outcomes import outcome_text, passed, worst_of_runs
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
@@ -44,14 +44,16 @@ def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
     """Judge a count: it has changed if all runs since a recent one are outside the range of the runs before.
 
     Some nights after a change thus say the same, and continue its bisection. A count that has come and gone before, or
-    has too short a past to tell, has to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate.
+    has too short a past to tell, has to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate. An accuracy
+    that is 0 now is a failure, which proves itself.
     """
     points = [*pairing.old, *pairing.new]
     values = numbers(points)
     begin, change = _last_change(points, len(pairing.old), rule)
     word, why = change, ""
     comes_and_goes = _comes_and_goes(values[:begin], values[begin:])
-    if comes_and_goes or begin < SINGLE_RUN_HISTORY:
+    may_come_and_go = begin < SINGLE_RUN_HISTORY and kind_of(pairing.series.metric) == "count"
+    if comes_and_goes or may_come_and_go:
         begin_of_stay = min(begin, len(values) - RUNS_TO_SETTLE)
         stay = (
             _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
