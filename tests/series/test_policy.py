@@ -6,7 +6,7 @@ import pytest
 from made_points import row
 
 from torchperf_ci import config
-from torchperf_ci.series.policy import MetricRule, last_digit, rule_of_metric, suited
+from torchperf_ci.series.policy import MetricRule, rule_of_metric, suited
 
 if TYPE_CHECKING:
     from torchperf_ci.metrics import MetricKind
@@ -116,20 +116,3 @@ def test_the_new_values_tell_of_an_outcome_and_of_a_sign() -> None:
     assert suited(rule_of_metric("accuracy", {}), row([1.0]), row([0.7])).kind == "ratio"
     assert suited(rule_of_metric("score", {}), row([3.0]), row([4.0, 0.0])).kind == "ratio"
     assert suited(rule_of_metric("score", {}), row([3.0]), row([-1.0, 0.0])).kind == "amount"
-
-
-@pytest.mark.parametrize(
-    ("values", "unit"),
-    [
-        ([10, 11], 1),
-        ([0.0, 1500], 1),
-        ([10, 10.4], 0.1),
-        ([1.5e-05], 1e-6),
-        ([10, 10.0431], 0),
-        ([10.399999618530273], 0.1),  # 10.4 as a store returns it
-    ],
-)
-def test_the_last_digit_of_values(values: list[float], unit: float) -> None:
-    assert last_digit("latency(ms)", values) == pytest.approx(unit)
-    assert not last_digit("peak_memory(MiB)", values)
-    assert not last_digit("pass_rate", values)

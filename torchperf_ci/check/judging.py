@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise, takewhile
+from math import inf
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.missing_series import lost_series, missing_verdict
@@ -54,12 +55,8 @@ def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
     comes_and_goes = _comes_and_goes(values[:begin], values[begin:])
     may_come_and_go = begin < SINGLE_RUN_HISTORY and kind_of(pairing.series.metric) == "count"
     if comes_and_goes or may_come_and_go:
-        begin_of_stay = min(begin, len(values) - RUNS_TO_SETTLE)
-        stay = (
-            _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
-            if begin_of_stay > 0
-            else "unchanged"
-        )
+        begin_of_stay = max(0, min(begin, len(values) - RUNS_TO_SETTLE))
+        stay = _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
         if stay != "unchanged":
             word, begin = stay, begin_of_stay
         elif change != "unchanged":
@@ -103,9 +100,10 @@ def _last_change(points: Sequence[Point], past: int, rule: MetricRule) -> tuple[
 
 
 def _beyond(past: Sequence[float], now: Sequence[float], rule: MetricRule) -> VerdictWord:
-    """Return whether all new counts are worse, or better, than the last ones of the past."""
+    """Return whether all new counts are worse, or better, than the last ones of the past, if there are any."""
     recent = _compared(past)
-    return rule.word(above=min(now) > max(recent), below=max(now) < min(recent)) or "unchanged"
+    above, below = min(now) > max(recent, default=inf), max(now) < min(recent, default=-inf)
+    return rule.word(above=above, below=below) or "unchanged"
 
 
 def _compared(past: Sequence[float]) -> Sequence[float]:
@@ -220,10 +218,8 @@ def _judge_pass(old: Sequence[Point]) -> tuple[VerdictWord, str]:
         return "unchanged", "passes as before"
     if intermittent := _intermittent(old):
         return "noisy", f"passes, but {intermittent}"
-    return (
-        "fixed",
-        f"passes again after failing since {_day_and_commit(old[-failing])} ({outcome_text(old[-1])})",
-    )
+    why = f"passes again after failing since {_day_and_commit(old[-failing])} ({outcome_text(old[-1])})"
+    return "fixed", why
 
 
 def _intermittent(old: Sequence[Point]) -> str:

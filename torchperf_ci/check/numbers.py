@@ -18,8 +18,7 @@ import numpy as np
 
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, of_newest_runs
 from torchperf_ci.document import change_text, counted, day_of
-from torchperf_ci.metrics import DOWN
-from torchperf_ci.series.policy import last_digit
+from torchperf_ci.metrics import DOWN, last_digit
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
 from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
 from torchperf_ci.stats.creep import creep

@@ -11,7 +11,7 @@ import numpy as np
 
 from torchperf_ci.document import counted
 from torchperf_ci.errors import RecordsError, UsageError
-from torchperf_ci.metrics import STATUS, kind_of
+from torchperf_ci.metrics import STATUS, kind_of, last_digit
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances, outcome_text, passed, why_absent, worst_of_runs
@@ -22,7 +22,7 @@ from torchperf_ci.series.points import (
     without_restating,
     workload_changed,
 )
-from torchperf_ci.series.policy import MetricRule, last_digit, recorded_direction, suited
+from torchperf_ci.series.policy import MetricRule, recorded_direction, suited
 from torchperf_ci.stats.effect_estimates import shift_effect
 from torchperf_ci.stats.sequential_test import ALPHA
 from torchperf_ci.verdicts.verdict import Evidence, Judgement, Verdict, VerdictWord
@@ -247,8 +247,7 @@ def _judge_series(
         return _new(series, new[-1])
     if not new:
         reason = why_absent(series.metric, statuses.get(series.case))
-        why = f"not measured: {reason}" if reason else "head has no such record"
-        return Verdict(series, "missing", why)
+        return Verdict(series, "missing", f"not measured: {reason}" if reason else "head has no such record")
     judged_by = suited(policy.rule(series.metric, recorded_direction(new)), old, new)
     if judged_by.kind == "outcome":
         return _judge_outcome(series, old, new)
@@ -286,10 +285,8 @@ def _lacking(point: Point, judged_by: MetricRule) -> str:
 
 
 def _differences(old: Sequence[Point], new: Sequence[Point]) -> list[str]:
-    reference = old[0].fingerprint
-    return next(
-        (found for point in (*old, *new) if (found := differing_facts(reference, point.fingerprint))), []
-    )
+    found = (differing_facts(old[0].fingerprint, point.fingerprint) for point in (*old, *new))
+    return next(filter(None, found), [])
 
 
 def _judge_outcome(series: Series, base: Sequence[Point], head: Sequence[Point]) -> Verdict:

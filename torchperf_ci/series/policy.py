@@ -8,21 +8,11 @@ side of it may not have reached it yet, or may never have missed it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from math import inf
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
-from torchperf_ci.metrics import (
-    DOWN,
-    IN_BYTES,
-    MIN_AMOUNT,
-    MIN_EFFECT,
-    UP,
-    MetricKind,
-    direction_of,
-    kind_of,
-)
+from torchperf_ci.metrics import DOWN, MIN_AMOUNT, MIN_EFFECT, UP, MetricKind, direction_of, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,20 +100,3 @@ def suited(metric_rule: MetricRule, old: Sequence[Point], new: Sequence[Point] =
 def numbers(points: Iterable[Point]) -> list[float]:
     """Return the values of the points that have one."""
     return [point.value for point in points if point.value is not None]
-
-
-def last_digit(metric: str, values: Iterable[float]) -> float:
-    """Return one unit of the last digit of the values, by half of which each may be off: 1 of 10 and 11, 0.1 of 10.4.
-
-    It is 0 if one of the values has six digits, of which a store keeps seven, and for what is counted: bytes, and
-    passes among cases.
-    """
-    place = 0
-    if metric in IN_BYTES or kind_of(metric) == "outcome":
-        return 0.0
-    for value in {*values}:
-        _, digits, exponent = Decimal(f"{value:.6g}").normalize().as_tuple()
-        if len(digits) == 6:
-            return 0.0
-        place = min(place, int(exponent))
-    return float(10.0**place)
