@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from torchperf_ci import metrics
-from torchperf_ci.metrics import METRICS, PAIRED, bisected_as, is_positive, is_timing, name_and_unit
+from torchperf_ci.metrics import (
+    METRICS,
+    PAIRED,
+    bisected_as,
+    is_positive,
+    is_timing,
+    last_digit,
+    name_and_unit,
+)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -100,3 +108,20 @@ def test_what_says_how_fast_something_runs_is_known() -> None:
         "time_diff",
     )
     assert [metric for metric in (*known, *others) if is_timing(metric)] == [*known]
+
+
+@pytest.mark.parametrize(
+    ("values", "unit"),
+    [
+        ([10, 11], 1),
+        ([0.0, 1500], 1),
+        ([10, 10.4], 0.1),
+        ([1.5e-05], 1e-6),
+        ([10, 10.0431], 0),
+        ([10.399999618530273], 0.1),  # 10.4 as a store returns it
+    ],
+)
+def test_the_last_digit_of_values(values: list[float], unit: float) -> None:
+    assert last_digit("latency(ms)", values) == pytest.approx(unit)
+    assert not last_digit("peak_memory(MiB)", values)
+    assert not last_digit("pass_rate", values)

@@ -8,7 +8,7 @@ which covers the metrics of other harnesses.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -86,6 +86,7 @@ COMPILE_TIMES = (COMPILE_TIME, COMPILE_CPU_TIME)
 """Measured in pairs only on request, because each process then has to compile everything."""
 OF_COMPILED_CODE = (GRAPH_BREAKS, RECOMPILES, *COMPILE_TIMES)
 """Metrics that an eager case does not have."""
+_IN_BYTES = (PEAK_MEMORY, HOST_PEAK_MEMORY, MEMORY_LEAK, HOST_MEMORY_LEAK)
 SPEEDS = (LATENCY, THROUGHPUT)
 """Two views of one measurement: the throughput is the batch size over the latency."""
 
@@ -174,6 +175,24 @@ def name_and_unit(metric: str) -> tuple[str, str]:
 def rounded(value: float, digits: int = 6) -> float:
     """Round to some significant digits; six are far below any noise and take half the bytes."""
     return float(f"{value:.{digits}g}")
+
+
+def last_digit(metric: str, values: Iterable[float]) -> float:
+    """Return one unit of the last digit of the values, by half of which each may be off: 1 of 10 and 11, 0.1 of 10.4.
+
+    It is 0 if one of the values has six digits, of which a store keeps seven, and for what is counted: bytes, and
+    passes among cases.
+    """
+    place = 0
+    if metric in _IN_BYTES or kind_of(metric) == "outcome":
+        return 0.0
+    for value in {*values}:
+        digits, exponent = f"{value:.5e}".split("e")
+        decimals = len(digits.rstrip("0").partition(".")[2])
+        if decimals == 5:
+            return 0.0
+        place = min(place, int(exponent) - decimals)
+    return float(10.0**place)
 
 
 def _has(words: str, name: str) -> bool:

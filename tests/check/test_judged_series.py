@@ -27,6 +27,39 @@ def test_of_several_new_runs_all_are_new() -> None:
     assert verdict.old == pytest.approx(10, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("metric", "past", "now", "word"),
+    [
+        ("latency(ms)", 10.0, 11.0, "noisy"),  # may be 10.45 and 10.55
+        ("latency(ms)", 10.0, 12.0, "regressed"),
+        ("latency(ms)", 10.0, 10.6, "regressed"),
+        ("latency(ms)", 10.4, 11.0, "regressed"),
+        ("latency(ms)", 11.0, 10.0, "noisy"),
+        ("latency(ms)", 12.0, 10.0, "improved"),
+        ("latency(ms)", 100.0, 105.0, "regressed"),
+        ("wait_time(ms)", 0.0, 1.0, "noisy"),
+        ("wait_time(ms)", 0.0, 2.0, "regressed"),
+        ("peak_memory(MiB)", 10.0, 11.0, "regressed"),  # are whole numbers because they count bytes
+        ("memory_leak(KiB/iter)", 0.0, 1.0, "regressed"),
+    ],
+)
+def test_what_rounding_may_explain_is_no_proof(metric: str, past: float, now: float, word: str) -> None:
+    verdict = one([past] * 30, [now] * 3, metric)
+    assert (verdict.verdict, verdict.candidate) == (word, word == "noisy" and now > past)
+    assert verdict.why.endswith("the rounding of the values may explain it: record more digits") == (
+        word == "noisy"
+    )
+    if word == "noisy" and verdict.effect:
+        assert verdict.effect.low < 1 < verdict.effect.high
+
+
+def test_how_coarse_values_are_is_told_by_the_repetitions() -> None:
+    """The median of 10 and 11 whole milliseconds has a digit more than these."""
+    past = row([10.5] * 30, repetitions=(10.0, 10.0, 11.0, 11.0))
+    verdict = judged({LATENCY: past}, {LATENCY: row([11.0] * 3, 30)})["latency(ms)"]
+    assert (verdict.verdict, verdict.candidate) == ("noisy", True)
+
+
 def test_only_points_of_the_same_machine_count() -> None:
     past = [*row(noisy(10, 20)), *row(noisy(20, 20), 20, fingerprint=OTHER)]
     assert judged({LATENCY: past}, {LATENCY: row([20.0, 20.1], 40, fingerprint=OTHER)})[

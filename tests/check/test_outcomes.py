@@ -219,9 +219,10 @@ def test_a_pass_rate_is_judged_like_an_accuracy(past: float, now: float, word: s
     assert one([past] * 20, [now] * 3, "pass_rate").verdict == word
 
 
+@pytest.mark.parametrize("before", [1, 5, 30])
 @pytest.mark.parametrize("zeros", [1, 3])
-def test_an_accuracy_that_falls_to_zero_has_regressed(zeros: int) -> None:
-    verdict = one([*noisy(0.8, 30, cv=0.002), *[0.0] * (zeros - 1)], [0.0], "accuracy")
+def test_an_accuracy_that_falls_to_zero_has_regressed(zeros: int, before: int) -> None:
+    verdict = one([*noisy(0.8, before, cv=0.002), *[0.0] * (zeros - 1)], [0.0], "accuracy")
     assert (verdict.verdict, verdict.new) == ("regressed", 0.0)
     assert verdict.why.startswith("0")
 

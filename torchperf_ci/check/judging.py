@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise, takewhile
+from math import inf
 from typing import TYPE_CHECKING
 
 from torchperf_ci.check.missing_series import lost_series, missing_verdict
 from torchperf_ci.check.numbers import judge_numbers, with_build_variance
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, pair_with_past
 from torchperf_ci.document import day_of, first_of, range_text
-from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_positive
+from torchperf_ci.metrics import ANCHORED, LATENCY, STATUS, is_positive, kind_of
 from torchperf_ci.series.outcomes import outcome_text, passed, worst_of_runs
 from torchperf_ci.series.points import (
     WORKLOAD_CHANGED,
@@ -44,20 +45,18 @@ def judge_count(pairing: SeriesPairing, rule: MetricRule) -> Verdict:
     """Judge a count: it has changed if all runs since a recent one are outside the range of the runs before.
 
     Some nights after a change thus say the same, and continue its bisection. A count that has come and gone before, or
-    has too short a past to tell, has to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate.
+    has too short a past to tell, has to stay for :data:`RUNS_TO_SETTLE` runs; until then it is a candidate. An accuracy
+    that is 0 now is a failure, which proves itself.
     """
     points = [*pairing.old, *pairing.new]
     values = numbers(points)
     begin, change = _last_change(points, len(pairing.old), rule)
     word, why = change, ""
     comes_and_goes = _comes_and_goes(values[:begin], values[begin:])
-    if comes_and_goes or begin < SINGLE_RUN_HISTORY:
-        begin_of_stay = min(begin, len(values) - RUNS_TO_SETTLE)
-        stay = (
-            _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
-            if begin_of_stay > 0
-            else "unchanged"
-        )
+    may_come_and_go = begin < SINGLE_RUN_HISTORY and kind_of(pairing.series.metric) == "count"
+    if comes_and_goes or may_come_and_go:
+        begin_of_stay = max(0, min(begin, len(values) - RUNS_TO_SETTLE))
+        stay = _beyond(values[:begin_of_stay], values[begin_of_stay:], rule)
         if stay != "unchanged":
             word, begin = stay, begin_of_stay
         elif change != "unchanged":
@@ -101,9 +100,10 @@ def _last_change(points: Sequence[Point], past: int, rule: MetricRule) -> tuple[
 
 
 def _beyond(past: Sequence[float], now: Sequence[float], rule: MetricRule) -> VerdictWord:
-    """Return whether all new counts are worse, or better, than the last ones of the past."""
+    """Return whether all new counts are worse, or better, than the last ones of the past, if there are any."""
     recent = _compared(past)
-    return rule.word(above=min(now) > max(recent), below=max(now) < min(recent)) or "unchanged"
+    above, below = min(now) > max(recent, default=inf), max(now) < min(recent, default=-inf)
+    return rule.word(above=above, below=below) or "unchanged"
 
 
 def _compared(past: Sequence[float]) -> Sequence[float]:
@@ -218,10 +218,8 @@ def _judge_pass(old: Sequence[Point]) -> tuple[VerdictWord, str]:
         return "unchanged", "passes as before"
     if intermittent := _intermittent(old):
         return "noisy", f"passes, but {intermittent}"
-    return (
-        "fixed",
-        f"passes again after failing since {_day_and_commit(old[-failing])} ({outcome_text(old[-1])})",
-    )
+    why = f"passes again after failing since {_day_and_commit(old[-failing])} ({outcome_text(old[-1])})"
+    return "fixed", why
 
 
 def _intermittent(old: Sequence[Point]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from torchperf_ci.check.pairing import SeriesPairing, chart_points, commits_around, of_newest_runs
 from torchperf_ci.document import change_text, counted, day_of
-from torchperf_ci.metrics import DOWN
+from torchperf_ci.metrics import DOWN, last_digit
 from torchperf_ci.series.run_matrix import RunMatrix, log_values, run_matrix
 from torchperf_ci.stats.build_variance import TauEstimate, estimate_tau
 from torchperf_ci.stats.creep import creep
@@ -187,9 +187,11 @@ def _ratio_verdict(pairing: SeriesPairing, judged: Judged, row: int, rule: Metri
         old, new = _level(pairing), pairing.newest.value or nan
         return replace(verdict, effect=Effect(new / old, 0.0, inf, 0), old=old, new=new)
     detectable = share_of_log(judged.detectable[row])
+    effect = Effect.of_logs(judged.change[row], judged.low[row], judged.high[row], pairs=0)
+    rounding = _last_digit(pairing) / 2 * sum(map(ratio_of_log, (-judged.old[row], -judged.new[row])))
     return replace(
         verdict,
-        effect=Effect.of_logs(judged.change[row], judged.low[row], judged.high[row], pairs=0),
+        effect=effect.widened(rounding),
         noise=share_of_log(judged.sigma[row]),
         detectable=detectable if detectable <= MAX_DETECTABLE else None,
     )
@@ -238,6 +240,9 @@ def _verdict(
     """Return the verdict for a row. ``restored`` converts the gate's numbers to the metric's unit."""
     finding = gate_finding(judged, row, rule, _runs(pairing), partial(_day, pairing))
     old, new = float(restored(judged.old[row])), float(restored(judged.new[row]))
+    if finding.word in ("regressed", "improved") and _may_be_rounded(pairing, judged, row, restored):
+        why = f"{finding.why}, but the rounding of the values may explain it: record more digits"
+        finding = GateFinding("noisy", why, candidate=finding.word == "regressed")
     is_worse = finding.word == "regressed" or finding.candidate
     is_change = is_worse or finding.word == "improved"
     commits = _commit_range(pairing, int(judged.since[row]))
@@ -266,6 +271,21 @@ def _verdict(
             },
         ),
     )
+
+
+def _may_be_rounded(
+    pairing: SeriesPairing, judged: Judged, row: int, restored: Callable[[float], float]
+) -> bool:
+    """Whether the smaller end of a change's interval is no more than one unit of the last digit: half on each side."""
+    ends = judged.low[row], judged.high[row]
+    smallest = min(ends, key=abs) if mul(*ends) > 0 else judged.change[row]
+    old = judged.old[row]
+    return abs(restored(old + smallest) - restored(old)) <= _last_digit(pairing)
+
+
+def _last_digit(pairing: SeriesPairing) -> float:
+    points = (*pairing.old, *pairing.new)
+    return last_digit(pairing.series.metric, (value for point in points for value in point.repetitions))
 
 
 def _matrix(pairings: Sequence[SeriesPairing]) -> RunMatrix:

@@ -81,12 +81,9 @@ def why_unknown(groups: Collection[SeriesGroup], known: Collection[SeriesGroup])
     for field, word in _GROUP_FIELDS.items():
         new, old = ({getattr(group, field) for group in some} - {""} for some in (groups, known))
         if new and old and new.isdisjoint(old):
-            advice = (
-                "; if it is the same, run or upload with that --benchmark-name"
-                if field == "benchmark"
-                else ""
-            )
-            return f"the history has no {word} {_first(new)}, only {_first(old)}{advice}"
+            advice = "; if it is the same, run or upload with that --benchmark-name"
+            only = f"the history has no {word} {_first(new)}, only {_first(old)}"
+            return only + (advice if field == "benchmark" else "")
     return "the history has none of the measured series on this machine"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ import numpy as np
 
 from torchperf_ci.document import counted
 from torchperf_ci.errors import RecordsError, UsageError
-from torchperf_ci.metrics import STATUS, kind_of
+from torchperf_ci.metrics import STATUS, kind_of, last_digit
 from torchperf_ci.records.files import SUFFIXES
 from torchperf_ci.series.from_records import RecordedPoints, points_of_records
 from torchperf_ci.series.outcomes import disturbances, outcome_text, passed, why_absent, worst_of_runs
@@ -69,7 +68,7 @@ def judge_numbers(
     side are beyond those of the other. The series is one of ``among``, which share the probability of a false alarm.
     """
     found = (
-        _ratio(_thinned(old), _thinned(new), rule, among, _rounding(old, new))
+        _ratio(_thinned(old), _thinned(new), rule, among, last_digit(series.metric, [*old, *new]))
         if rule.kind == "ratio"
         else _difference(old, new, rule)
     )
@@ -101,17 +100,11 @@ def _thinned(values: Sequence[float]) -> Sequence[float]:
     return [float(value) for value in np.quantile(values, np.linspace(0, 1, MAX_VALUES))]
 
 
-def _rounding(*sides: Sequence[float]) -> float:
-    """How far ln(new/old) may be off because the values end with some digit, such as a clock's whole milliseconds."""
-    values = {value for side in sides for value in side}
-    digits = (int(Decimal(f"{value:.12g}").normalize().as_tuple().exponent) for value in values)
-    return float(10.0 ** min(0, *digits)) / 2 * sum(1 / median(side) for side in sides)
-
-
 def _ratio(
-    old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int, rounding: float
+    old: Sequence[float], new: Sequence[float], rule: MetricRule, among: int, unit: float
 ) -> _NumbersFinding:
     before, after = np.log(old), np.log(new)
+    rounding = unit / 2 * (1 / median(old) + 1 / median(new))
     strict = shift_effect(before, after, 1 - 2 * ALPHA / among)
     effect, sure = shift_effect(before, after).widened(rounding), strict.widened(rounding)
     most = 1 + rule.min_effect
@@ -254,8 +247,7 @@ def _judge_series(
         return _new(series, new[-1])
     if not new:
         reason = why_absent(series.metric, statuses.get(series.case))
-        why = f"not measured: {reason}" if reason else "head has no such record"
-        return Verdict(series, "missing", why)
+        return Verdict(series, "missing", f"not measured: {reason}" if reason else "head has no such record")
     judged_by = suited(policy.rule(series.metric, recorded_direction(new)), old, new)
     if judged_by.kind == "outcome":
         return _judge_outcome(series, old, new)
@@ -293,10 +285,8 @@ def _lacking(point: Point, judged_by: MetricRule) -> str:
 
 
 def _differences(old: Sequence[Point], new: Sequence[Point]) -> list[str]:
-    reference = old[0].fingerprint
-    return next(
-        (found for point in (*old, *new) if (found := differing_facts(reference, point.fingerprint))), []
-    )
+    found = (differing_facts(old[0].fingerprint, point.fingerprint) for point in (*old, *new))
+    return next(filter(None, found), [])
 
 
 def _judge_outcome(series: Series, base: Sequence[Point], head: Sequence[Point]) -> Verdict:

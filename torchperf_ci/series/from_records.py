@@ -103,10 +103,9 @@ def _is_repeated(located: LocatedRecord, seen: set[str]) -> bool:
     ids = ("timestamp", "head_sha", "workflow_id", "job_id")
     place = "" if any(located.record.get(name) for name in ids) else located.file
     key = f"{place}\0{json.dumps(located.record, sort_keys=True)}"
-    if key in seen:
-        return True
+    is_known = key in seen
     seen.add(key)
-    return False
+    return is_known
 
 
 def _files(paths: Iterable[Path]) -> Iterator[tuple[Path, Path | None]]:

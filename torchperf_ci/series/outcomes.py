@@ -132,8 +132,7 @@ def without_failed(points: Points) -> Points:
 
 
 def _withheld(series: Series, point: Point, failing: Mapping[tuple[Series, str], Mapping[str, str]]) -> Point:
-    status = failing.get((series.case, point.run))
-    if status is None:
+    if (status := failing.get((series.case, point.run))) is None:
         return point
     return point._replace(value=None, repetitions=(), info={**point.info, **status})
 

@@ -207,15 +207,15 @@ def judge(
     is_one = is_one_session(settled, past(sessions, NEWEST), sessions[:, -1:])
     runs = newest_runs.GateRuns(values, whole, sessions, is_one, memory)
     windows = _windows(runs, tails)
-    single = _single(
-        windows[0], repetitions, offsets[:, -1], tails, smallest_proof(settled, min_effect), jobs[:, -1]
+    own = np.full((2, len(values)), np.nan) if repetitions is None else np.array(repetitions) - offsets[:, -1]
+    single = single_run_scores(
+        windows[0], Repetitions(*own), tails, smallest_proof(settled, min_effect), jobs[:, -1]
     )
     least = _least_effects(windows, tails, min_effect)
     agreed = _agreed(windows, least)
     lasting = _agreed_before(runs, tails, min_effect, agreed)
     scores = [np.fmax(agreed, single), np.fmax(lasting, single)]
-    nobody_knows = np.zeros(len(values), dtype=np.int64)
-    up, down = _sides(windows, least, scores, nobody_knows if worse is None else worse)
+    up, down = _sides(windows, least, scores, np.zeros(len(values), np.int64) if worse is None else worse)
     chosen = _choice(windows, up, down, np.fmax.reduce(single))
     changed = up.candidate | down.candidate
     windows, chosen, since = newest_runs.windows_since_change(runs, windows, chosen, changed, tails)
@@ -262,20 +262,6 @@ def _windows(runs: newest_runs.GateRuns, tails: Tails) -> Sequence[newest_runs.W
     rows = np.flatnonzero(np.abs(windows[-1].score) >= LATE_FROM)
     late = newest_runs.window(runs.of_rows(rows), newest_runs.LATE, tails)
     return [*windows, late.among(rows, len(runs.values))]
-
-
-def _single(
-    newest: newest_runs.Window,
-    repetitions: Repetitions | None,
-    offset: Floats,
-    tails: Tails,
-    least: Floats,
-    job: Ints,
-) -> Floats:
-    if repetitions is None:
-        return np.full((2, len(offset)), np.nan)
-    own = Repetitions(repetitions.lowest - offset, repetitions.highest - offset)
-    return single_run_scores(newest, own, tails, least, job)
 
 
 def _least_effects(
