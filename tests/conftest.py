@@ -164,7 +164,8 @@ def git(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
 
     def run(folder: Path, *arguments: str) -> str:
-        command = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *arguments]
+        own = ("-c", "user.name=t", "-c", "user.email=t@t.invalid", "-c", "maintenance.auto=false")
+        command = ["git", *own, *arguments]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -192,10 +193,19 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def bare_venv(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A virtual environment without pip."""
+    folder = tmp_path_factory.mktemp("bare") / "venv"
+    subprocess.run([sys.executable, "-I", "-m", "venv", "--without-pip", folder], check=True, timeout=60)
+    return folder
+
+
 @pytest.fixture
-def quick(tmp_path: Path) -> str:
-    """A Python whose virtual environments have no pip, which takes seconds to install."""
-    return _program(tmp_path / "quick-python", f'exec {sys.executable} "$@" --without-pip')
+def quick(tmp_path: Path, bare_venv: Path) -> str:
+    """A Python whose virtual environments have no pip, which takes seconds to install: they are copies of one."""
+    copy = f'case "$*" in "-I -m venv $4") exec cp -RP {bare_venv} "$4" ;; esac'
+    return _program(tmp_path / "quick-python", f'{copy}\nexec {sys.executable} "$@"')
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ import pytest
 from torchperf_ci import cli
 from torchperf_ci.bench import user_command
 from torchperf_ci.culprits.culprit import read_culprits
+from torchperf_ci.git import Git
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,6 +101,17 @@ class Bisecting:
 
 @pytest.fixture
 def bisect(tmp_path: Path, history: History, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Bisecting:
-    """What is planted is large, so that few runs a pair are enough."""
+    """What is planted is large, so that few runs a pair are enough.
+
+    git is asked once for the settings of a folder, and not before each call as tests/test_git.py has it.
+    """
     monkeypatch.setattr(user_command, "QUADS", 1)
+    ask, listings = Git._listing, {}
+
+    def listing(git: Git) -> bytes:
+        if git.folder not in listings:
+            listings[git.folder] = ask(git)
+        return listings[git.folder]
+
+    monkeypatch.setattr(Git, "_listing", listing)
     return Bisecting(tmp_path, history.folder)

@@ -256,15 +256,11 @@ def _check_out(revision: Revision, tree: Path) -> None:
         git("worktree", "add", "--no-checkout", "--detach", str(tree), revision.sha)
         whole = ("core.sparseCheckout", "false")  # a new worktree has the patterns of a sparse checkout
         Git(tree, Deadline.after(CHECKOUT_SECONDS), [whole])("reset", "--hard", "--quiet")
-        if known := next(filter(Path.is_dir, _submodule_folders(git)), None):
+        asked = git("rev-parse", "--git-dir", "--git-common-dir")  # a linked worktree may have its own
+        folders = (git.folder / os.fsdecode(line) / "modules" for line in asked.splitlines())
+        if known := next(filter(Path.is_dir, folders), None):
             check_out_submodules(Git.within(SUBMODULES_SECONDS, tree), known)
     except GitError as error:
         msg = f"{revision.sha[:10]} of {revision.repo} cannot be checked out: {error}"
         refuse_full_disk(msg)
         raise EnvironmentUnderTestError(msg) from error
-
-
-def _submodule_folders(git: Git) -> Iterator[Path]:
-    """Where the repositories of the checkout's submodules are: a linked worktree may have its own."""
-    for folder in ("--git-dir", "--git-common-dir"):
-        yield git.folder / os.fsdecode(git("rev-parse", folder).removesuffix(b"\n")) / "modules"

@@ -11,6 +11,7 @@ import numpy
 import pytest
 import torch
 
+from torchperf_ci.bench.worker import unfreeze
 from torchperf_ci.bench.worker.correctness import agreement_with_eager, observe
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.session import WorkerSession
@@ -188,7 +189,7 @@ def test_a_step_is_built_when_the_one_before_it_is_gone(
         session.build("", [], "cpu", 1, mode="inference", dtype="fp32", backend=backend, batch_size=size)
         session.block(1)
         assert compilation_counts().graphs == before + count * compiled
-    gc.unfreeze()
+    unfreeze()
 
 
 @pytest.mark.filterwarnings("default")  # a compiler's are its own
@@ -236,7 +237,7 @@ def test_a_suite_file_that_registers_an_operator_can_be_built_again(tmp_path: Pa
         request = {"mode": "inference", "dtype": "fp32", "backend": "eager", "batch_size": size}
         session.build("mine/twice", [str(suite)], "cpu", 1, **request)
         assert session.block(1) > 0
-    gc.unfreeze()
+    unfreeze()
 
 
 def test_parameters_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from torchperf_ci.bench.worker import timing
+from torchperf_ci.bench.worker import timing, unfreeze
 from torchperf_ci.bench.worker.profiling import PEAK_STEPS, peak
 from torchperf_ci.bench.worker.session import WorkerSession
 from torchperf_ci.machine.devices import device as device_of
@@ -167,9 +167,14 @@ def test_the_collector_is_off_while_sampling_and_on_afterwards() -> None:
 
 
 def test_a_block_does_not_look_again_at_what_was_there_before_it() -> None:
+    unfreeze()
     timing.block(device_of("cpu"), lambda: None, 1)
     assert gc.get_freeze_count() > 0
-    gc.unfreeze()
+    unfreeze()
+    assert gc.get_freeze_count() == 0
+    timing.block(device_of("cpu"), lambda: None, 1)
+    assert gc.get_freeze_count() > 0
+    unfreeze()
 
 
 def test_no_block_leaves_what_its_last_step_has_kept() -> None:
@@ -188,7 +193,7 @@ def test_no_block_leaves_what_its_last_step_has_kept() -> None:
     for _ in range(5):
         timing.block(device_of("cpu"), step, 2)
     gc.collect()
-    gc.unfreeze()
+    unfreeze()
     assert len(states) <= 2  # the newest, and that of the first block
 
 

@@ -5,6 +5,16 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+
+freeze_once = cache(gc.freeze)
+"""Freeze unless that has been done: :func:`gc.get_freeze_count` counts one by one what torch has imported."""
+
+
+def unfreeze() -> None:
+    """Undo :func:`freeze_once`."""
+    gc.unfreeze()
+    freeze_once.cache_clear()
 
 
 @contextmanager
@@ -19,5 +29,5 @@ def garbage_collector_paused() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
-        gc.unfreeze()  # moves the objects to the oldest generation, which is scanned least often
+        unfreeze()  # moves the objects to the oldest generation, which is scanned least often
         gc.enable()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torchperf_ci.bench.worker import correctness, profiling, protocol, step, timing, traces
+from torchperf_ci.bench.worker import correctness, profiling, protocol, step, timing, traces, unfreeze
 from torchperf_ci.bench.worker.flops import count_flops
 from torchperf_ci.bench.worker.step import REPLAYED, BuiltStep, StepRequest, build_step
 from torchperf_ci.bench.worker.torch_environment import (
@@ -170,7 +170,7 @@ class WorkerSession:
         if vars(self).pop("_step", None):  # of another batch size, whose memory must be free for this one
             if COMPILER in sys.modules:  # else it compiles the second for any size, and the ninth not at all
                 torch.compiler.reset()
-            gc.unfreeze()
+            unfreeze()
             gc.collect()
         self._request = StepRequest(**request)
         self._workload = _workload(workload, files)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from torchperf_ci.bench.worker import freeze_once
 from torchperf_ci.bench.worker.protocol import LONG_STEP, MIN_SAMPLES, Samples, Settling, WarmUp
 
 if TYPE_CHECKING:
@@ -188,8 +189,7 @@ def garbage_collector_off() -> Iterator[None]:
     frozen once: what a step keeps until the next one is garbage then, and would stay, one from each block.
     """
     gc.collect()
-    if not gc.get_freeze_count():
-        gc.freeze()
+    freeze_once()
     gc.disable()
     try:
         yield
