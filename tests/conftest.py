@@ -102,10 +102,15 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def toolkits(project: Path, torch_environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A script that puts the toolkit where jobs install it; one installation for all processes that run tests."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all processes that run these tests, for what one of them makes for all."""
     own = tmp_path_factory.getbasetemp()
-    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def toolkits(project: Path, torch_environment: Path, shared: Path) -> Path:
+    """A script that puts the toolkit where jobs install it; one installation for all processes that run tests."""
     return install_toolkits(project, torch_environment, shared / "toolkits")
 
 

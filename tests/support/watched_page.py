@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
+
+WIDE: ViewportSize = {"width": 1280, "height": 900}
 
 NOTE_TEXTS = """
 window.texts = [];
@@ -57,13 +60,21 @@ class Watched:
 @contextmanager
 def watching(browser: Browser, address: str, **more: Any) -> Iterator[Watched]:
     """A new page; in the end nobody has complained, nothing hostile is an element, and nobody else was asked."""
-    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **more})
+    context = browser.new_context(**{"viewport": WIDE, **more}) if more else _plain_context(browser)
     found = Watched(context.new_page(), address)
     yield found
     assert found.complaints == []
     assert found.foreign == []
     assert found.page.locator("#injected, main script, main img").count() == 0
-    context.close()
+    (context if more else found.page).close()
+
+
+@cache
+def _plain_context(browser: Browser) -> BrowserContext:
+    """One for all pages: ours keep nothing in a browser. A first page, which stays, keeps what draws them running."""
+    context = browser.new_context(viewport=WIDE)
+    context.new_page()
+    return context
 
 
 def identities(site: Path, model: str) -> list[str]:

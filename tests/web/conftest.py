@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -26,24 +28,34 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def nights(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a store that has them."""
-    folder = tmp_path_factory.mktemp("nights")
-    put_nights(folder / "records", 0, NIGHTS)
-    put_culprit(folder / "records/culprits.json")
-    dsn = f"chdb://{folder}/store"
-    with open_store(dsn) as store:
-        ingest_place(store, open_place(str(folder / "records")))
-    return dsn
+def dashboard(shared: Path) -> Path:
+    """The folder of a store that has them, of their records, and of the whole site; one for all processes."""
+    folder = shared / "dashboard"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "site").exists():
+            put_nights(folder / "records", 0, NIGHTS)
+            put_culprit(folder / "records/culprits.json")
+            with open_store(f"chdb://{folder}/store") as store:
+                ingest_place(store, open_place(str(folder / "records")))
+                write_site(Documents(store, Config()), folder / "new site")
+            (folder / "new site").rename(folder / "site")
+    return folder
 
 
 @pytest.fixture(scope="session")
-def site(nights: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the whole site."""
-    folder = tmp_path_factory.mktemp("site")
-    with open_store(nights) as store:
-        write_site(Documents(store, Config()), folder)
-    return folder
+def nights(dashboard: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a store that has them, for this process alone."""
+    folder = tmp_path_factory.mktemp("nights") / "store"
+    shutil.copytree(dashboard / "store", folder, symlinks=True)
+    return f"chdb://{folder}"
+
+
+@pytest.fixture(scope="session")
+def site(dashboard: Path) -> Path:
+    """The folder of the whole site, which is only read."""
+    return dashboard / "site"
 
 
 @pytest.fixture(scope="session")

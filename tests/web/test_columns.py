@@ -11,10 +11,10 @@ from torchperf_ci.web.catalogue import RunEntry
 from torchperf_ci.web.result_documents import run_document
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from watched_page import Watched
 
 
-def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, address: str) -> None:
+def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(watched: Watched) -> None:
     """TorchInductor's accuracy: its passes must not look like runs without a value, which a chart marks as failed."""
     run = RunEntry("0" * 10, "1.1", "r", "b", "cuda", "", "main", "", 0, 0, "")
     words = ('["pass"]', '["pass_due_to_skip"]', '["fail_accuracy"]', '["skipped"]')
@@ -27,9 +27,7 @@ def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, addr
     columns = run_document(run, None, results_of_runs(points), set(), set(), dict.fromkeys(points, 0)).values
     assert columns["value"] == [1, 1, 0, None, None]
     assert columns["why"] == ["", "", "fail_accuracy", "no number", "oom"]
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(address)
+    page = watched.open("")
     told = [
         page.evaluate(f"import('./js/dom.js').then((dom) => dom.reading({value}, {{ metric: '{metric}' }}))")
         for value, metric in (
@@ -43,27 +41,21 @@ def test_an_outcome_told_as_a_word_is_a_pass_or_a_failure(browser: Browser, addr
     assert told == ["passes", "fails", "fails", "fails", "1"]
     extremes = "dom.extreme(1, { n: 1 }, { metric: 'status' }), dom.extreme(1.5, { n: 2 }, { metric: 'latency(ms)' })"
     assert page.evaluate(f"import('./js/dom.js').then((dom) => [{extremes}])") == ["–", "1.500"]
-    context.close()
 
 
-def test_what_is_a_pass_or_a_failure_is_so_on_the_pages(browser: Browser, address: str) -> None:
+def test_what_is_a_pass_or_a_failure_is_so_on_the_pages(watched: Watched) -> None:
     """An accuracy drop of 0, the best there is, was told as a failure."""
     metrics = ("status", "top-1 accuracy", "pass__rate(%)", "accuracy_drop", "latency(ms)")
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(address)
+    page = watched.open("")
     script = """async (all) => {
         const { reading } = await import('./js/dom.js');
         return all.map((metric) => reading(0, { metric }) === 'fails');
     }"""
     assert page.evaluate(script, metrics) == [kind_of(metric) == "outcome" for metric in metrics]
-    context.close()
 
 
-def test_places_and_spreads_are_told_by_name_and_as_numbers(browser: Browser, address: str) -> None:
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(address)
+def test_places_and_spreads_are_told_by_name_and_as_numbers(watched: Watched) -> None:
+    page = watched.open("")
     machine = "{ repo: 'r', benchmark: 'b', device: 'cuda', arch: 'H100' }"
     places = """import('./js/data.js').then((data) => [2, 1].map((last) => {
         const items = [1, 2, 3, 4].map((id) => ({ ...RUN, id, device: id === 3 ? "cpu" : "cuda" }));
@@ -79,4 +71,3 @@ def test_places_and_spreads_are_told_by_name_and_as_numbers(browser: Browser, ad
         [None, None],
         [-3, 0.5],
     ]
-    context.close()

@@ -44,14 +44,20 @@ def made(group: SeriesGroup, metric: str = "latency(ms)", unit: str = "ms", **ch
 @pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
     context = browser.new_context()
-    context.add_init_script(f"Date.now = () => {NEWEST * 1000}")
     yield context
     context.close()
 
 
-def shown(context: BrowserContext, path: str, *summaries: GroupSummary) -> Page:
-    """A new page, drawn from these summaries; what an earlier one still asks is answered to that one."""
+def shown(
+    context: BrowserContext, path: str, *summaries: GroupSummary, after: int = 0, width: int = 1280
+) -> Page:
+    """A new page, drawn from these summaries so many seconds after the newest.
+
+    What an earlier page still asks is answered to that one.
+    """
     page = context.new_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    page.add_init_script(f"Date.now = () => {(NEWEST + after) * 1000}")
     documents = {
         "overview.json": as_json(overview_document(summaries, [])),
         "regressions.json": as_json(regressions_document(summaries, [])),
@@ -199,17 +205,14 @@ def test_a_tick_is_only_where_nothing_is_wrong(
     ("days", "gap", "tone"), [(6, 1, "good"), (9, 1, "warning"), (11, 4, "good"), (13, 4, "warning")]
 )
 def test_a_tick_is_not_where_nothing_has_reported_for_long(
-    browser: Browser, days: int, gap: int, tone: str
+    context: BrowserContext, days: int, gap: int, tone: str
 ) -> None:
     """If all nights have stopped, no machine is later than the others. The last interval is of one night."""
-    context = browser.new_context()
-    context.add_init_script(f"Date.now = () => {(NEWEST + days * DAY) * 1000}")
     alone = made(GROUPS[0])
     entry = replace(alone.entry, open=0, longest_gap=gap * DAY)
-    page = shown(context, "", replace(alone, entry=entry, changes=[]))
+    page = shown(context, "", replace(alone, entry=entry, changes=[]), after=days * DAY)
     assert page.locator(f"h1.{tone}").count() == 1
     assert page.get_by_text(f"{days} days ago: nothing has reported since").count() == (tone == "warning")
-    context.close()
 
 
 def test_results_without_a_time_are_not_old(context: BrowserContext) -> None:
@@ -225,13 +228,10 @@ def test_results_without_a_time_are_not_old(context: BrowserContext) -> None:
 
 
 @pytest.mark.parametrize(("hours", "told"), [(-2, 1), (2, 0)])
-def test_a_run_that_is_yet_to_come_is_told(browser: Browser, hours: int, told: int) -> None:
+def test_a_run_that_is_yet_to_come_is_told(context: BrowserContext, hours: int, told: int) -> None:
     """Its machine would make all others silent without a word."""
-    context = browser.new_context()
-    context.add_init_script(f"Date.now = () => {(NEWEST + hours * 3600) * 1000}")
-    page = shown(context, "", made(GROUPS[0]))
+    page = shown(context, "", made(GROUPS[0]), after=hours * 3600)
     assert page.get_by_text("The newest run on cuda · H100 is of 2026-").count() == told
-    context.close()
 
 
 def test_several_repositories_are_named_and_filtered_by(context: BrowserContext) -> None:
@@ -304,13 +304,11 @@ def test_no_trend_says_whether_latencies_are_missing_or_days(context: BrowserCon
         assert told in page.locator(".card").inner_text()
 
 
-def test_a_card_holds_what_it_says(browser: Browser) -> None:
+def test_a_card_holds_what_it_says(context: BrowserContext) -> None:
     """On the narrowest screen, where the badge of a silent machine is wider than its column."""
-    context = browser.new_context(viewport={"width": 320, "height": 900})
-    page = shown(context, "", made(GROUPS[0]), ended(NIGHTS - 9, 1))
+    page = shown(context, "", made(GROUPS[0]), ended(NIGHTS - 9, 1), width=320)
     spill = "[...document.querySelectorAll('.card')].map((card) => card.scrollWidth - card.clientWidth)"
     assert page.evaluate(spill) == [0, 0]
-    context.close()
 
 
 def test_a_command_is_copied_from_a_server_without_tls(context: BrowserContext) -> None:
