@@ -37,4 +37,4 @@ def test_a_refusal_is_told_in_the_words_of_who_refuses(error: OSError, told: str
 
 def test_other_errors_than_the_expected_ones_stay_what_they_are() -> None:
     with pytest.raises(ValueError, match="other"), failing_as(UsageError, of=(KeyError, OSError)):
-        raise ValueError("other")  # noqa: EM101
+        raise ValueError("other")

@@ -78,8 +78,7 @@ class Command:
             remedy = _MISSING.get((error.name or "").partition(".")[0])
             if not remedy:
                 raise
-            msg = f"{self.name} needs packages that are not installed: {remedy}"
-            raise UsageError(msg) from error
+            raise UsageError(f"{self.name} needs packages that are not installed: {remedy}") from error
         with errors.system_refusals():
             code: int = action(options)
             return code
@@ -195,8 +194,7 @@ def _parse(argv: Sequence[str]) -> tuple[Command, argparse.Namespace]:
         return namespace.chosen, namespace
     name, word = f"torchperf {namespace.chosen.name}", unknown[0].partition("=")[0]
     if not word.startswith("-"):
-        msg = f"{name} got an unexpected argument: {unknown[0]!r}; see {name} --help"
-        raise UsageError(msg)
+        raise UsageError(f"{name} got an unexpected argument: {unknown[0]!r}; see {name} --help")
     flags = [option.flag for option in options_of(namespace.chosen.options_class) if not option.positional]
     raise UnknownNameError("option of " + name, word, flags, f"{name} --help")
 
@@ -219,8 +217,7 @@ class _Parser(argparse.ArgumentParser):
     """Reports errors in the same way as all other errors."""
 
     def error(self, message: str) -> NoReturn:
-        msg = f"{message}; see {self.prog} --help"
-        raise UsageError(msg)
+        raise UsageError(f"{message}; see {self.prog} --help")
 
 
 def _parser(argv: Sequence[str]) -> argparse.ArgumentParser:

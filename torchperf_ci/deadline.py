@@ -55,8 +55,7 @@ class Deadline:
 
         threading.Thread(target=copy_context().run, args=[run], daemon=True).start()
         if not wait([future], self.left).done:
-            msg = "timed out"
-            raise TimeoutError(msg)
+            raise TimeoutError("timed out")
         return future.result()
 
     def tries(self, most: int | None = None) -> Iterator[int]:

@@ -172,8 +172,7 @@ def failing_as(
         yield
     except of as error:
         why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        msg = f"{before}{why}{after}"
-        raise kind(msg) from error
+        raise kind(f"{before}{why}{after}") from error
 
 
 @contextmanager
@@ -187,5 +186,4 @@ def system_refusals() -> Iterator[None]:
         if error.errno not in _REFUSALS and not is_unnamed:
             raise
         needs = "a working directory, permissions, disk space, memory, open files, processes and file locks"
-        msg = f"the system refused: {error}; torchperf needs {needs}"
-        raise SystemRefusalError(msg) from error
+        raise SystemRefusalError(f"the system refused: {error}; torchperf needs {needs}") from error

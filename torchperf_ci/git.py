@@ -122,8 +122,7 @@ class Git:
             if "unknown option" not in str(error):
                 raise
         if b"command\0core.hookspath\n" not in listing:
-            msg = "this git is too old: torchperf needs git 2.31 or newer"
-            raise GitError(msg)
+            raise GitError("this git is too old: torchperf needs git 2.31 or newer")
         return listing
 
     def blobs(self, names: Sequence[str]) -> Iterator[bytes]:
@@ -148,8 +147,7 @@ class Git:
                 out, err = process.communicate(stdin, timeout=self.deadline.left)
             except subprocess.TimeoutExpired:
                 end_group(process.pid)
-                msg = f"git {arguments[0]} did not finish in time"
-                raise GitError(msg) from None
+                raise GitError(f"git {arguments[0]} did not finish in time") from None
             except BaseException:
                 end_group(process.pid)
                 raise

@@ -123,8 +123,7 @@ class GitHubClient:
             if not safe or wait >= self.deadline.left:
                 break
             time.sleep(wait)
-        msg = f"GitHub {reason}; run the same again later"
-        raise NotDeliveredError(msg)
+        raise NotDeliveredError(f"GitHub {reason}; run the same again later")
 
     def all(self, call: Callable[[], Iterable[Answer]]) -> list[Answer]:
         """Return all items of a paginated list."""
@@ -149,8 +148,7 @@ def github_client(given: str | None, environ: Mapping[str, str], seconds: float)
     name = given or environ.get("GITHUB_REPOSITORY", "")
     if name.count("/") != 1 or not all(name.split("/")):
         what = f"{name!r} is not an owner/name: " if name else ""
-        msg = f"in which repository? {what}give --repo OWNER/NAME"
-        raise UsageError(msg)
+        raise UsageError(f"in which repository? {what}give --repo OWNER/NAME")
     token = checked_token(environ.get("GITHUB_TOKEN", ""))
     if not token:
         msg = f"there is no GITHUB_TOKEN to ask GitHub about {name} with: give the step a token in its env"

@@ -58,20 +58,17 @@ def history_command(options: HistoryOptions) -> int:
     sys.stdout.flush()
     say(history_headline(histories), *map(str, refused[:_SHOWN_PROBLEMS]))
     if refused:
-        msg = "the elements listed above are not valid records; the rest was analyzed"
-        raise RecordsRefusedError(msg)
+        raise RecordsRefusedError("the elements listed above are not valid records; the rest was analyzed")
     return 0
 
 
 def _read(options: HistoryOptions) -> tuple[Mapping[levels.SeriesName, Sequence[Point]], Sequence[Problem]]:
     """Read the points from CSV files, records or the store, and the reasons why some elements were refused."""
     if options.records and options.csv:
-        msg = "--records and --csv exclude each other: give only one"
-        raise UsageError(msg)
+        raise UsageError("--records and --csv exclude each other: give only one")
     if options.csv:
         if options.since or options.branch:
-            msg = "a CSV file has neither times nor branches: remove --since and --branch"
-            raise UsageError(msg)
+            raise UsageError("a CSV file has neither times nor branches: remove --since and --branch")
         return {path: points_of_csv(path) for path in map(Path, options.csv)}, ()
     if is_given(options, "direction"):
         msg = "--direction is only for --csv: for records, the policy in torchperf.yml or the metric's name decides"
@@ -133,8 +130,7 @@ def points_of_csv(path: Path) -> list[Point]:
     ):
         points = list(_csv_points(path, file))
     if not points:
-        msg = f"{path}: no line has a value: write one line per run, `index,value`"
-        raise RecordsError(msg)
+        raise RecordsError(f"{path}: no line has a value: write one line per run, `index,value`")
     return points
 
 
@@ -146,8 +142,7 @@ def _csv_points(path: Path, file: Iterable[str]) -> Iterator[Point]:
         if not any(cell.strip() for cell in cells):
             continue
         if len(cells) != 2 or {";", "\t"} & {*cells[0]}:  # as of a spreadsheet where 1,5 is a number
-            msg = f"{where}: is not `index,value`, two columns with a comma between them"
-            raise RecordsError(msg)
+            raise RecordsError(f"{where}: is not `index,value`, two columns with a comma between them")
         index, value = (cell.strip() for cell in cells)
         number = _csv_number(value)
         if number is not None and (isnan(number) or 0 < number < inf):

@@ -218,8 +218,7 @@ def job_number(environ: Mapping[str, str], variable: str) -> int:
     """Return a number from an environment variable of the job. Raises :class:`UnknownIdentityError`."""
     value = environ.get(variable, "")
     if not value.isdecimal():
-        reason = f"the job's {variable} is {value!r}, not a number"
-        raise UnknownIdentityError(reason)
+        raise UnknownIdentityError(f"the job's {variable} is {value!r}, not a number")
     return int(value)
 
 
@@ -233,8 +232,7 @@ def find_job(environ: Mapping[str, str], workflow: int, attempt: int) -> JobIden
     This needs a token with ``actions: read``. Raises :class:`UnknownIdentityError`.
     """
     if not environ.get("GITHUB_TOKEN"):
-        reason = "there is no GITHUB_TOKEN to ask GitHub with"
-        raise UnknownIdentityError(reason)
+        raise UnknownIdentityError("there is no GITHUB_TOKEN to ask GitHub with")
     unanswered = (GitHubRefusedError, NotDeliveredError, UsageError)
     with (
         failing_as(UnknownIdentityError, of=unanswered),

@@ -70,8 +70,7 @@ class JsonFormat:
         except RecursionError:
             problem = "is not valid JSON: it is nested too deeply"
         if problem:
-            msg = f"{name}: {problem}"
-            raise JsonFileError(msg)
+            raise JsonFileError(f"{name}: {problem}")
         return members
 
     def _problem(self, members: Any) -> str:
@@ -256,16 +255,14 @@ def _entry_line(entry: Mapping[str, object]) -> bytes:
 def _parsed_entry(file: IO[bytes], number: int, line: bytes, otherwise: str) -> JournalEntry:
     entry: object = parsed_json(line)
     if not isinstance(entry, dict):
-        msg = f"{file.name}:{number}: this is not a line that torchperf wrote; {otherwise}"
-        raise ResumeError(msg)
+        raise ResumeError(f"{file.name}:{number}: this is not a line that torchperf wrote; {otherwise}")
     return entry
 
 
 def _check_plan(file: IO[bytes], first: JournalEntry, header: JournalEntry, otherwise: str) -> None:
     old, new = first.get("plan"), header["plan"]
     if not isinstance(old, dict):
-        msg = f"{file.name} does not begin with the plan of a run; {otherwise}"
-        raise ResumeError(msg)
+        raise ResumeError(f"{file.name} does not begin with the plan of a run; {otherwise}")
     changed = sorted(key for key in {*old, *new} if old.get(key) != new.get(key))
     if changed:
         differences = ", ".join(

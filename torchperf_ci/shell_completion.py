@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 def completion_command(options: CompletionOptions) -> int:
     """Print the script that enables completion in a shell."""
     if options.shell is None:
-        msg = "for which shell? give bash, zsh or fish"
-        raise UsageError(msg)
+        raise UsageError("for which shell? give bash, zsh or fish")
     print(shellcode([COMMAND_NAME], shell=options.shell))
     return 0
 

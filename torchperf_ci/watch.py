@@ -282,8 +282,7 @@ def read_schedule(client: GitHubClient, server: str, file: str, branch: str | No
                 "it needs `permissions: actions: read`"
             )
             raise UsageError(msg) from error
-        what = f"list the runs of {file} in {client.name}"
-        raise error.explained(what, "actions: read") from error
+        raise error.explained(f"list the runs of {file} in {client.name}", "actions: read") from error
 
 
 def _scheduled_run(client: GitHubClient, run: WorkflowRun) -> ScheduledRun:

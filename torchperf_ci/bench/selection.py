@@ -48,8 +48,7 @@ def members_of(
             name for name in known.workloads if fnmatchcase(name, pattern)
         ]
         if not members and Path(pattern).is_dir():
-            msg = f"{pattern} is a folder: give the paths of the Python files in it"
-            raise UsageError(msg)
+            raise UsageError(f"{pattern} is a folder: give the paths of the Python files in it")
         if not members:
             raise _unknown(pattern, known, configured or {})
         wanted.update(members)
@@ -105,8 +104,7 @@ def select_cases(selection: Selection, known: KnownWorkloads, device: str) -> tu
     ]
     cases = [case for case in dict.fromkeys(chain(*found)) if matches(case.workload, selection.filters)]
     if not cases:
-        msg = f"nothing to run: {_why_nothing(selection, known)}"
-        raise UsageError(msg)
+        raise UsageError(f"nothing to run: {_why_nothing(selection, known)}")
     for suite, of_suite in zip(selection.suites, found, strict=True):
         if not of_suite and not selection.filters:
             modes = " or ".join(suite.modes)

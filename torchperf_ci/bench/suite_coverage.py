@@ -337,8 +337,7 @@ def _text_of(out: Path) -> str:
         return ""
     text = out.read_text("utf-8")
     if _MODELS not in text or not text.endswith("\n)\n"):
-        msg = f"{out} is not a suite that this command has written: name another file with --out"
-        raise UsageError(msg)
+        raise UsageError(f"{out} is not a suite that this command has written: name another file with --out")
     return text
 
 
@@ -356,8 +355,7 @@ def _architectures(settings: Settings, filters: Sequence[str]) -> Mapping[str, s
             filters=list(filters),
         )
     if not found and not any(selection.matches(name, filters) for name in under_test.known.workloads):
-        msg = f"nothing passes --filter {','.join(filters)}: no architecture of {LIBRARIES}"
-        raise UsageError(msg)
+        raise UsageError(f"nothing passes --filter {','.join(filters)}: no architecture of {LIBRARIES}")
     return found
 
 

@@ -65,8 +65,7 @@ def filled_in(command: str, build: InstalledBuild) -> str:
     values = _values(build)
     for name in _PLACEHOLDER.findall(command):
         if name not in values:
-            msg = f"--command uses {{{name}}}, which this builder does not provide"
-            raise UsageError(msg)
+            raise UsageError(f"--command uses {{{name}}}, which this builder does not provide")
     return _PLACEHOLDER.sub(lambda place: shlex.quote(values[place[1]]), command)
 
 

@@ -121,8 +121,7 @@ def _check_files(out: Path, state: Path) -> None:
     Also for one file twice: the answer would replace what the next call continues from.
     """
     if out.resolve() == state.resolve():
-        msg = f"--out and --state are the same file, {out}: name two"
-        raise UsageError(msg)
+        raise UsageError(f"--out and --state are the same file, {out}: name two")
     for path in (out, state):
         if is_device(path):
             msg = f"{path} is a device, and further files are kept beside it: name a file (--json prints the result)"
@@ -203,12 +202,10 @@ def _check_options(options: BisectOptions) -> None:
     values = vars(options)
     ways = [flag for flag in ("workload", "command", "verdicts") if values[flag]]
     if not ways and not options.suite:
-        msg = "nothing to bisect: give a --suite, a --workload, a --command or a --verdicts file"
-        raise UsageError(msg)
+        raise UsageError("nothing to bisect: give a --suite, a --workload, a --command or a --verdicts file")
     if options.command and len(ways) > 1:
         other = next(way for way in ways if way != "command")
-        msg = f"--command and --{other} exclude each other: give only one"
-        raise UsageError(msg)
+        raise UsageError(f"--command and --{other} exclude each other: give only one")
     flags = [name.replace("_", "-") for name in _SAID_BY_VERDICTS if is_given(options, name)]
     if options.verdicts and flags:
         msg = f"--verdicts already says what got worse, and how it was measured: remove --{flags[0]} or --verdicts"
@@ -217,5 +214,4 @@ def _check_options(options: BisectOptions) -> None:
         check_metric(options.metric)
     ends = [flag for flag in ("good", "bad") if values[flag]]
     if len(ends) == 1 or not (ends or options.verdicts):
-        msg = "the range is incomplete: give both --good and --bad"
-        raise UsageError(msg)
+        raise UsageError("the range is incomplete: give both --good and --bad")

@@ -198,8 +198,7 @@ def _asking(repo: Path) -> Iterator[Git]:
 def _find(git: Git, flag: str, name: str) -> str:
     revision, why_not = find_revision(name, git.folder)
     if revision is None:
-        msg = f"--{flag} {name!r} is not a commit, branch or tag of {git.folder}: {why_not}"
-        raise UsageError(msg)
+        raise UsageError(f"--{flag} {name!r} is not a commit, branch or tag of {git.folder}: {why_not}")
     return revision.sha
 
 

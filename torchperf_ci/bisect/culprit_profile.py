@@ -217,8 +217,7 @@ class CulpritProfiler:
     def _take(self, case: Case, position: int, settings: Settings, trace: Path | None) -> Profile:
         """Profile a build; raises :class:`WorkerFailure` if the deadline has passed."""
         if self.limits.is_late:
-            status = "timeout"
-            raise WorkerFailure(status, "the limit of --deadline left no time for them")
+            raise WorkerFailure("timeout", "the limit of --deadline left no time for them")
         environment = self.environments.get(self.sequence.sources[position])
         settings = replace(settings, python=environment.python, path=environment.path)
         return take_profile(case, settings, self.scratch / f"inside-{position}", trace)

@@ -186,11 +186,9 @@ def builder_kind(options: BisectOptions) -> str:
     """The kind of builder that the options ask for; raises :class:`UsageError` if options for it are missing."""
     builder: str = options.builder or ("command" if options.build else "worktree")
     if builder == "command" and not options.build:
-        msg = "--builder command needs a shell line that installs a commit: give it with --build"
-        raise UsageError(msg)
+        raise UsageError("--builder command needs a shell line that installs a commit: give it with --build")
     if builder in ("wheel", "nightly") and not options.wheels:
-        msg = f"--builder {builder} needs to know where the wheels are: give --wheels"
-        raise UsageError(msg)
+        raise UsageError(f"--builder {builder} needs to know where the wheels are: give --wheels")
     return builder
 
 
@@ -245,8 +243,7 @@ def resolve_setup(
         hint = UNBUILT if builder_kind(options) == "worktree" else INSTALLED
         if isinstance(error, SuiteFileError):
             hint += _NEWER_SUITE
-        msg = f"on the good build, {good.description}: {error}{hint}"
-        raise EnvironmentUnderTestError(msg) from error
+        raise EnvironmentUnderTestError(f"on the good build, {good.description}: {error}{hint}") from error
     settings = settings.on(under_test.environment)
     there, torch = under_test.environment, ""
     versions = {PYTHON: ".".join(there.observed[PYTHON].split(".")[:2])}
@@ -311,8 +308,7 @@ def _setup_from_verdicts(
     probes = probes_from_verdicts(judgement, under_test.known, setup.settings.device)
     if not probes.probes:
         why = "; ".join(probes.left_out or ["nothing is worse in them"])
-        msg = f"the verdicts contain no regression that can be bisected: {why}"
-        raise UsageError(msg)
+        raise UsageError(f"the verdicts contain no regression that can be bisected: {why}")
     machine = setup.settings.hardware.identity()
     levels = levels_from_verdicts(judgement, machine, config.policy, min_effect)
     return replace(

@@ -52,8 +52,7 @@ def read_command_output(output: Path, metric: str, rules: Mapping[str, Rule]) ->
         return _costs_of_records(output, metric, rules)
     cost = _cost(number, metric, rules, otherwise=DOWN)
     if cost is None:
-        msg = f"its last line is {last}: print a finite number above 0"
-        raise ValueError(msg)
+        raise ValueError(f"its last line is {last}: print a finite number above 0")
     return {metric or UNNAMED_SERIES: cost}
 
 

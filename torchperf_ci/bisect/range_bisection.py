@@ -357,8 +357,7 @@ def _nightlies_between(
     Raises :class:`UsageError` if there is none for one of the two dates, or several of a day.
     """
     if good >= bad:
-        msg = f"--good {good} is not before --bad {bad}"
-        raise UsageError(msg)
+        raise UsageError(f"--good {good} is not before --bad {bad}")
     days = [nightly.date for nightly in listed]
     for day in (good, bad):
         if day not in days:

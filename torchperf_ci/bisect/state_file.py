@@ -318,8 +318,7 @@ def _is_state(file: IO[bytes]) -> bool:
 def _events(file: IO[bytes], plan: Mapping[str, object]) -> list[StateEvent]:
     size = os.fstat(file.fileno()).st_size
     if size > MAX_BYTES:
-        msg = f"{file.name} holds {size >> 20} MiB, more than any bisection writes; {_OTHERWISE}"
-        raise ResumeError(msg)
+        raise ResumeError(f"{file.name} holds {size >> 20} MiB, more than any bisection writes; {_OTHERWISE}")
     entries = json_files.read_entries(file, {"state": STATE_VERSION, **plan}, _OTHERWISE)
     if len(entries) > MAX_EVENTS:
         msg = f"{file.name} holds {len(entries)} events, more than any bisection writes; {_OTHERWISE}"

@@ -70,8 +70,7 @@ def check_command(options: CheckOptions) -> int:
         _show_sensitivity_or_calibration(collected.points if collected else {}, options, config)
         return 0
     if collected is None:
-        msg = "say which records are new: torchperf check DIR"
-        raise UsageError(msg)
+        raise UsageError("say which records are new: torchperf check DIR")
     check_writable(Path(options.out))
     try:
         judgement = _judgement(collected, options, config)
@@ -95,16 +94,14 @@ def check_command(options: CheckOptions) -> int:
 def baseline_update_command(options: BaselineUpdateOptions) -> int:
     """Replace the baselines of the machines that measured the records, and keep the others."""
     if not (options.dir and options.reason):
-        msg = "say why and with what: torchperf baseline update --reason TEXT DIR"
-        raise UsageError(msg)
+        raise UsageError("say why and with what: torchperf baseline update --reason TEXT DIR")
     collected = _collected(options.dir, options.format or "")
     path = Path(options.baseline)
     where = ["--baseline", options.baseline] if is_given(options, "baseline") else []
     command = ["torchperf", "baseline", "update", *where, "--reason", options.reason, options.dir]
     new = baselines.baselines_of(collected.points, baselines.provenance(options.reason, command))
     if not new:
-        msg = f"{options.dir}: no record has a number or an outcome, so {path} stays as it is"
-        raise RecordsError(msg)
+        raise RecordsError(f"{options.dir}: no record has a number or an outcome, so {path} stays as it is")
     old = baselines.read_baselines(path) if path.exists() else []
     updated = baselines.updated_baselines(old, new)
     baselines.write_baselines(path, updated)
@@ -177,8 +174,7 @@ def _repeat_options(options: CheckOptions, config: Config) -> RepeatOptions | No
 def _show_sensitivity_or_calibration(new: Points, options: CheckOptions, config: Config) -> None:
     """Show sensitivity or calibration for the series of the new records, or for all of the past without new records."""
     if options.sensitivity and options.calibrate:
-        msg = "--sensitivity and --calibrate are two questions: ask one"
-        raise UsageError(msg)
+        raise UsageError("--sensitivity and --calibrate are two questions: ask one")
     past = _past(new, options, config)
     _show_refused(past.refused)
     say(*filter(None, [_left_out(past)]))
@@ -275,8 +271,7 @@ def _show_refused(refused: Sequence[Problem]) -> None:
 
 def _raise_refused(collected: RecordedPoints, rest: str) -> None:
     if collected.refused:
-        msg = f"{_refused_text(len(collected.refused))}; {rest}"
-        raise RecordsRefusedError(msg)
+        raise RecordsRefusedError(f"{_refused_text(len(collected.refused))}; {rest}")
 
 
 def _baseline_line(some: Sequence[baselines.Baseline]) -> str:

@@ -238,8 +238,7 @@ class PastSource:
             dsn = self.dsn if self.against == STORE else self.against
             return self._of_store(dsn, benchmarks, chosen)
         if is_api(self.against):
-            msg = f"--against: an upload API gives nothing back; {_OTHER_PAST}"
-            raise UsageError(msg)
+            raise UsageError(f"--against: an upload API gives nothing back; {_OTHER_PAST}")
         if is_remote(self.against):
             return self._of_place(benchmarks, chosen)
         path = Path(self.against)
@@ -315,6 +314,5 @@ class PastSource:
         if not self.branch or not {"", self.branch}.isdisjoint(branches):
             return _ALL_NEWER
         if self.is_named:
-            what = "--branch"
-            raise UnknownNameError(what, self.branch, branches)
+            raise UnknownNameError("--branch", self.branch, branches)
         return f"the history has no runs of branch {self.branch}, only of {_first(branches)}: choose one with --branch"

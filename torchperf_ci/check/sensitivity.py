@@ -184,8 +184,7 @@ def calibrate(points: Points, rules: Mapping[Series, MetricRule]) -> tuple[Alarm
     matrix = run_matrix(points)
     runs = matrix.values.shape[1]
     if runs < MIN_RUNS:
-        msg = f"the past has {counted(runs, 'run')}, and calibrating takes at least {MIN_RUNS}"
-        raise UsageError(msg)
+        raise UsageError(f"the past has {counted(runs, 'run')}, and calibrating takes at least {MIN_RUNS}")
     past = GateInputs(
         values=log_values(matrix.values),
         min_effect=np.array([log1p(rules[series].min_effect) for series in matrix.series]),

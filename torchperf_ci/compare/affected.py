@@ -261,13 +261,11 @@ def changed_operators(
     kernels = [path for path in changed if is_native(path) and not is_unbuilt(path, unbuilt)]
     others = [path for path in changed if path not in {*python, *kernels}]
     if unknown := [path for path in others if not is_unbuilt(path, unbuilt)]:
-        msg = f"{unknown[0]} changes, and what is built from it is unknown"
-        raise UnknownEffectError(msg)
+        raise UnknownEffectError(f"{unknown[0]} changes, and what is built from it is unknown")
     sources = sources_at(git, base.sha, unbuilt)
     for path in others:
         if path.rpartition("/")[2] in sources.included:
-            msg = f"{path} may be included by what is built"
-            raise UnknownEffectError(msg)
+            raise UnknownEffectError(f"{path} may be included by what is built")
     if not kernels:
         return ChangedOperators(frozenset(), python)
     texts = [(path, _text(git, base, path), _text(git, head, path)) for path in kernels]

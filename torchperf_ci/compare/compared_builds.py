@@ -133,8 +133,7 @@ def _open(
         if isinstance(spec, Interpreter):
             raise
         unbuilt = isinstance(spec, Revision) and builder.command is None
-        msg = f"--{flag} {spec}: {error}{UNBUILT if unbuilt else INSTALLED}"
-        raise type(error)(msg) from error
+        raise type(error)(f"--{flag} {spec}: {error}{UNBUILT if unbuilt else INSTALLED}") from error
     settings = settings.on(under_test.environment)
     contents = content_digests(environment) if isinstance(spec, Revision) else ()
     return ComparedBuild(settings, under_test, _words(environment, under_test), spec, unread, contents)

@@ -64,8 +64,7 @@ class NativeFunctions:
         try:
             listed = msgspec.convert(yaml.load(text, _LOADER), list[_Entry])  # noqa: S506  # a safe loader
         except (yaml.YAMLError, msgspec.ValidationError) as error:
-            msg = f"{NATIVE_FUNCTIONS} is not understood"
-            raise UnknownEffectError(msg) from error
+            raise UnknownEffectError(f"{NATIVE_FUNCTIONS} is not understood") from error
         entries = {entry.overload: entry for entry in listed}
         kernels, metas = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
         for overload, entry in entries.items():
@@ -160,8 +159,7 @@ class PyTorchSources:
             if path.endswith(CPP):
                 yield path
             elif path != NATIVE_FUNCTIONS and self._writes(path, name):
-                msg = f"{path} writes C++ that mentions {name}"
-                raise UnknownEffectError(msg)
+                raise UnknownEffectError(f"{path} writes C++ that mentions {name}")
 
     def _writes(self, path: str, name: str) -> bool:
         """Whether a code generator may write a use of the name that is not recorded.
@@ -201,8 +199,7 @@ def readable(path: str, text: str) -> Source:
     try:
         return read_source(text)
     except UnreadableSourceError as error:
-        msg = f"{path} is not understood"
-        raise UnknownEffectError(msg) from error
+        raise UnknownEffectError(f"{path} is not understood") from error
 
 
 def _pastes(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -223,8 +220,7 @@ def sources_at(git: Git, commit: str, unbuilt: Collection[str]) -> PyTorchSource
     names = {line.partition("\t")[2]: line.partition("\t")[0].split()[2] for line in lines}
     wanted = [path for path in names if _is_source(path, unbuilt)]
     if not {NATIVE_FUNCTIONS, _UNOBSERVED} <= {*wanted}:
-        msg = "the repository is not PyTorch's, or laid out in another way"
-        raise UnknownEffectError(msg)
+        raise UnknownEffectError("the repository is not PyTorch's, or laid out in another way")
     texts = (blob.decode("utf-8", "replace") for blob in git.blobs([names[path] for path in wanted]))
     return PyTorchSources.of(dict(zip(wanted, texts, strict=True)))
 

@@ -205,8 +205,7 @@ def _collected(folder: Path, format_name: str) -> RecordedPoints:
     collected = points_of_records([folder], format_name)
     if not collected.records:
         reason = f": {collected.problems[0]}" if collected.problems else ""
-        msg = f"{folder} holds no records{reason}"
-        raise RecordsError(msg)
+        raise RecordsError(f"{folder} holds no records{reason}")
     return collected
 
 

@@ -41,14 +41,12 @@ def touched_operators(sources: PyTorchSources, changed: Iterable[tuple[str, str,
     operators = set[str]()
     for path, base, head in changed:
         if path.rpartition("/")[2] in sources.included:
-            msg = f"{path} is included by another file"
-            raise UnknownEffectError(msg)
+            raise UnknownEffectError(f"{path} is included by another file")
         search = _Search(sources)
         for text in (base, head):
             search.seek(_visible_names(path, text))
         if not (found := search.operators()):
-            msg = f"no operator is known to run the code of {path}"
-            raise UnknownEffectError(msg)
+            raise UnknownEffectError(f"no operator is known to run the code of {path}")
         operators |= found
     return frozenset(operators)
 
@@ -64,8 +62,7 @@ def _visible_names(path: str, text: str) -> set[str]:
             names.add(f"{macro} {words[0]}")
         elif not _is_harmless(item):
             if not (item.function and item.text.endswith("}")):
-                msg = f"{path} exposes to other files: {_short(item)}"
-                raise UnknownEffectError(msg)
+                raise UnknownEffectError(f"{path} exposes to other files: {_short(item)}")
             if not item.local:
                 names.add(item.function)
     return names
@@ -111,16 +108,14 @@ class _Search:
         files = [only_in] if only_in else [*self.sources.files_with(name)]
         made = name.startswith(_MADE_OF_STRUCTURED)
         if not made and (path := self.sources.who_pastes(name, only_in)):
-            msg = f"a macro in {path} assembles {name}"
-            raise UnknownEffectError(msg)
+            raise UnknownEffectError(f"a macro in {path} assembles {name}")
         for path in files:
             source = self.sources.source(path)
             if any(
                 re.match(r"#\s*define\b", line) and re.search(rf"\b{name}\b", line)
                 for line in source.directives
             ):
-                msg = f"a macro in {path} mentions {name}"
-                raise UnknownEffectError(msg)
+                raise UnknownEffectError(f"a macro in {path} mentions {name}")
             for item in source.items:
                 if self._runs(item, name):
                     self._called_by(item, path, name)
@@ -142,8 +137,7 @@ class _Search:
         elif macro == "TORCH_LIBRARY_IMPL" and path.startswith(_BY_OPERATOR):
             self._registered_by(item, path, name)
         elif not item.function or (item.is_declaration and item.function != name):
-            msg = f"{path} mentions {name} in {_short(item)}"
-            raise UnknownEffectError(msg)
+            raise UnknownEffectError(f"{path} mentions {name} in {_short(item)}")
         elif not item.is_declaration:
             local = (
                 item.local
@@ -159,16 +153,14 @@ class _Search:
             if not re.search(rf"\b[A-Z][A-Z0-9_]*\s*\(\s*{name}\s*[,)]", statement) or name not in (
                 operators := self.sources.functions.operators
             ):
-                msg = f"{path} registers {name}"
-                raise UnknownEffectError(msg)
+                raise UnknownEffectError(f"{path} registers {name}")
             self._reach(operators & {name})
 
     def _implements(self, macro: str, structured: str) -> None:
         functions = self.sources.functions
         found = (functions.metas if _META.fullmatch(macro) else functions.kernels).get(structured)
         if not found:
-            msg = f"native_functions.yaml has no operator for {macro}({structured})"
-            raise UnknownEffectError(msg)
+            raise UnknownEffectError(f"native_functions.yaml has no operator for {macro}({structured})")
         self._reach(found)
         self._todo.append((f"{_MADE_OF_STRUCTURED}{structured}", ""))
 
@@ -176,11 +168,9 @@ class _Search:
         for operator in {*operators} - self._operators:
             self._operators.add(operator)
             if operator in self.sources.unobserved:
-                msg = f"calls of {operator} are not recorded"
-                raise UnknownEffectError(msg)
+                raise UnknownEffectError(f"calls of {operator} are not recorded")
             if skipping := sorted(self.sources.files_that_skip_dispatch(operator)):
-                msg = f"{skipping[0]} calls {operator} without the dispatcher"
-                raise UnknownEffectError(msg)
+                raise UnknownEffectError(f"{skipping[0]} calls {operator} without the dispatcher")
 
 
 def _short(item: Item) -> str:

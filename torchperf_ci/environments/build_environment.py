@@ -171,8 +171,7 @@ def parse_build_spec(text: str, repo: Path) -> BuildSpec:
         return Interpreter(file.absolute())
     if text.endswith(".whl"):
         if not file.is_file():
-            msg = f"there is no wheel at {text}"
-            raise UsageError(msg)
+            raise UsageError(f"there is no wheel at {text}")
         return WheelRequirement(str(file.absolute()))
     if "==" in text:
         return WheelRequirement(text)

@@ -57,8 +57,7 @@ def installed_distributions(python: str, *names: str) -> Mapping[str, Distributi
         )
         return {name: Distribution(**facts) for name, facts in json.loads(done.stdout).items()}
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        msg = f"{python} cannot tell what is installed there: {error}"
-        raise EnvironmentUnderTestError(msg) from error
+        raise EnvironmentUnderTestError(f"{python} cannot tell what is installed there: {error}") from error
 
 
 def changed_versions(
@@ -121,8 +120,7 @@ class CommitWheels:
         if "://" in path or "==" in path:
             return path
         if not Path(path).is_file():
-            msg = f"{revision} has no wheel: there is no {path}"
-            raise EnvironmentUnderTestError(msg)
+            raise EnvironmentUnderTestError(f"{revision} has no wheel: there is no {path}")
         return str(Path(path).absolute())
 
     def _lying_there(self, revision: Revision, shelf: Path) -> list[str]:
@@ -244,8 +242,7 @@ def built_from(nightly: Nightly, installed: Mapping[str, Distribution], repo: Pa
     """
     torch = installed.get(TORCH)
     if not (torch and torch.commit):
-        msg = f"{nightly} does not say which commit it was built from"
-        raise EnvironmentUnderTestError(msg)
+        raise EnvironmentUnderTestError(f"{nightly} does not say which commit it was built from")
     revision = _revision_of(nightly, torch.commit, repo)
     released = _RELEASE.search(revision.subject)
     return _revision_of(nightly, released[1], repo) if released else revision

@@ -93,8 +93,7 @@ def _metrics(runs: Mapping[str, Mapping[str, object]]) -> Iterator[Metric]:
     for path, run in runs.items():
         unit = run.get("time_unit")
         if not isinstance(unit, str) or unit not in imported_case.MILLISECONDS:
-            reason = "is not a unit of time"
-            raise imported_case.InvalidResultError(reason, f"{path}.time_unit")
+            raise imported_case.InvalidResultError("is not a unit of time", f"{path}.time_unit")
         for metric, member in ((imported_case.TIME, "real_time"), (_CPU_TIME, "cpu_time")):
             values[metric].append(
                 imported_case.number(run.get(member), f"{path}.{member}") * imported_case.MILLISECONDS[unit]

@@ -133,8 +133,7 @@ def cases_of(
 def members(value: object, what: str, path: str = "") -> Mapping[str, object]:
     """Return ``value`` if it is a JSON object. Raises :class:`InvalidResultError` otherwise."""
     if not isinstance(value, dict):
-        reason = f"{excerpt(value)} is not {what}"
-        raise InvalidResultError(reason, path)
+        raise InvalidResultError(f"{excerpt(value)} is not {what}", path)
     if isinstance(value, RepeatedKeys):
         reason = f"the key {excerpt(value.repeated)} occurs more than once; keep the intended one"
         raise InvalidResultError(reason, path)
@@ -144,16 +143,14 @@ def members(value: object, what: str, path: str = "") -> Mapping[str, object]:
 def items(value: object, what: str, path: str = "") -> Sequence[Any]:
     """Return ``value`` if it is a JSON list. Raises :class:`InvalidResultError` otherwise."""
     if not isinstance(value, list):
-        reason = f"{excerpt(value)} is not {what}"
-        raise InvalidResultError(reason, path)
+        raise InvalidResultError(f"{excerpt(value)} is not {what}", path)
     return value
 
 
 def name_of(value: object, path: str) -> str:
     """Return ``value`` if it is a valid name. Raises :class:`InvalidResultError` otherwise."""
     if not isinstance(value, str) or not value.strip():
-        reason = f"{excerpt(value)} is not a name"
-        raise InvalidResultError(reason, path)
+        raise InvalidResultError(f"{excerpt(value)} is not a name", path)
     if len(value) > MAX_NAME_LENGTH:
         reason = f"the name has more than {MAX_NAME_LENGTH} characters; give it a shorter one"
         raise InvalidResultError(reason, path)
@@ -163,23 +160,20 @@ def name_of(value: object, path: str) -> str:
 def number(value: object, path: str) -> float:
     """Return ``value`` if it is a finite number; text is not converted. Else raises :class:`InvalidResultError`."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        reason = f"{excerpt(value)} is not a number"
-        raise InvalidResultError(reason, path)
+        raise InvalidResultError(f"{excerpt(value)} is not a number", path)
     try:
         if math.isfinite(value):
             return value
     except OverflowError:
         pass
-    reason = f"{excerpt(value)} is not a finite number"
-    raise InvalidResultError(reason, path)
+    raise InvalidResultError(f"{excerpt(value)} is not a finite number", path)
 
 
 def numbers(value: object, path: str, scale: float = 1.0) -> list[float]:
     """Return the numbers of a list, multiplied by ``scale``. Raises :class:`InvalidResultError`, also for none."""
     listed = items(value, "a list of numbers", path)
     if not listed:
-        reason = "holds no number"
-        raise InvalidResultError(reason, path)
+        raise InvalidResultError("holds no number", path)
     return [number(each, f"{path}[{index}]") * scale for index, each in enumerate(listed)]
 
 

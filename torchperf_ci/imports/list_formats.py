@@ -199,8 +199,7 @@ def _torch_case(entry: object, path: str) -> ImportedCase:
     task = members(result.get("task_spec"), "the task of a measurement", f"{path}.task_spec")
     runs = number(result.get("number_per_run"), f"{path}.number_per_run")
     if runs < 1:
-        reason = "is not a number of runs"
-        raise InvalidResultError(reason, f"{path}.number_per_run")
+        raise InvalidResultError("is not a number of runs", f"{path}.number_per_run")
     times = numbers(result.get("raw_times"), f"{path}.raw_times", 1e3 / runs)
     about = facts({"number_per_run": runs, "stmt": task.get("stmt"), "num_threads": task.get("num_threads")})
     name = name_of(_torch_name(task), f"{path}.task_spec.label")
@@ -294,8 +293,7 @@ def _action_case(direction: str, entry: object, path: str) -> ImportedCase:
 
 def _action_unit(value: object, path: str) -> str:
     if not isinstance(value, str) or len(value) > _MAX_UNIT_LENGTH:
-        reason = f"is not a unit of at most {_MAX_UNIT_LENGTH} characters"
-        raise InvalidResultError(reason, f"{path}.unit")
+        raise InvalidResultError(f"is not a unit of at most {_MAX_UNIT_LENGTH} characters", f"{path}.unit")
     return value.strip()
 
 

@@ -127,8 +127,7 @@ def _write(root: Path, files: Sequence[StarterFile]) -> None:
             done = f"written before: {', '.join(written)}" if written else "nothing was written"
             blocking = [above for above in path.parents if above.is_file()]
             why = f"{blocking[0]} is a file, not a folder: rename it" if blocking else error.strerror
-            msg = f"{path} cannot be written: {why}; {done}"
-            raise OutputDirectoryError(msg) from error
+            raise OutputDirectoryError(f"{path} cannot be written: {why}; {done}") from error
         written.append(file.path)
 
 

@@ -251,8 +251,7 @@ class PublishedIssues:
     def check_published(self) -> None:
         """Raise :class:`NotDeliveredError` if something could not be published."""
         if failed := (*self.failed, *self.unsaid):
-            msg = f"not published: {'; '.join(failed)}"
-            raise NotDeliveredError(msg)
+            raise NotDeliveredError(f"not published: {'; '.join(failed)}")
 
 
 @dataclass(frozen=True)

@@ -237,8 +237,7 @@ class IssueTracker:
                     "with --repo"
                 )
                 raise NotDeliveredError(msg) from error
-            where = f"{what} in {self.client.name}"
-            raise error.explained(where, "issues: write") from error
+            raise error.explained(f"{what} in {self.client.name}", "issues: write") from error
 
 
 def author_login(client: GitHubClient, culprit: Culprit, server: str) -> str | None:

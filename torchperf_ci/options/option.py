@@ -229,15 +229,13 @@ class Option:
         lines = [line for item in parts for line in item.splitlines()]
         values = [part.strip() for line in lines for part in line.split(",")]
         if not any(values):
-            msg = f"{source} is empty: give it a value, or leave it out"
-            raise UsageError(msg)
+            raise UsageError(f"{source} is empty: give it a value, or leave it out")
         whole = [line.strip() for line in lines if self.whole and "," in line]
         return [self._convert(item, source) for item in [*values, *whole] if item]
 
     def _convert(self, value: str, source: str) -> Any:
         if self.choices and value not in self.choices:
-            msg = f"value for {source}"
-            raise UnknownNameError(msg, value, self.choices)
+            raise UnknownNameError(f"value for {source}", value, self.choices)
         try:
             return self.kind(value)
         except (ValueError, KeyError):

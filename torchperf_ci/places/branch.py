@@ -75,8 +75,7 @@ class BranchPlace(place.RecordPlace):
         problem = place.key_problem(branch) or ("" if re.fullmatch(BRANCH_NAME, branch) else "git refuses it")
         if problem:
             form = f"branch:NAME[@REMOTE] with a NAME {BRANCH_FORM}"
-            msg = f"'branch:{branch}' names no branch for records: {problem}; give {form}"
-            raise errors.UsageError(msg)
+            raise errors.UsageError(f"'branch:{branch}' names no branch for records: {problem}; give {form}")
         return cls(branch, locate_remote(remote or "origin", access), access)
 
     def put_all(self, bodies: Mapping[str, bytes]) -> dict[str, place.PutOutcome]:
@@ -182,8 +181,7 @@ class BranchPlace(place.RecordPlace):
                 repository = DataRepository.create(folder, self._branch, self._remote, deadline)
                 return _on_top(repository, change, deadline)
         except GitError as error:
-            msg = f"{self.name}: {error}; {_advice(error, 'write to')}"
-            raise errors.NotDeliveredError(msg) from error
+            raise errors.NotDeliveredError(f"{self.name}: {error}; {_advice(error, 'write to')}") from error
 
     def _compare(
         self, repository: DataRepository, tip: str, bodies: Mapping[str, bytes]
@@ -240,8 +238,7 @@ def _on_top(
             problem = str(error)
             if not (error.may_pass or _has_moved(repository, tip)):
                 raise
-    msg = f"the time is up; at last {problem}"
-    raise GitError(msg)
+    raise GitError(f"the time is up; at last {problem}")
 
 
 def _has_moved(repository: DataRepository, tip: str | None) -> bool:

@@ -125,5 +125,4 @@ def job_token(environ: Mapping[str, str]) -> str:
         problem = f"HTTP {answer.status}, without a token"
         if answer.status not in _TRY_AGAIN:
             break
-    msg = f"GitHub gave this job no OIDC token: {problem}; run the job again"
-    raise CredentialsError(msg)
+    raise CredentialsError(f"GitHub gave this job no OIDC token: {problem}; run the job again")

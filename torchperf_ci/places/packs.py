@@ -85,8 +85,7 @@ def write_packs(files: Iterable[place.PlacedObject], most: float = 0) -> Iterato
             continue
         # The original files are deleted afterwards, so an error here could never be repaired.
         if not all(was == now for was, now in zip(part, read_pack("", content), strict=True)):
-            msg = "a pack does not hold what was put into it"
-            raise AssertionError(msg)
+            raise AssertionError("a pack does not hold what was put into it")
         yield content, [file.key for file in part]
 
 
@@ -124,8 +123,7 @@ def _members(archive: tarfile.TarFile) -> Iterator[place.PlacedObject]:
     tags: dict[str, str] | None = None
     for member in archive:
         if member.issparse():  # whose content is beyond any limit on what is read
-            msg = "a file has holes"
-            raise ValueError(msg)
+            raise ValueError("a file has holes")
         check_bytes(member.size)
         file = archive.extractfile(member)
         body = file.read() if file else b""
@@ -136,8 +134,7 @@ def _members(archive: tarfile.TarFile) -> Iterator[place.PlacedObject]:
             place.check_keys([member.name])
             yield place.PlacedObject(member.name, tags.pop(member.name), body)
     if tags:
-        msg = f"{len(tags)} files are missing"
-        raise ValueError(msg)
+        raise ValueError(f"{len(tags)} files are missing")
 
 
 class _LimitedReader(io.RawIOBase):
@@ -154,8 +151,7 @@ class _LimitedReader(io.RawIOBase):
         data = self._stream.read(min(size, self._left + 1) if size >= 0 else self._left + 1)
         self._left -= len(data)
         if self._left < 0:
-            msg = f"unpacks to more than {mebibytes(_MAX_UNPACKED_BYTES)}"
-            raise OverLimitError(msg)
+            raise OverLimitError(f"unpacks to more than {mebibytes(_MAX_UNPACKED_BYTES)}")
         return data
 
 

@@ -150,8 +150,7 @@ def compared(where: str, body: bytes, kept: bytes) -> PutResult:
     """Return the result for a key that exists. Raises :class:`ConflictError` unless its content is the same."""
     if same_content(body, kept):
         return "already there"
-    msg = f"{where}: other content is already kept there; it was not overwritten"
-    raise errors.ConflictError(msg)
+    raise errors.ConflictError(f"{where}: other content is already kept there; it was not overwritten")
 
 
 @dataclass(frozen=True, order=True)
@@ -271,8 +270,7 @@ class DirectoryPlace(RecordPlace):
         Raises :class:`PlaceUnreadableError`.
         """
         if not self._root.is_dir():
-            msg = f"{self.name}: there is no such directory"
-            raise errors.PlaceUnreadableError(msg)
+            raise errors.PlaceUnreadableError(f"{self.name}: there is no such directory")
         yield from sorted(self._walk())
 
     def _walk(self) -> Iterator[str]:
@@ -283,8 +281,7 @@ class DirectoryPlace(RecordPlace):
                     yield Path(folder, name).relative_to(self._root).as_posix()
 
     def _unreadable(self, error: OSError) -> None:
-        msg = f"{error.filename}: cannot be read: {error.strerror}"
-        raise errors.PlaceUnreadableError(msg) from error
+        raise errors.PlaceUnreadableError(f"{error.filename}: cannot be read: {error.strerror}") from error
 
     def get(self, key: str) -> bytes:
         """Return the exact content that was put under ``key``.
@@ -294,8 +291,7 @@ class DirectoryPlace(RecordPlace):
         """
         relative = PurePosixPath(key)
         if relative.is_absolute() or ".." in relative.parts:
-            msg = f"{key!r} leads out of {self.name}"
-            raise errors.PlaceUnreadableError(msg)
+            raise errors.PlaceUnreadableError(f"{key!r} leads out of {self.name}")
         path = self._root / relative
         with errors.failing_as(partial(errors.InvalidObjectError, str(path)), "cannot be read: "):
             return read_regular(path, MAX_BYTES, self._root)

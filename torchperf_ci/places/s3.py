@@ -271,8 +271,7 @@ class S3Place(place.RecordPlace):
         try:
             kept = _with_retries(lambda: self._read(key), deadline)
         except errors.InvalidObjectError as error:
-            msg = f"{error}; it is other content, and was not overwritten"
-            raise errors.ConflictError(msg) from error
+            raise errors.ConflictError(f"{error}; it is other content, and was not overwritten") from error
         except S3_ERRORS as error:
             msg = f"{self._explain(error, where, 's3:GetObject')}; something is kept there, and was not overwritten"
             raise (errors.ConflictError if is_refusal(error) else errors.NotDeliveredError)(msg) from error

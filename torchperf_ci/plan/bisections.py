@@ -176,8 +176,7 @@ def plan_bisections(
     Raises :class:`UsageError`, and :class:`JsonFileError` for a file that is not a verdicts file.
     """
     if not records.is_dir():
-        msg = f"--records {records}: no such directory: give the one with the jobs' artifacts"
-        raise UsageError(msg)
+        raise UsageError(f"--records {records}: no such directory: give the one with the jobs' artifacts")
     verdicts = [verdict for path in files for verdict in read_verdicts(path).verdicts]
     worse, left_out = regressions(verdicts, runners_of_series(jobs, records))
     fitting, deadline = budget_shares(len(worse), budget)

@@ -66,11 +66,9 @@ def _check(options: PlanOptions) -> None:
     if not options.verdicts:
         for name in ("records", "budget", "out"):
             if is_given(options, name):
-                msg = f"--{name} is only used with --verdicts: add --verdicts, or remove it"
-                raise UsageError(msg)
+                raise UsageError(f"--{name} is only used with --verdicts: add --verdicts, or remove it")
     elif options.costs:
-        msg = "--costs plans measurements and --verdicts plans bisections: give only one of them"
-        raise UsageError(msg)
+        raise UsageError("--costs plans measurements and --verdicts plans bisections: give only one of them")
     elif not options.records:
         msg = "--records is missing: give the directory of the jobs' artifacts, which say where each case was measured"
         raise UsageError(msg)

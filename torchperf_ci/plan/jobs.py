@@ -171,8 +171,7 @@ def _check_suite(name: str, suite: Suite) -> None:
     for wanted in suite.workloads:
         is_path = wanted.endswith(".py") or wanted.startswith(TORCHBENCH)
         if not any(sign in wanted for sign in "/*?[") and not is_path and wanted not in SUITES:
-            what = f"suite in suites.{name}.workloads"
-            raise UnknownNameError(what, wanted, SUITES, "torchperf list")
+            raise UnknownNameError(f"suite in suites.{name}.workloads", wanted, SUITES, "torchperf list")
 
 
 NEWEST_RUNS = 5

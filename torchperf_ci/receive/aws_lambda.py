@@ -51,8 +51,7 @@ def _set_up() -> tuple[RecordPlace, UploaderCredentials]:
     """Set up once per instance of the function, so that connections stay open between events."""
     target = os.environ.get("TORCHPERF_TO")
     if not target:
-        msg = "nothing could be kept: set TORCHPERF_TO to s3://BUCKET[/PREFIX]"
-        raise UsageError(msg)
+        raise UsageError("nothing could be kept: set TORCHPERF_TO to s3://BUCKET[/PREFIX]")
     return request.opened_for_uploads(target)
 
 

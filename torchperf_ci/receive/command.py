@@ -51,8 +51,7 @@ if TYPE_CHECKING:
 def receive_command(options: ReceiveOptions) -> int:
     """Serve until SIGTERM or SIGINT, then finish the requests that have begun."""
     if not options.to:
-        msg = "say where to keep what is received: --to s3://BUCKET[/PREFIX] or a directory"
-        raise UsageError(msg)
+        raise UsageError("say where to keep what is received: --to s3://BUCKET[/PREFIX] or a directory")
     place, accepted = opened_for_uploads(options.to)
     server = HttpServer(receiving_app(UploadReceiver(place, accepted)), options.bind, options.trusted_proxy)
     say(f"listening on {server.url}, keeping in {place.name}")

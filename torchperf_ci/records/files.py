@@ -252,15 +252,13 @@ def checkpoint() -> None:
     """Raise :class:`OverLimitError` if the time of :func:`cpu_limit` is up; call it in every loop over input."""
     end = _cpu_end.get()
     if end is not None and time.thread_time() > end:
-        msg = "takes too long to check; split it"
-        raise OverLimitError(msg)
+        raise OverLimitError("takes too long to check; split it")
 
 
 def check_bytes(size: int, what: str = "holds") -> None:
     """Raise :class:`OverLimitError` if ``size`` exceeds :data:`MAX_BYTES`."""
     if size > MAX_BYTES:
-        msg = f"{what} more than {mebibytes(MAX_BYTES)}; split it"
-        raise OverLimitError(msg)
+        raise OverLimitError(f"{what} more than {mebibytes(MAX_BYTES)}; split it")
 
 
 def count_values(text: str) -> int:
@@ -271,12 +269,10 @@ def count_values(text: str) -> int:
 def check_values(text: str) -> None:
     """Raise :class:`OverLimitError` for a text whose values would take too much memory, before decoding any."""
     if count_values(text) > MAX_VALUES:
-        msg = f"holds more than {MAX_VALUES:,} values; split it"
-        raise OverLimitError(msg)
+        raise OverLimitError(f"holds more than {MAX_VALUES:,} values; split it")
 
 
 def check_elements(number: int) -> None:
     """Raise :class:`OverLimitError` if the number of records and other pieces exceeds :data:`MAX_ELEMENTS`."""
     if number > MAX_ELEMENTS:
-        msg = f"holds more than {MAX_ELEMENTS:,} records; split it"
-        raise OverLimitError(msg)
+        raise OverLimitError(f"holds more than {MAX_ELEMENTS:,} records; split it")

@@ -58,8 +58,7 @@ def whole(text: str) -> list[Element]:
         value, end = decode(text, start)
         elements = [Element(start, end, "$", value)]
     if _skip_space(text, end) != len(text):
-        message = "something follows the value"
-        raise ValueError(message)
+        raise ValueError("something follows the value")
     return elements
 
 
@@ -80,8 +79,7 @@ def _items(text: str, start: int) -> tuple[list[Element], int]:
         check_elements(len(elements) + 1)
         if elements:
             if not text.startswith(",", position):
-                message = "Expecting ',' delimiter"
-                raise json.JSONDecodeError(message, text, position)
+                raise json.JSONDecodeError("Expecting ',' delimiter", text, position)
             position = _skip_space(text, position + 1)
         value, end = decode(text, position)
         elements.append(Element(position, end, f"$[{len(elements)}]", value))

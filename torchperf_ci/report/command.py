@@ -44,8 +44,7 @@ def report_command(options: ReportOptions) -> int:
             failures.append(error)
     only_unsent = all(isinstance(failure, NotDeliveredError) for failure in failures)
     if failures and not (only_unsent and options.on_failure == "warn"):
-        kind = NotDeliveredError if only_unsent else UsageError
-        raise kind("; ".join(map(str, failures))) from failures[0]
+        raise NotDeliveredError if only_unsent else UsageError("; ".join(map(str, failures))) from failures[0]
     for failure in failures:
         say(f"warning: {failure}")
         actions.annotate([actions.Annotation("warning", str(failure), title="Not reported")])
@@ -56,8 +55,7 @@ def _check_destination(to: str) -> None:
     """Raise :class:`UsageError` for a misspelled word, which would otherwise become a directory."""
     near = get_close_matches(to, _WORDS, n=1, cutoff=0.7)
     if near and to not in _WORDS and not Path(to).exists():
-        msg = f"--to {to}: did you mean {near[0]}? For a directory of that name write ./{to}"
-        raise UsageError(msg)
+        raise UsageError(f"--to {to}: did you mean {near[0]}? For a directory of that name write ./{to}")
 
 
 def _publish_to(to: str, inputs: ReportInputs, options: ReportOptions) -> None:

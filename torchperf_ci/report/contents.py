@@ -44,8 +44,7 @@ def read_inputs(options: ReportOptions) -> ReportInputs:
         msg = "report what? give files of verdicts with --verdicts, of culprits with --culprits, or --unjudged alone"
         raise UsageError(msg)
     if options.unjudged and [*options.to] != ["comment"]:
-        msg = "--unjudged is for an earlier comment: give --to comment, too"
-        raise UsageError(msg)
+        raise UsageError("--unjudged is for an earlier comment: give --to comment, too")
     return ReportInputs(
         tuple(read_verdicts(Path(path)) for path in options.verdicts),
         tuple(read_culprits(Path(path)) for path in options.culprits),

@@ -86,8 +86,7 @@ def _of_pull_request(pull: EventPullRequest | None, environ: Mapping[str, str]) 
     if not pull:
         return MeasuredHead(run_url=url, workflow=workflow)
     if not pull.head:
-        reason = "GITHUB_EVENT_PATH holds a pull request without a head"
-        raise UnknownIdentityError(reason)
+        raise UnknownIdentityError("GITHUB_EVENT_PATH holds a pull request without a head")
     repository = pull.head.repo.full_name if pull.head.repo else ""
     return MeasuredHead(pull.head.sha, repository, pull.head.ref, (pull.number,), url, workflow)
 
@@ -103,8 +102,7 @@ def find_pull_requests(client: github.GitHubClient, measured: MeasuredHead) -> S
     or if there are several and the branch is unknown.
     """
     if not measured.sha and not measured.pull_requests:
-        msg = "comment on which pull request? give --pull-request, or --head-sha"
-        raise UsageError(msg)
+        raise UsageError("comment on which pull request? give --pull-request, or --head-sha")
     candidates = {pull.number: pull for pull in _candidates(client, measured)}
     open_ones = [pull for pull in candidates.values() if pull.state == "open"]
     at_head = [pull for pull in open_ones if measured.sha in ("", pull.head.sha)]
@@ -182,8 +180,7 @@ def _listed(client: github.GitHubClient, call: Callable[[], Iterable[PullRequest
     except github.GitHubRefusedError as error:
         if error.status in (404, 422):  # no such commit, or branch
             return []
-        what = "list pull requests"
-        raise error.explained(what, "pull-requests: read") from error
+        raise error.explained("list pull requests", "pull-requests: read") from error
 
 
 MARKER = "<!-- torchperf report -->"

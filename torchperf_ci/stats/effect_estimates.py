@@ -31,8 +31,7 @@ def paired_effect(log_ratios: ArrayLike, confidence: float = 0.95) -> Effect:
     """
     x = np.asarray(log_ratios, dtype=np.float64)
     if x.ndim != 1 or x.size == 0 or not np.isfinite(x).all():
-        msg = f"paired_effect needs one row of finite log-ratios, not shape {x.shape}"
-        raise ValueError(msg)
+        raise ValueError(f"paired_effect needs one row of finite log-ratios, not shape {x.shape}")
     i, j = _index_pairs(x.size)
     walsh = np.sort((x[i] + x[j]) / 2)
     median = walsh[[(walsh.size - 1) // 2, walsh.size // 2]].mean()
@@ -111,8 +110,7 @@ def geometric_mean(rows: Sequence[Sequence[float]], confidence: float = 0.95) ->
     case must not depend on their values: stopping once the mean is high or low enough would bias it.
     """
     if not rows or min(map(len, rows)) < 2:
-        msg = "geometric_mean needs two or more pairs of each case"
-        raise ValueError(msg)
+        raise ValueError("geometric_mean needs two or more pairs of each case")
     mean = math.fsum(float(np.mean(row)) for row in rows) / len(rows)
     variances = np.array([np.var(row, ddof=1) / len(row) for row in rows])
     pairs = sum(map(len, rows))

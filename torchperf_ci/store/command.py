@@ -133,8 +133,7 @@ def query_command(options: QueryOptions) -> int:
     """Print the requested points."""
     query = StoreQuery(**{name: value for name in vars(StoreQuery()) if (value := vars(options)[name])})
     if query.stop and query.start >= query.stop:
-        msg = "--stop is not after --start: there is no time between them"
-        raise UsageError(msg)
+        raise UsageError("--stop is not after --start: there is no time between them")
     with open_existing(options.store or find_config(options.config).store) as store:
         try:
             _print_points(store, query, options.format)

@@ -56,36 +56,30 @@ def parse_dsn(dsn: str, environ: Mapping[str, str] = os.environ) -> EmbeddedStor
     if scheme == "clickhouse":
         return _store_server(dsn, environ.get(PASSWORD, ""))
     if scheme == "chdb" and not rest:
-        msg = f"the store's address names no directory; give {DSN_FORMS}"
-        raise UsageError(msg)
+        raise UsageError(f"the store's address names no directory; give {DSN_FORMS}")
     what = f"a store that begins with {scheme[:20]!r}" if rest else "a store without a kind"
     hint = "" if rest or {*dsn} & {*":@?"} else f" (did you mean chdb://{dsn}?)"
-    msg = f"{what} is not known{hint}; give {DSN_FORMS}"
-    raise UsageError(msg)
+    raise UsageError(f"{what} is not known{hint}; give {DSN_FORMS}")
 
 
 def _encodable(path: Path) -> Path:
     """Return the path of an embedded store, whose engine takes only UTF-8. Raises :class:`UsageError` for another."""
     if "\0" in str(path) or not is_text(str(path)):
-        msg = f"{path}: a store's path has to be UTF-8 without NUL; give another directory"
-        raise UsageError(msg)
+        raise UsageError(f"{path}: a store's path has to be UTF-8 without NUL; give another directory")
     return path
 
 
 def _store_server(dsn: str, password: str) -> StoreServer:
     if not is_text(dsn + password):
-        msg = f"the store's address and {PASSWORD} have to be UTF-8; give {DSN_FORMS}"
-        raise UsageError(msg)
+        raise UsageError(f"the store's address and {PASSWORD} have to be UTF-8; give {DSN_FORMS}")
     try:
         url = urlsplit(dsn)
         port = url.port
     except ValueError:  # whose text may quote a password that came apart
-        msg = f"the store's address cannot be read: {_ENCODED}; give {DSN_FORMS}"
-        raise UsageError(msg) from None
+        raise UsageError(f"the store's address cannot be read: {_ENCODED}; give {DSN_FORMS}") from None
     secure = _is_secure(url)
     if not url.hostname:
-        msg = f"the store's address names no host; give {DSN_FORMS}"
-        raise UsageError(msg)
+        raise UsageError(f"the store's address names no host; give {DSN_FORMS}")
     return StoreServer(
         host=url.hostname,
         port=port or (_SECURE_PORT if secure else _PORT),

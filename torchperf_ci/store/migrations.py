@@ -112,8 +112,7 @@ def open_existing(dsn: str, advice: str = "name another with --store") -> Store:
     """
     location = parse_dsn(dsn)
     if isinstance(location, EmbeddedStore) and not (location.path / "metadata").exists():
-        msg = f"{location}: there is no store; `torchperf ingest` makes one, or {advice}"
-        raise StoreError(msg)
+        raise StoreError(f"{location}: there is no store; `torchperf ingest` makes one, or {advice}")
     try:
         store = open_store(dsn)
     except RefusedStatementError as error:

@@ -128,8 +128,7 @@ def _without_network() -> Iterator[list[str]]:
         if active and event in _CONNECTING:
             address = arguments[0] if event == "socket.getaddrinfo" else arguments[1]
             refused.append(str(address[0] if isinstance(address, tuple) else address))
-            msg = "a model is built without the network"
-            raise ConnectionRefusedError(msg)
+            raise ConnectionRefusedError("a model is built without the network")
 
     sys.addaudithook(hook)
     try:

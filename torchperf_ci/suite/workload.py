@@ -60,8 +60,7 @@ class Task:
 
     def __post_init__(self) -> None:
         if not callable(self.model):
-            msg = f"Task(model, inputs): the model is {_kind(self.model)}, which cannot be called"
-            raise TypeError(msg)
+            raise TypeError(f"Task(model, inputs): the model is {_kind(self.model)}, which cannot be called")
         if self.step is None and not callable(self.optimizer):
             msg = (
                 f"Task(optimizer=...) is {_kind(self.optimizer)}; write a function that makes one, such as "

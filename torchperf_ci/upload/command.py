@@ -107,8 +107,7 @@ def _error(report: UploadReport, options: UploadOptions) -> TorchperfError | Non
 
 def _route(to: str | None, options: UploadOptions, config: Config) -> UploadRoute:
     if not to:
-        msg = "upload where? give --to, or `upload` in torchperf.yml"
-        raise UsageError(msg)
+        raise UsageError("upload where? give --to, or `upload` in torchperf.yml")
     root = Path(options.spool or _default_spool())
     target = open_target(to, _access(options, config), root)
     # Without these flags the same --to may be another place.
@@ -145,11 +144,9 @@ def _folder(options: UploadOptions) -> Path | None:
     """Return the directory of the records; None if only the spool is to be sent."""
     folders = {folder for folder in (options.dir, options.benchmark_results) if folder}
     if len(folders) > 1:
-        msg = "DIR and --benchmark-results name two directories: give one of them"
-        raise UsageError(msg)
+        raise UsageError("DIR and --benchmark-results name two directories: give one of them")
     if not folders and not options.resume:
-        msg = "upload what? give the directory that holds the records"
-        raise UsageError(msg)
+        raise UsageError("upload what? give the directory that holds the records")
     return Path(folders.pop()) if folders else None
 
 
@@ -220,8 +217,7 @@ def pack_command(options: PackOptions) -> int:
     """Pack the data branch. If uploads go to another place this does nothing, so any nightly workflow can call it."""
     target = options.place or find_config(options.config).upload.destination or ""
     if options.place and not target.startswith(_BRANCH):
-        msg = f"{target}: only a data branch is packed; give branch:NAME[@REMOTE]"
-        raise UsageError(msg)
+        raise UsageError(f"{target}: only a data branch is packed; give branch:NAME[@REMOTE]")
     if not target.startswith(_BRANCH):
         say("records are kept on no data branch: there is nothing to pack")
         return 0

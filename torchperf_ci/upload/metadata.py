@@ -139,8 +139,7 @@ def _change(
             own = commit_of_job(environ)
         return MeasuredCommit(own.repo, branch or own.branch, sha or own.sha)
     if branch or sha:
-        msg = f"--head-branch and --head-sha need --repo-name outside of a job; {_BY_HAND}"
-        raise UsageError(msg)
+        raise UsageError(f"--head-branch and --head-sha need --repo-name outside of a job; {_BY_HAND}")
     with _usage_error(_NAME_IT):
         try:
             return replace(read_checkout(Path()), date=None)

@@ -213,8 +213,7 @@ class Spool:
 
 def _content(packed: zipfile.ZipFile, name: str) -> bytes:
     if packed.getinfo(name).compress_type != zipfile.ZIP_STORED:  # a batch takes no more memory than disk
-        msg = "it is compressed"
-        raise zipfile.BadZipFile(msg)
+        raise zipfile.BadZipFile("it is compressed")
     with packed.open(name) as file:
         return files.read_limited(file, files.MAX_BYTES)
 

@@ -57,8 +57,7 @@ def checked_url(url: str) -> str:
         msg = "credentials do not belong in a URL: set UPLOADER_USERNAME and UPLOADER_PASSWORD; nor does ?…"
         raise UsageError(msg)
     if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOCAL):
-        msg = f"{url}: would send the password in the clear; give an https:// URL"
-        raise UsageError(msg)
+        raise UsageError(f"{url}: would send the password in the clear; give an https:// URL")
     return url
 
 
@@ -254,6 +253,5 @@ def open_target(to: str, access: PlaceAccess, spool: Path) -> Target:
         return StoreTarget(to, access)
     if is_remote(to) and not to.startswith(tuple(REMOTE_PLACES)):
         scheme = to.partition(":")[0]  # the rest may contain a password
-        msg = f"{scheme + ':'!r} begins nothing that records can be sent to: give {_FORMS}"
-        raise UsageError(msg)
+        raise UsageError(f"{scheme + ':'!r} begins nothing that records can be sent to: give {_FORMS}")
     return open_place(to, access)

@@ -213,8 +213,7 @@ def parse_query(body: bytes | bytearray, parameters: Sequence[tuple[str, str]]) 
             texts = (text or "" for text in (asked.device, asked.arch, asked.branch, asked.commit))
             lists = (asked.models or (), asked.metrics or ())
             return StoreQuery(asked.repo, asked.benchmark, start, stop, *lists, *texts), request.format
-    msg = f"startTime and stopTime must be times, stopTime the later one; {_USAGE}"
-    raise UsageError(msg)
+    raise UsageError(f"startTime and stopTime must be times, stopTime the later one; {_USAGE}")
 
 
 def _members(parameters: Sequence[tuple[str, str]]) -> dict[str, object]:

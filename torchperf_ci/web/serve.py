@@ -101,8 +101,7 @@ def _reader() -> tuple[str, str] | None:
     """Return the reader's name and password, if set. Raises :class:`UsageError` if nobody could log in with them."""
     name, password = (os.environ.get(variable, "") for variable in READER)
     if bool(name) != bool(password) or not is_text(name + password):
-        msg = f"set both of {' and '.join(READER)}, in UTF-8, or none"
-        raise UsageError(msg)
+        raise UsageError(f"set both of {' and '.join(READER)}, in UTF-8, or none")
     return (name, password) if name else None
 
 

@@ -240,5 +240,4 @@ def check_dtype(step: Callable[[], object], dtype: str, device: str) -> None:
     wanted = TORCH_DTYPES.get(dtype)
     if wanted and seen.dtypes and wanted not in seen.dtypes:
         dtypes = ", ".join(sorted(str(used).removeprefix("torch.") for used in seen.dtypes))
-        msg = f"all operators of this function ran in {dtypes}, none in {dtype}"
-        raise UnsupportedError(msg)
+        raise UnsupportedError(f"all operators of this function ran in {dtypes}, none in {dtype}")

@@ -58,8 +58,7 @@ def _formulas() -> dict[Any, Formula]:
 
 
 def _refuse(operator: str, *_: Any, **__: Any) -> int:
-    msg = f"{operator}, which it runs, has no known FLOP count"
-    raise UnsupportedError(msg)
+    raise UnsupportedError(f"{operator}, which it runs, has no known FLOP count")
 
 
 def _product(*arguments: Any, **_: Any) -> int:

@@ -116,8 +116,7 @@ def _workload(name: str, files: Sequence[str]) -> Workload:
     """
     known = _catalogue(*files)
     if name not in known.workloads:
-        msg = f"there is no workload {name} in this environment"
-        raise UnsupportedError(msg)
+        raise UnsupportedError(f"there is no workload {name} in this environment")
     return known.workloads[name]
 
 

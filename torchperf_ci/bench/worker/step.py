@@ -82,8 +82,7 @@ def build_step(workload: Workload, request: StepRequest, device: Device) -> Buil
     if workload.unavailable:
         raise UnsupportedError(workload.unavailable)
     if request.mode not in workload.modes:
-        msg = f"{workload.name} has no {request.mode} mode"
-        raise UnsupportedError(msg)
+        raise UnsupportedError(f"{workload.name} has no {request.mode} mode")
     with pinned(request.dtype, device) as moved:
         _seed_generators()
         try:

@@ -240,8 +240,7 @@ def set_precision(dtype: str, device: Device) -> None:
     """
     tf32 = dtype == "tf32"
     if tf32 and not (device.torch_type == "cuda" and _has_tf32()):
-        msg = f"{device.torch_type} has no tf32"
-        raise UnsupportedError(msg)
+        raise UnsupportedError(f"{device.torch_type} has no tf32")
     torch.backends.cudnn.benchmark = False
     torch.set_float32_matmul_precision("high" if tf32 else "highest")
     torch.backends.cudnn.allow_tf32 = tf32

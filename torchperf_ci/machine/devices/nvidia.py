@@ -198,8 +198,7 @@ def _library() -> Any:
     try:
         import pynvml
     except ImportError:
-        msg = "the Python package nvidia-ml-py is not installed"
-        raise interface.VendorToolError(msg) from None
+        raise interface.VendorToolError("the Python package nvidia-ml-py is not installed") from None
     with interface.vendor_refusals(pynvml.NVMLError):
         pynvml.nvmlInit()
     return pynvml
