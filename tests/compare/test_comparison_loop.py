@@ -18,11 +18,7 @@ from torchperf_ci.compare import comparison_loop
 from torchperf_ci.compare.case_verdicts import ComparisonPolicy, decided, judge_cases
 from torchperf_ci.compare.command import _budget_note
 from torchperf_ci.compare.compared_case import ComparedCase, Comparison, judge_controls
-from torchperf_ci.compare.comparison_loop import (
-    BudgetAllocation,
-    PairRunner,
-    measure_rounds,
-)
+from torchperf_ci.compare.comparison_loop import BudgetAllocation, PairRunner, measure_rounds
 from torchperf_ci.config import Config
 from torchperf_ci.console import Progress
 from torchperf_ci.interruption import Stopped

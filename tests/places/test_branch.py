@@ -15,10 +15,7 @@ from process_table import runs, wait_until
 from scripted_http import scripted_server
 
 from torchperf_ci.deadline import Deadline
-from torchperf_ci.errors import (
-    NotDeliveredError,
-    PlaceUnreadableError,
-)
+from torchperf_ci.errors import NotDeliveredError, PlaceUnreadableError
 from torchperf_ci.git import Git, GitError, GitSetting
 from torchperf_ci.places import branch, open_place
 from torchperf_ci.places.data_repository import DataRepository, Remote

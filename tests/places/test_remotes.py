@@ -9,11 +9,7 @@ import pytest
 from contents import contents
 from scripted_http import scripted_server
 
-from torchperf_ci.errors import (
-    CredentialsError,
-    NotDeliveredError,
-    UsageError,
-)
+from torchperf_ci.errors import CredentialsError, NotDeliveredError, UsageError
 from torchperf_ci.places import open_place
 from torchperf_ci.places.place import PlaceAccess
 

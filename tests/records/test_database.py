@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from torchperf_ci.records.reading import parse_records, read_records
-from torchperf_ci.records.record import (
-    Benchmark,
-    Dependency,
-    Metric,
-    Model,
-    build_record,
-    write_records,
-)
+from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, build_record, write_records
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from torchperf_ci.records.reading import parse_records
-from torchperf_ci.records.record import (
-    Benchmark,
-    Dependency,
-    Metric,
-    Model,
-    build_record,
-    extra_info_strings,
-)
+from torchperf_ci.records.record import Benchmark, Dependency, Metric, Model, build_record, extra_info_strings
 
 LEAST = {"benchmark": Benchmark("b"), "model": Model("m"), "metric": Metric("latency(ms)", [1.5])}
 

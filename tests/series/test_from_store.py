@@ -10,12 +10,7 @@ import pytest
 from torchperf_ci.places import open_place
 from torchperf_ci.series import past_values
 from torchperf_ci.series.from_records import points_of_records
-from torchperf_ci.series.from_store import (
-    groups_of_store,
-    machines_of_group,
-    points_of_runs,
-    points_of_store,
-)
+from torchperf_ci.series.from_store import groups_of_store, machines_of_group, points_of_runs, points_of_store
 from torchperf_ci.series.past_values import past_of_points, past_of_store
 from torchperf_ci.series.points import SeriesGroup
 from torchperf_ci.store.ingest import ingest_place

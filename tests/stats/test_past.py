@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from torchperf_ci.stats.noise import level_and_sigma
-from torchperf_ci.stats.past import (
-    BASELINE,
-    NEWEST,
-    is_one_session,
-    of_current_level,
-    past,
-    without_gaps,
-)
+from torchperf_ci.stats.past import BASELINE, NEWEST, is_one_session, of_current_level, past, without_gaps
 
 NAN = np.nan
 

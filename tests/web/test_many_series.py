@@ -12,11 +12,7 @@ from routed_pages import ADDRESS, route_pages
 from torchperf_ci.series.points import Series, SeriesGroup
 from torchperf_ci.web.catalogue import GroupCatalogue, SeriesSpan
 from torchperf_ci.web.documents import as_json
-from torchperf_ci.web.overview import (
-    index_document,
-    overview_document,
-    regressions_document,
-)
+from torchperf_ci.web.overview import index_document, overview_document, regressions_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,12 +15,7 @@ from torchperf_ci.series.points import Point, Series, SeriesGroup
 from torchperf_ci.series.run_comparison import Trend
 from torchperf_ci.web.catalogue import GroupCatalogue, SeriesSpan
 from torchperf_ci.web.documents import as_json
-from torchperf_ci.web.overview import (
-    GroupSummary,
-    overview_document,
-    regressions_document,
-    summary_of_group,
-)
+from torchperf_ci.web.overview import GroupSummary, overview_document, regressions_document, summary_of_group
 from torchperf_ci.web.result_documents import run_document
 
 if TYPE_CHECKING:

@@ -14,12 +14,7 @@ from torchperf_ci.errors import NotDeliveredError, TorchperfError
 from torchperf_ci.issues.body import BODY_LIMIT, IssueContext, issue_body, issue_title, renewed_body
 from torchperf_ci.issues.lifecycle import ActionKind, IssueAction, plan_actions
 from torchperf_ci.issues.matching import IssueRules, is_same_regression, rows_out_of_sight
-from torchperf_ci.issues.memory import (
-    NAMED_KINDS,
-    IssueMemory,
-    IssueRow,
-    series_of,
-)
+from torchperf_ci.issues.memory import NAMED_KINDS, IssueMemory, IssueRow, series_of
 from torchperf_ci.issues.table import largest_first, recovery_table, series_table, what_got_worse
 from torchperf_ci.issues.tracker import IssueTracker, LockedError, StaleError, TrackedIssue
 from torchperf_ci.markdown import to_markdown

@@ -3,12 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torchperf_ci.bisect.reasoning.evidence import (
-    BisectFacts,
-    BisectQuestion,
-    BuildAttempt,
-    can_rebuild,
-)
+from torchperf_ci.bisect.reasoning.evidence import BisectFacts, BisectQuestion, BuildAttempt, can_rebuild
 
 SAME, OTHER = (BuildAttempt(4, ok=True, draw=1, repeated=same) for same in (True, False))
 
