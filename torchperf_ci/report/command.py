@@ -44,7 +44,8 @@ def report_command(options: ReportOptions) -> int:
             failures.append(error)
     only_unsent = all(isinstance(failure, NotDeliveredError) for failure in failures)
     if failures and not (only_unsent and options.on_failure == "warn"):
-        raise NotDeliveredError if only_unsent else UsageError("; ".join(map(str, failures))) from failures[0]
+        kind = NotDeliveredError if only_unsent else UsageError
+        raise kind("; ".join(map(str, failures))) from failures[0]
     for failure in failures:
         say(f"warning: {failure}")
         actions.annotate([actions.Annotation("warning", str(failure), title="Not reported")])
