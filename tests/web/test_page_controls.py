@@ -378,7 +378,7 @@ def test_a_spread_fits_in_the_chart_or_ends_in_an_arrow(watched: Watched, site: 
     for far, arrows in ((3.5, 0), (35, 1)):
         above[4] = far
         page = watched.open(f"series/?s={slow}")
-        page.wait_for_function("texts.includes('new driver')")
+        watched.until("texts.includes('new driver')")
         texts = page.evaluate("texts")
         assert (texts.count("▴"), texts.count("▾")) == (arrows * texts.count("ms"), 0)
         assert "54" in texts
@@ -393,7 +393,7 @@ def test_what_many_series_tell_of_one_moment_is_written_once(watched: Watched, s
     watched.page.add_init_script(NOTE_TEXTS)
     watched.page.route(f"**/series/{ids[1]}/*.json", lambda route: route.fulfill(json=content))
     page = watched.open(f"series/?s={','.join(ids)}")
-    page.wait_for_function("texts.includes('new driver')")
+    watched.until("texts.includes('new driver')")
     texts = page.evaluate("texts")
     assert texts.count("new driver") == texts.count(
         "ms"

@@ -115,7 +115,7 @@ def test_going_back_to_a_page_that_is_loaded_anew_shows_what_was_looked_at(watch
     page.wait_for_url("**/run/?id=*")
     watched.drawn()
     page.go_back()
-    page.wait_for_function(f"scrollY === {top}")
+    watched.until(f"scrollY === {top}")
 
 
 def test_a_card_leads_to_the_series_that_it_counts(watched: Watched, site: Path) -> None:
