@@ -59,6 +59,16 @@ class Watched:
     def drawn(self) -> None:
         self.page.wait_for_selector("main:not([aria-busy]) > *")
 
+    def canvases_in_memory(self) -> int:
+        """How many there are after a collection, which may leave some that a busy browser has just dropped."""
+        inspector = self.page.context.new_cdp_session(self.page)
+        canvas = inspector.send("Runtime.evaluate", {"expression": "HTMLCanvasElement.prototype"})["result"]
+        found = inspector.send("Runtime.queryObjects", {"prototypeObjectId": canvas["objectId"]})["objects"]
+        count = {"objectId": found["objectId"], "functionDeclaration": "function () { return this.length; }"}
+        number: int = inspector.send("Runtime.callFunctionOn", count)["result"]["value"]
+        inspector.detach()  # it would hold what it has found
+        return number
+
     def until(self, expression: str) -> None:
         """Wait until it is true. Chromium cannot wait for it: the page's policy forbids to evaluate it twice."""
 

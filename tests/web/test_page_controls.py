@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import pytest
 from dashboard_nights import HOSTILE, NIGHTS, document, series_id
+from process_table import wait_until
 from watched_page import NOTE_TEXTS, Watched, comparison, identities
 
 from torchperf_ci.options.measurement_commands import device
@@ -310,11 +311,7 @@ def test_a_chart_that_another_replaced_is_forgotten(watched: Watched, site: Path
         page.get_by_label("Time").select_option(days)
         page.wait_for_url(f"**from={days}")
         watched.drawn()
-    inspector = page.context.new_cdp_session(page)
-    canvas = inspector.send("Runtime.evaluate", {"expression": "HTMLCanvasElement.prototype"})["result"]
-    found = inspector.send("Runtime.queryObjects", {"prototypeObjectId": canvas["objectId"]})["objects"]
-    count = {"objectId": found["objectId"], "functionDeclaration": "function () { return this.length; }"}
-    assert inspector.send("Runtime.callFunctionOn", count)["result"]["value"] == 1
+    wait_until(lambda: watched.canvases_in_memory() == 1)
 
 
 @pytest.mark.parametrize(
