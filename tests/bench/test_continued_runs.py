@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -109,7 +110,8 @@ def _stopped_after_a_pair(argv: list[str], folder: Path) -> Stopped:
 
     watching = threading.Thread(target=stop_after_a_pair)
     watching.start()
-    with redirect_stderr(StringIO()) as said:
+    with warnings.catch_warnings(), redirect_stderr(StringIO()) as said:
+        warnings.simplefilter("ignore", ResourceWarning)  # a socket ends with its process
         code = main([*argv])
     over.set()
     watching.join()
